@@ -250,7 +250,9 @@ pub struct Core<L: Limits, C> {
 }
 
 /// What a limiter's tables hold, and what they may come to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Those of several limiters can be [summed](Iterator::sum).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     /// About how many keys are in debt: exact while no other thread checks.
@@ -260,6 +262,16 @@ pub struct Usage {
     /// How many bytes the tables use. They grow with the keys in debt, up to what
     /// [`Builder::memory`](crate::Builder::memory) says.
     pub memory_in_use: usize,
+}
+
+impl std::iter::Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |total, usage| Self {
+            live_keys: total.live_keys + usage.live_keys,
+            max_keys: total.max_keys + usage.max_keys,
+            memory_in_use: total.memory_in_use + usage.memory_in_use,
+        })
+    }
 }
 
 impl<L: Limits, C: Clock> Core<L, C> {

@@ -7,7 +7,8 @@ use crate::sync::{Tally, TallyOrdering::Relaxed};
 /// How often the table's membership changed, since the limiter was built.
 ///
 /// Counted when a key is inserted, a bucket is full or threads meet. A check of a known key counts
-/// nothing, unless another thread charges the key at the same time.
+/// nothing, unless another thread charges the key at the same time. Those of several limiters can
+/// be [summed](Iterator::sum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -28,6 +29,22 @@ pub struct Stats {
     pub retried: u64,
     /// How often the clock stepped back, as far as the two readings of an insertion show it.
     pub clock_stepped_back: u64,
+}
+
+impl std::iter::Sum for Stats {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut total, stats| {
+            total.inserted += stats.inserted;
+            total.recycled += stats.recycled;
+            total.evicted_with_debt += stats.evicted_with_debt;
+            total.shared += stats.shared;
+            total.refused_full += stats.refused_full;
+            total.admitted_uncounted += stats.admitted_uncounted;
+            total.retried += stats.retried;
+            total.clock_stepped_back += stats.clock_stepped_back;
+            total
+        })
+    }
 }
 
 /// The counters of one stripe, on cache lines of their own.

@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use tollgate::Timestamp;
 
@@ -46,11 +45,11 @@ impl Timelines {
         let mut numbers = HashMap::<Box<[u8]>, u32, ahash::RandomState>::default();
         let mut time = LogTime::default();
         let mut requests = Vec::new();
-        let (mut too_many, mut skipped) = (false, 0_u64);
+        let mut skipped = 0_u64;
         let read = reading.each(|record| {
             if record.op != Op::Check || record.quota.is_some() {
                 skipped += u64::from(!matches!(record.op, Op::Peek | Op::Reset));
-                return ControlFlow::Continue(());
+                return Ok(());
             }
             let t_ns = time.decided_at(record.t_ns);
             let start_ns = time.span().map_or(t_ns, |(first, _)| first);
@@ -58,16 +57,14 @@ impl Timelines {
             let number = match numbers.get(record.key) {
                 Some(number) => *number,
                 None => {
-                    let Ok(number) = u32::try_from(numbers.len()) else {
-                        too_many = true;
-                        return ControlFlow::Break(());
-                    };
+                    let number = u32::try_from(numbers.len())
+                        .map_err(|_| Failure::Usage("the log has more than 4,294,967,295 keys".to_owned()))?;
                     numbers.insert(record.key.into(), number);
                     number
                 }
             };
             requests.push((number, request));
-            ControlFlow::Continue(())
+            Ok(())
         })?;
         read.problems(&reading.names()).iter().for_each(|problem| print_note(problem));
         if skipped > 0 {
@@ -79,9 +76,6 @@ impl Timelines {
         }
         if let Some(why) = read.stopped {
             return Err(Failure::Usage(why));
-        }
-        if too_many {
-            return Err(Failure::Usage("the log has more than 4,294,967,295 keys".to_owned()));
         }
         let Some((first, last)) = time.span() else {
             return Err(Failure::Usage("no request could be read".to_owned()));

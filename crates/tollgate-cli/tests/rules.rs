@@ -94,6 +94,21 @@ fn a_meaning_that_would_change_has_exit_code_two() {
 }
 
 #[test]
+fn strict_conversion_lets_nothing_be_left_out() {
+    for (field, told) in [("metadata: { x: y }", "`metadata`"), ("shadow_mode: true", "shadow_mode")] {
+        let text = ENVOY.to_owned() + &format!("  - {{ key: l, {field} }}\n");
+        let file = Temporary::new("envoy-left-out.yaml", text.as_bytes());
+        let lenient = tollgate(&["rules", "convert", file.text()]);
+        assert!(lenient.code == Some(0) && lenient.err.contains(told), "{lenient:?}");
+        let strict = tollgate(&["rules", "convert", "--strict", file.text()]);
+        assert_eq!((strict.code, &strict.out), (Some(2), &lenient.out), "{}", strict.err);
+        assert!(strict.err.ends_with("not all is in the rules: 1 warning\n"), "{}", strict.err);
+    }
+    let exact = Temporary::new("envoy-exact.yaml", ENVOY.as_bytes());
+    assert_eq!(tollgate(&["rules", "convert", "--strict", exact.text()]).code, Some(0));
+}
+
+#[test]
 fn mistakes_of_envoys_files_convert_to_nothing() {
     let wrong = Temporary::new("envoy-wrong.yaml", ENVOY.replace("unit: day", "unit: days").as_bytes());
     let run = tollgate(&["rules", "convert", wrong.text()]);

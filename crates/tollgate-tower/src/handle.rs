@@ -120,11 +120,10 @@ impl RuleHandle {
             return limits.limiter.stats();
         }
         if let Decider::InFlight(sets) = &self.rule().decider {
-            return sets.iter().map(|set| set.0.stats()).fold(Stats::default(), sum);
+            return sets.iter().map(|set| set.0.stats()).sum();
         }
         let (sets, bans) = (self.rule().decider.limit_sets().iter(), self.rule().ban.iter());
-        let stats = sets.map(|set| set.limiter.stats()).chain(bans.map(|ban| ban.stats()));
-        stats.fold(Stats::default(), sum)
+        sets.map(|set| set.limiter.stats()).chain(bans.map(|ban| ban.stats())).sum()
     }
 
     /// Returns how many requests wait in the rule's queues now, over all keys.
@@ -151,12 +150,9 @@ impl RuleHandle {
         };
         let bans = self.rule().ban.iter().map(|ban| ban.usage());
         let usages = of_quotas.chain(in_flight.iter().map(|set| set.0.usage())).chain(bans);
-        usages.reduce(|mut total, usage| {
-            total.live_keys += usage.live_keys;
-            total.max_keys += usage.max_keys;
-            total.memory_in_use += usage.memory_in_use;
-            total
-        })
+        let mut usages = usages.peekable();
+        usages.peek()?;
+        Some(usages.sum())
     }
 }
 
@@ -232,19 +228,6 @@ pub(crate) fn tightest(decision: &MultiDecision<'_>) -> LimitState {
         None => states.min_by_key(|state| (state.remaining, Reverse(state.reset))),
     };
     state.expect("a decision has at least one limit")
-}
-
-/// Adds counters of two tables.
-pub(crate) fn sum(mut total: Stats, stats: Stats) -> Stats {
-    total.inserted += stats.inserted;
-    total.recycled += stats.recycled;
-    total.evicted_with_debt += stats.evicted_with_debt;
-    total.shared += stats.shared;
-    total.refused_full += stats.refused_full;
-    total.admitted_uncounted += stats.admitted_uncounted;
-    total.retried += stats.retried;
-    total.clock_stepped_back += stats.clock_stepped_back;
-    total
 }
 
 impl fmt::Debug for RuleHandle {

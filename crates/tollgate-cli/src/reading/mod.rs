@@ -115,11 +115,11 @@ impl Reading {
     ///
     /// # Errors
     ///
-    /// When the first record cannot be read. What stops the reading after that is in
-    /// [`ReadSummary::stopped`].
+    /// The first failure of `each`, which ends the reading; or when the first record cannot be
+    /// read. What stops the reading after that is in [`ReadSummary::stopped`].
     pub(crate) fn each(
         &self,
-        each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+        each: impl FnMut(Record<'_>) -> Result<(), Failure>,
     ) -> Result<ReadSummary, Failure> {
         self.each_of(self.options(), each)
     }
@@ -132,7 +132,7 @@ impl Reading {
     pub(crate) fn each_with_parts(
         &self,
         wanted: Vec<Wanted>,
-        each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+        each: impl FnMut(Record<'_>) -> Result<(), Failure>,
     ) -> Result<ReadSummary, Failure> {
         self.each_of(Options { key: KeyBy::Global, wanted, ..self.options() }, each)
     }
@@ -140,8 +140,16 @@ impl Reading {
     fn each_of(
         &self,
         options: Options,
-        mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+        mut each: impl FnMut(Record<'_>) -> Result<(), Failure>,
     ) -> Result<ReadSummary, Failure> {
+        let mut failure = None;
+        let mut each = |record: Record<'_>| match each(record) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        };
         let progress = Arc::<Progress>::default();
         let bar = ReadingBar::watching(&progress);
         let start = Instant::now();
@@ -156,6 +164,9 @@ impl Reading {
         };
         let elapsed = start.elapsed();
         drop(bar);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         let (totals, stopped) = outcome?;
         Ok(ReadSummary { totals, elapsed, stopped })
     }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::decisions::Decisions;
 use super::limit::Limit;
 use super::limiter::ReplayLimiter;
+use super::lines::Lines;
 use super::outcome::{Counts, Credited, GivenBack};
 use super::simulation::Simulation;
 use crate::failure::Failure;
@@ -36,7 +37,8 @@ pub(crate) fn in_memory<'r>(
     let limit = Limit::new(spec, Some(max_keys), 1).map_err(|error| Failure::Usage(refusal(spec, &error)))?;
     let (limits, names, limiter) = ([limit], ["memory".to_owned()], OnceCell::<ReplayLimiter>::new());
     let lines = SharedBuffer::default();
-    let decisions = Decisions::to(Box::new(lines.clone()), "memory".to_owned(), &[spec.to_string()], &names);
+    let decisions =
+        Decisions::to(Lines::to(Box::new(lines.clone()), "memory".to_owned(), &names), &[spec.to_string()]);
     let mut simulation =
         Simulation::new(&limits, None, &limiter, &names, Counts::new(false), Some(decisions));
     records

@@ -14,6 +14,7 @@ mod decisions;
 mod in_memory;
 mod limit;
 mod limiter;
+mod lines;
 mod outcome;
 mod outputs;
 mod outstanding;
@@ -26,12 +27,9 @@ mod table;
 mod tallies;
 
 use std::cell::OnceCell;
-use std::ops::ControlFlow;
 
-use crate::demo;
 use crate::failure::Failure;
-use crate::ingest::Record;
-use crate::output::{print_note, print_result};
+use crate::output::print_note;
 pub(crate) use args::Args;
 use decisions::Decisions;
 pub(crate) use in_memory::in_memory;
@@ -65,30 +63,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let counts = Counts::new(args.report.is_some());
     let mut simulation = Simulation::new(&limits, saved.as_ref(), &limiter, &names, counts, decisions);
 
-    let mut failure = None;
-    let mut step = |record: Record<'_>| {
+    let read = args.reading.each(|record| {
         simulation.step(&record)?;
         // A reader that follows a live log needs each decision before the next line is written.
         if record.is_last { simulation.flush() } else { Ok(()) }
-    };
-    let read = args.reading.each(|record| match step(record) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
-        }
     })?;
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
     simulation.flush()?;
 
     let overflows = limiter.get().map(ReplayLimiter::overflows).unwrap_or_default();
     let outcome = Outcome { counts: simulation.counts, read, limits: specs, overflows };
     // Save first: a reader that closes the output must not prevent it.
     let saved = save(args, limiter.get(), &outcome);
-    let shown = show(args, &outcome, &names);
-    saved.and(shown)
+    saved.and(show(args, &outcome, &names))
 }
 
 /// Writes the state, if it was asked for and everything was read.
@@ -115,35 +101,18 @@ fn save(args: &Args, limiter: Option<&ReplayLimiter>, outcome: &Outcome) -> Resu
 
 /// Prints the outcome, and on standard error the problems and warnings.
 fn show(args: &Args, outcome: &Outcome, names: &[String]) -> Result<(), Failure> {
-    let text = if args.json {
-        format!("{}\n", outcome.json(args.top))
-    } else {
-        let introduction = if args.reading.is_demo() { introduction() } else { String::new() };
-        format!("{introduction}{}", Table { outcome, title: &args.reading.title(), top: args.top })
-    };
-    if args.decisions_on_stdout() {
-        print_note(text.trim_end_matches('\n'));
-    } else {
-        print_result(&text)?;
-    }
-    if let Some(path) = &args.report {
-        page::write(path, outcome, args.top)?;
-    }
-    for problem in outcome.read.problems(names) {
-        print_note(&problem);
-    }
-    for warning in outcome.warnings() {
-        print_note(&format!("warning: {warning}"));
-    }
+    let warnings = outcome.warnings().into_iter().map(|warning| format!("warning: {warning}"));
+    outputs::show(
+        args,
+        || outcome.json(args.top),
+        &Table { outcome, title: &args.reading.title(), top: args.top },
+        |path| page::write(path, outcome, args.top),
+        outcome.read.problems(names).into_iter().chain(warnings),
+    )?;
     if !args.json && args.report.is_none() && args.reading.is_demo() {
         print_note(
             "\nFor a page with charts add --report demo.html. For your own log: tollgate replay access.log --limit ...",
         );
     }
     Ok(())
-}
-
-/// A list of the personas of the made-up day.
-fn introduction() -> String {
-    demo::introductions().iter().map(|line| format!("  - {line}\n")).collect::<String>() + "\n"
 }

@@ -1,13 +1,18 @@
-//! Checks the output files before anything is read or written, so that a mistake in the command
-//! line costs neither a log nor the time to read one.
+//! The outputs. Their files are checked before anything is read or written, so that a mistake in
+//! the command line costs neither a log nor the time to read one.
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::args::Args;
 use super::state;
+use crate::demo;
 use crate::failure::Failure;
+use crate::output::{print_note, print_result};
 
 /// Checks the files that `--decisions`, `--report` and `--save` name.
 ///
@@ -44,6 +49,36 @@ pub(super) fn validate(args: &Args) -> Result<(), Failure> {
         check_writable(path).map_err(Failure::writing(path.display().to_string()))?;
     }
     save.map_or(Ok(()), state::check_writable)
+}
+
+/// Prints the outcome as `json` or as a `table`, has `write_page` write the page of `--report`, and
+/// prints the notes on standard error.
+pub(super) fn show(
+    args: &Args,
+    json: impl FnOnce() -> Value,
+    table: &impl Display,
+    write_page: impl FnOnce(&Path) -> Result<(), Failure>,
+    notes: impl Iterator<Item = String>,
+) -> Result<(), Failure> {
+    let text = if args.json {
+        format!("{}\n", json())
+    } else {
+        let introduction = if args.reading.is_demo() { introduction() } else { String::new() };
+        format!("{introduction}{table}")
+    };
+    if args.decisions_on_stdout() {
+        print_note(text.trim_end_matches('\n'));
+    } else {
+        print_result(&text)?;
+    }
+    args.report.as_deref().map_or(Ok(()), write_page)?;
+    notes.for_each(|note| print_note(&note));
+    Ok(())
+}
+
+/// A list of the personas of the made-up day.
+fn introduction() -> String {
+    demo::introductions().iter().map(|line| format!("  - {line}\n")).collect::<String>() + "\n"
 }
 
 /// Whether writing one would change the other. A device or a pipe keeps nothing.

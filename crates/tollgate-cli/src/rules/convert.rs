@@ -18,6 +18,10 @@ pub(crate) struct Args {
     /// Take files with the same domain for one domain, as MERGE_DOMAIN_CONFIG does
     #[arg(long)]
     merge_domains: bool,
+
+    /// Let warnings be errors: of fields that are ignored, and of what the rules leave out
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(crate) const AFTER: &str = "\
@@ -25,7 +29,13 @@ The rules are written to standard output, and to standard error what they cannot
 
 Exit codes:
   0  the rules decide as the files do
-  2  they do not, as comments and errors say; or the files cannot be read
+  2  they do not, as comments and errors say; or the files cannot be read; with
+     --strict, also if there is a warning: something has no place in the rules
+
+The rules decide alike for descriptors with the keys of one in the files, each
+once, in its order, with a value. A descriptor of other keys has no limit there;
+here it has that of every rule whose entries it contains. A file does not tell
+whether such calls come: the rules say so in their first lines.
 
 docs/envoy.md says which descriptors are meant, and how to move over.";
 
@@ -45,7 +55,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let converted = config.convert();
     print_problems(&converted.differences);
     print_result(&converted.toml)?;
-    match converted.differences.iter().filter(|problem| !problem.is_warning()).count() {
+    let all = || reading.problems().iter().chain(&converted.differences);
+    let warnings = all().filter(|problem| problem.is_warning()).count();
+    match all().count() - warnings {
+        0 if args.strict && warnings > 0 => {
+            Err(Failure::Usage(format!("not all is in the rules: {}", counted(warnings, "warning"))))
+        }
         0 => Ok(()),
         differences => {
             let what = counted(differences, "difference");

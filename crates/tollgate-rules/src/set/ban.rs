@@ -11,7 +11,7 @@ use tollgate::{BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rat
 /// key. (To look at a key in a full table must not refuse it: bans last long, so a client with many
 /// addresses could lock out all others.)
 pub(crate) struct Bans<C> {
-    limiter: MultiLimiter<[u8], C>,
+    pub(super) limiter: MultiLimiter<[u8], C>,
 }
 
 /// A ban of this length, as a quota.

@@ -49,6 +49,8 @@ pub(super) struct Round<'r, C> {
     is_peek: bool,
     /// Whether limits of requests in flight are asked.
     in_flight: bool,
+    /// The lines whose turns the caller holds: see [`Ask::held`].
+    held: u64,
 }
 
 /// Rules that decide together: all that are enforced, or one in shadow mode.
@@ -84,8 +86,18 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             let one = concerned.get(index)?;
             Some(set.allowance(one).asked()?.shared.limiter.prepare(found.key(one)))
         });
-        let Ask { is_peek, in_flight, .. } = ask;
-        let mut round = Round { set, found, lines, turns, charges, prepared, now: *now, is_peek, in_flight };
+        let mut round = Round {
+            set,
+            found,
+            lines,
+            turns,
+            charges,
+            prepared,
+            now: *now,
+            is_peek: ask.is_peek,
+            in_flight: ask.in_flight,
+            held: ask.held,
+        };
         let mut shadows = 0;
         for one in concerned {
             let is_shadow = set.limited(one).is_shadow;
@@ -156,6 +168,12 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 admits = false;
             }
             if let Some(current) = &allowance.quotas {
+                if index < 64 && self.held & (1 << index) != 0 {
+                    if let Some(decision) = self.ask(index, |key| key.peek_n(0)) {
+                        admits &= self.note(index, &decision);
+                    }
+                    continue;
+                }
                 may_skip &= !current.may_queue;
                 self.turns.push((allowance.rank, index));
             }

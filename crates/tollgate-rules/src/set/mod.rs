@@ -7,6 +7,7 @@
 //! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
+//! | `usage` | how full the tables of a rule are |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
@@ -20,6 +21,7 @@ mod line;
 mod scratch;
 mod succeed;
 mod ticket;
+mod usage;
 mod verdict;
 
 use std::fmt;
@@ -68,12 +70,16 @@ pub struct Ask {
     /// Whether limits of requests in flight are asked, too. A caller that does not know when a
     /// request ends must not ask them.
     pub in_flight: bool,
+    /// A bit for each line, by its index in [`Verdict::lines`], whose limits by time are neither
+    /// asked nor charged: the caller holds a turn in the rule's queue, which another request was
+    /// charged for and left. The line shows the limits as they are. By default 0.
+    pub held: u64,
 }
 
 impl Default for Ask {
     /// A check of cost 1, now, by all limits.
     fn default() -> Self {
-        Self { now: None, cost: 1, is_peek: false, in_flight: true }
+        Self { now: None, cost: 1, is_peek: false, in_flight: true, held: 0 }
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Ticket<C = TscClock> {
 }
 
 pub(super) struct OwnedCharge<C> {
+    /// The index of the line.
+    pub(super) line: usize,
     pub(super) shared: Arc<Shared<C>>,
     pub(super) receipt: Receipt<8>,
     pub(super) charge_if: Option<Arc<[u16]>>,
@@ -61,7 +63,7 @@ impl<C: Clock> Ticket<C> {
     ///
     /// **Cost.** A [refund](tollgate::MultiLimiter::refund) for each rule that gives back.
     pub fn settle(&mut self, status: u16) {
-        for OwnedCharge { shared, receipt, charge_if } in self.charges.drain(..).rev() {
+        for OwnedCharge { shared, receipt, charge_if, .. } in self.charges.drain(..).rev() {
             if charge_if.is_some_and(|statuses| !statuses.contains(&status)) {
                 shared.limiter.refund(receipt);
             }
@@ -69,9 +71,19 @@ impl<C: Clock> Ticket<C> {
     }
 
     /// Gives back all that was charged, as far as the algorithms can: the request is not served.
-    pub fn cancel(mut self) {
-        for OwnedCharge { shared, receipt, .. } in self.charges.drain(..).rev() {
-            shared.limiter.refund(receipt);
+    pub fn cancel(self) {
+        self.cancel_each(|_| {});
+    }
+
+    /// [`cancel`](Self::cancel), which calls `kept` with the index, in
+    /// [`Verdict::lines`](crate::Verdict::lines), of each line of which nothing came back. In a
+    /// queue a later request has a turn then, and this one stays charged: another request may have
+    /// it, by [`Ask::held`](crate::Ask::held).
+    pub fn cancel_each(mut self, mut kept: impl FnMut(usize)) {
+        for OwnedCharge { line, shared, receipt, .. } in self.charges.drain(..).rev() {
+            if shared.limiter.refund(receipt) == 0 {
+                kept(line);
+            }
         }
     }
 }

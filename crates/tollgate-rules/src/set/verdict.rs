@@ -223,7 +223,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         let own = |Charge { line, receipt }| {
             let current = self.set.allowance(&concerned[line]).quotas.as_ref()?;
             let charge_if = self.set.limited(&concerned[line]).charge_if.clone();
-            Some(OwnedCharge { shared: Arc::clone(&current.shared), receipt, charge_if })
+            Some(OwnedCharge { line, shared: Arc::clone(&current.shared), receipt, charge_if })
         };
         let guards = charges.guards.drain(..).map(|(_, guard)| guard).collect();
         Ticket { charges: charges.take(Mark::default()).filter_map(own).collect(), guards }

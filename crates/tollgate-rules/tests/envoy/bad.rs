@@ -4,76 +4,54 @@ use tollgate_rules::{EnvoyConfig, Memory, SameDomain};
 
 use crate::{domain, found, reading};
 
+/// A text has one problem: of this code, in this line, at this part.
+fn has_one_problem(text: &str, code: &str, line: usize, part: &str) {
+    let found = found(text);
+    let first = found.first().unwrap_or_else(|| panic!("{text}: no problem"));
+    assert_eq!((first.0, first.1), (code, line), "{text}{}", reading(text));
+    assert!(part.is_empty() || first.2 == part, "{text}{}", reading(text));
+    assert_eq!(found.len(), 1, "{text}{}", reading(text));
+    assert!(reading(text).rules().is_none(), "{text}");
+}
+
 #[test]
 fn each_mistake_is_told_at_its_place() {
     for (text, code, line, part) in [
-        (
-            "domain: d\ndescriptors:\n  - key: a\n    rate_limit: { unit: foo, requests_per_unit: 5 }\n",
-            "bad-text",
-            4,
-            "foo",
-        ),
         ("'''\n", "syntax", 1, ""),
-        (
-            "domain: d\ndescriptors:\n  - { key: a, value: b }\n  - { key: a, value: b }\n",
-            "name-twice",
-            4,
-            "a",
-        ),
         ("descriptors:\n", "missing-field", 1, ""),
         ("domain: ''\n", "missing-field", 1, "''"),
-        ("domain: d\ndescriptors:\n  - value: b\n", "missing-field", 3, ""),
-        ("domain: d\ndescriptors:\n  - { key: a, ratelimit: {} }\n", "unknown-field", 3, "ratelimit"),
-        (
-            "domain: d\ndescriptors:\n  - key: a\n    rate_limit: { unit: day, requests_per_unit: 1, requestsperunit: 5 }\n",
-            "unknown-field",
-            4,
-            "requestsperunit",
-        ),
         ("domain: d\ndescriptors: [x]\n", "wrong-type", 2, "x"),
         ("domain: d\n0.25: x\n", "unknown-field", 2, "0.25"),
         ("domain: d\n? [x]\n: y\n", "wrong-type", 2, "[x]"),
-        (
-            "domain: d\ndescriptors:\n  - key: a\n    rate_limit: { unit: day, requests_per_unit: 1, name: n, replaces: [{ name: n }] }\n",
-            "circle",
-            4,
-            "n",
-        ),
-        (
-            "domain: d\ndescriptors:\n  - key: a\n    rate_limit: { unit: day, requests_per_unit: 1, replaces: [{ name: '' }] }\n",
-            "missing-field",
-            4,
-            "''",
-        ),
-        (
-            "domain: d\ndescriptors:\n  - key: a\n    rate_limit: { unit: day, unlimited: true }\n",
-            "unfit",
-            4,
-            "day",
-        ),
-        (
-            "domain: d\ndescriptors:\n  - key: a\n    rate_limit: { requests_per_unit: 5 }\n",
-            "missing-field",
-            4,
-            "",
-        ),
-        ("domain: d\ndescriptors:\n  - { key: a, value: b, share_threshold: true }\n", "unfit", 3, "true"),
-        ("domain: d\ndescriptors:\n  - key: 'a*'\n", "unsupported", 3, "'a*'"),
-        ("domain: d\ndescriptors:\n  - { key: a, key: b }\n", "syntax", 3, "key"),
         ("domain: d\ndescriptors: { key: a }\n", "wrong-type", 2, "{ key: a }"),
         ("domain: [d]\n", "wrong-type", 1, "[d]"),
-        ("domain: d\ndescriptors:\n  - { key: a, metadata: 5 }\n", "wrong-type", 3, "5"),
-        ("domain: d\ndescriptors:\n\t- key: a\n", "syntax", 3, ""),
         ("a\n", "wrong-type", 1, "a"),
         ("domain: d\n---\ndomain: e\n", "unsupported", 2, "---"),
         ("domain: !foo d\n", "unsupported", 1, "!foo d"),
     ] {
-        let found = found(text);
-        let first = found.first().unwrap_or_else(|| panic!("{text}: no problem"));
-        assert_eq!((first.0, first.1), (code, line), "{text}{}", reading(text));
-        assert!(part.is_empty() || first.2 == part, "{text}{}", reading(text));
-        assert_eq!(found.len(), 1, "{text}{}", reading(text));
-        assert!(reading(text).rules().is_none(), "{text}");
+        has_one_problem(text, code, line, part);
+    }
+    for (descriptors, code, line, part) in [
+        ("  - { key: a, value: b }\n  - { key: a, value: b }\n", "name-twice", 4, "a"),
+        ("  - value: b\n", "missing-field", 3, ""),
+        ("  - { key: a, ratelimit: {} }\n", "unknown-field", 3, "ratelimit"),
+        ("  - { key: a, value: b, share_threshold: true }\n", "unfit", 3, "true"),
+        ("  - key: 'a*'\n", "unsupported", 3, "'a*'"),
+        ("  - { key: a, key: b }\n", "syntax", 3, "key"),
+        ("  - { key: a, metadata: 5 }\n", "wrong-type", 3, "5"),
+        ("\t- key: a\n", "syntax", 3, ""),
+    ] {
+        has_one_problem(&domain(descriptors), code, line, part);
+    }
+    for (limit, code, part) in [
+        ("unit: foo, requests_per_unit: 5", "bad-text", "foo"),
+        ("unit: day, requests_per_unit: 1, requestsperunit: 5", "unknown-field", "requestsperunit"),
+        ("unit: day, requests_per_unit: 1, name: n, replaces: [{ name: n }]", "circle", "n"),
+        ("unit: day, requests_per_unit: 1, replaces: [{ name: '' }]", "missing-field", "''"),
+        ("unit: day, unlimited: true", "unfit", "day"),
+        ("requests_per_unit: 5", "missing-field", ""),
+    ] {
+        has_one_problem(&domain(&format!("  - key: a\n    rate_limit: {{ {limit} }}\n")), code, 4, part);
     }
 }
 

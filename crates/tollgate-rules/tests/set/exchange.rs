@@ -34,7 +34,7 @@ impl Live {
     }
 
     fn left(&mut self, client: &str) -> Vec<u64> {
-        let ask = Ask { cost: 0, is_peek: true, now: None };
+        let ask = Ask { cost: 0, is_peek: true, ..Ask::default() };
         let verdict = self.handle.ask(&from(client), ask, &mut self.scratch);
         verdict.lines().iter().map(|line| line.remaining).collect()
     }

@@ -45,7 +45,7 @@ impl Desk {
 
     /// The remaining units of each rule.
     fn left(&mut self, request: &PlainRequest) -> Vec<u64> {
-        let ask = tollgate_rules::Ask { is_peek: true, cost: 0, now: None };
+        let ask = tollgate_rules::Ask { is_peek: true, cost: 0, ..Default::default() };
         let verdict = self.set.ask(request, ask, &mut self.scratch);
         verdict.lines().iter().map(|line| line.remaining).collect()
     }

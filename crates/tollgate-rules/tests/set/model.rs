@@ -261,7 +261,7 @@ impl Play {
             ..PlainRequest::default()
         };
         let mut handle = self.live.handle();
-        let verdict = handle.ask(&request, Ask { now: None, cost, is_peek }, scratch);
+        let verdict = handle.ask(&request, Ask { cost, is_peek, ..Ask::default() }, scratch);
         let answers: Vec<_> = verdict.answers().map(|one| (one.rule, one.ruling, one.is_shadow)).collect();
         let lines: Vec<_> =
             verdict.lines().iter().map(|line| (line.rule, line.ruling, line.is_shadow)).collect();

@@ -67,7 +67,7 @@ fn crowd(set: &RuleSet<ManualClock>, seed: u64, requests: u64) -> Admitted {
 
 /// The remaining units of everyone, the client and the user.
 fn left(set: &RuleSet<ManualClock>, client: u64, user: u64) -> Vec<u64> {
-    let ask = Ask { cost: 0, is_peek: true, now: None };
+    let ask = Ask { cost: 0, is_peek: true, ..Ask::default() };
     let mut scratch = Scratch::default();
     let verdict = set.ask(&request(client, user), ask, &mut scratch);
     verdict.lines().iter().map(|line| line.remaining).collect()

@@ -36,7 +36,7 @@ fn a_limit_counts_its_own_refusals_only() {
     assert!(desk.check(&from(X)).is_admitted());
     assert_eq!(desk.check(&from(X)).outcome(), Ruling::Refused);
     assert_eq!(desk.left(&from(X)), [2, 0], "`a` admitted it, and did not count it");
-    let ask = Ask { cost: 3, is_peek: false, now: None };
+    let ask = Ask { cost: 3, ..Ask::default() };
     let set = &desk.set;
     assert_eq!(set.ask(&from(Y), ask, &mut Scratch::default()).outcome(), Ruling::Never);
     assert_eq!(desk.left(&from(Y)), [2, 1], "a request that no wait helps is counted by none");
@@ -58,7 +58,7 @@ fn a_cost_of_zero_looks() {
     let mut desk = Desk::new(THREE);
     assert_eq!(desk.left(&from(X)), [9, 4, 2]);
     assert_eq!(desk.left(&from(X)), [9, 4, 2]);
-    let ask = Ask { cost: 2, is_peek: false, now: None };
+    let ask = Ask { cost: 2, ..Ask::default() };
     assert!(desk.set.ask(&from(X), ask, &mut Scratch::default()).is_admitted());
     assert_eq!(desk.left(&from(X)), [7, 2, 0]);
 }
@@ -158,4 +158,31 @@ fn lines_that_are_asked_late_allocate_nothing() {
         round();
     });
     assert_eq!(info.count_total, 0);
+}
+
+#[test]
+fn a_held_turn_is_not_charged_and_all_else_is() {
+    let mut desk = Desk::new(
+        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/s,capacity=3,mode=queue' },\
+         { name = 'each', key = 'client', limits = 'fixed-window:5/min' }]",
+    );
+    let mut tickets: Vec<_> = (0..3).map(|_| desk.check(&from(X)).ticket()).collect();
+    assert!(!desk.check(&from(X)).is_admitted(), "the queue is full");
+    // The second leaves: its turn stays charged, because the third has a later one.
+    let mut kept = Vec::new();
+    tickets.remove(1).cancel_each(|line| kept.push(line));
+    assert_eq!((kept, desk.left(&from(X))), (vec![0], vec![0, 3]));
+
+    let held = Ask { held: 1, ..Ask::default() };
+    for left in [2, 1, 0] {
+        let verdict = desk.set.ask(&from(X), held, &mut desk.scratch);
+        assert!(verdict.is_admitted() && verdict.delay().is_zero(), "{verdict:?}");
+        assert_eq!(verdict.lines().iter().map(|line| line.remaining).collect::<Vec<_>>(), [0, left]);
+    }
+    let refused_by = desk.set.ask(&from(X), held, &mut desk.scratch).refused_by();
+    assert_eq!(refused_by.map(|rule| &*rule.name), Some("each"));
+    assert_eq!(desk.left(&from(X)), [0, 0]);
+    // The last turn shortens the queue.
+    tickets.remove(1).cancel_each(|line| panic!("nothing of line {line} came back"));
+    assert_eq!(desk.left(&from(X)), [1, 1]);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use tollgate_http::{HeaderStyles, HttpResponder, Refusal, Respond};
+use tollgate_http::{GrpcResponder, HeaderStyles, HttpResponder, Refusal, RequestHead, Respond};
 use tollgate_rules::{BodyFormat, Refusal as Said};
 
 use super::generation::styles;
@@ -34,12 +34,22 @@ impl<'g> Answer<'g> {
         }
     }
 
-    /// Returns the response without the headers of the limits.
+    /// Returns the response without the headers of the limits. A client of gRPC understands no
+    /// other status and body than its protocol's.
     pub(super) fn respond(&self, refusal: &Refusal<'_>) -> Response<String> {
+        let mut response =
+            if is_grpc(refusal.head()) { GrpcResponder.respond(refusal) } else { self.respond_http(refusal) };
+        for (name, value) in self.file.headers.iter().chain(&self.rule.headers) {
+            add(response.headers_mut(), name, value);
+        }
+        response
+    }
+
+    fn respond_http(&self, refusal: &Refusal<'_>) -> Response<String> {
         let status = self.rule.status.or(self.file.status);
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
         let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        let mut response = match self.body() {
+        match self.body() {
             Some((kind, body)) => {
                 let mut response = Response::new(String::from(body));
                 *response.status_mut() = status;
@@ -56,11 +66,7 @@ impl<'g> Answer<'g> {
                 };
                 format.status(status).respond(refusal)
             }
-        };
-        for (name, value) in self.file.headers.iter().chain(&self.rule.headers) {
-            add(response.headers_mut(), name, value);
         }
-        response
     }
 
     /// Returns the text in place of a body that the server writes, with its type. A rule's format
@@ -70,6 +76,15 @@ impl<'g> Answer<'g> {
             [self.rule, self.file].into_iter().find(|said| said.body.is_some() || said.format.is_some())?;
         Some((said.content_type.as_deref().unwrap_or("text/plain"), said.body.as_deref()?))
     }
+}
+
+/// Returns whether the client of a request speaks gRPC or grpc-web: by the content type, in any
+/// case, with or without a message format (`application/grpc-web+proto`).
+fn is_grpc(head: RequestHead<'_>) -> bool {
+    let kind = head.header("content-type").unwrap_or_default();
+    let Some((start, rest)) = kind.split_at_checked(b"application/grpc".len()) else { return false };
+    start.eq_ignore_ascii_case(b"application/grpc")
+        && rest.first().is_none_or(|next| matches!(next, b'+' | b'-' | b';' | b' '))
 }
 
 /// Adds a header in place of one of the same name. The reader of the file has checked both.

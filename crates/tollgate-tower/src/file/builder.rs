@@ -161,7 +161,7 @@ impl RulesBuilder {
         let response_clock = ResponseClock::new(clock);
         let clock = response_clock.shared();
         let live = LiveRules::open(&path, &Disk, Arc::clone(&clock))?;
-        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &peer)));
+        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &peer, None)));
         let watched = Watched::spawn(live.clone(), &path, move |reloaded| {
             tell(reloaded, on_reload.as_mut());
         });

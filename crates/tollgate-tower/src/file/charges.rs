@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use http::StatusCode;
 
 use super::FileTicket;
+use super::turns::Turns;
 
 /// A status that no rule lists: of a request that was not answered.
 const NOT_ANSWERED: u16 = 0;
@@ -15,18 +16,21 @@ const NOT_ANSWERED: u16 = 0;
 pub(super) struct Charges {
     /// `None` if nothing can come back any more.
     ticket: Option<FileTicket>,
+    /// The turns in queues that go to others with the charges.
+    turns: Option<Box<Turns>>,
     is_served: bool,
 }
 
 impl Charges {
-    pub(super) fn new(ticket: Option<FileTicket>) -> Self {
-        Self { ticket, is_served: false }
+    pub(super) fn new(ticket: Option<FileTicket>, turns: Option<Box<Turns>>) -> Self {
+        Self { ticket, turns, is_served: false }
     }
 
     /// Hands the request to the inner service by `call`. The client may leave now: what is charged
     /// stays.
     pub(super) fn serve<T>(&mut self, call: impl FnOnce() -> T) -> T {
         self.is_served = true;
+        self.turns = None;
         self.guard(call)
     }
 
@@ -56,7 +60,10 @@ impl Drop for Charges {
         if let Some(ticket) = self.ticket.take()
             && !self.is_served
         {
-            ticket.cancel();
+            match self.turns.take() {
+                Some(turns) => turns.abandon(ticket),
+                None => ticket.cancel(),
+            }
         }
     }
 }

@@ -9,13 +9,14 @@ use tollgate::Timestamp;
 use tollgate_http::{
     HeaderStyles, LimitHeaders, QuotaPolicies, Refusal, RefusalReason, RefusalRecord, RequestHead,
 };
-use tollgate_rules::{Line, Ruling};
+use tollgate_rules::{Ask, Line, Ruling};
 
 use super::answer::Answer;
 use super::charges::Charges;
 use super::generation::Generation;
 use super::local::{Local, with_local};
 use super::reports::reason;
+use super::turns::Turns;
 use super::view::{HeadView, Labels};
 use super::{FileRules, FileSet, FileVerdict};
 use crate::ClientAddress;
@@ -79,7 +80,7 @@ impl FileState {
     pub(super) fn generation_of(&self, set: &Arc<FileSet>) -> Arc<Generation> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(set, &newest.set) {
-            *newest = Arc::new(Generation::new(Arc::clone(set), &self.peer));
+            *newest = Arc::new(Generation::new(Arc::clone(set), &self.peer, Some(&newest)));
         }
         Arc::clone(&newest)
     }
@@ -88,51 +89,87 @@ impl FileState {
     /// can be given back.
     pub(super) fn decide(&self, head: RequestHead<'_>, is_ready: bool) -> Decided {
         with_local(self, |local| {
+            let mut may_claim = true;
             loop {
-                if let Some(decided) = self.decide_by(local, head, is_ready) {
+                if let Some(decided) = self.decide_by(local, head, is_ready, may_claim) {
                     break decided;
                 }
+                may_claim = false;
             }
         })
     }
 
     /// Decides a request. `None` if other rules came into force than those whose settings were
-    /// read.
-    fn decide_by(&self, local: &mut Local, head: RequestHead<'_>, is_ready: bool) -> Option<Decided> {
+    /// read, or if the turns that it may claim are not its own: then it may claim none.
+    fn decide_by(
+        &self,
+        local: &mut Local,
+        head: RequestHead<'_>,
+        is_ready: bool,
+        may_claim: bool,
+    ) -> Option<Decided> {
         local.refresh(self);
         let Local { handle, scratch, generation, .. } = local;
         let view = HeadView { head, client: &generation.client, labels: &self.labels };
-        let verdict = handle.check(&view, scratch);
-        if !generation.decided(&verdict) {
+        let turns = match may_claim && generation.may_have_turns() {
+            true => {
+                let looked = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
+                let max_wait = if hides_disconnect(&head) { self.max_wait_with_body } else { Duration::MAX };
+                generation.decided(&looked).then(|| Turns::claim(generation, &looked, max_wait))
+            }
+            false => None,
+        };
+        let held = turns.as_ref().map_or(0, Turns::lines);
+        let verdict = handle.ask(&view, Ask { held, ..Ask::default() }, scratch);
+        if !generation.decided(&verdict) || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict)) {
             verdict.cancel();
+            turns.into_iter().for_each(Turns::give_back);
             return None;
         }
         if generation.has_queues && verdict.delay() > self.max_wait_with_body && hides_disconnect(&head) {
             let lines = refused_for_waits(verdict.lines(), self.max_wait_with_body);
             let decided_at = verdict.decided_at();
             verdict.cancel();
+            turns.into_iter().for_each(Turns::give_back);
             return Some(self.refuse(head, &lines, generation, decided_at));
         }
         if !verdict.is_admitted() {
+            turns.into_iter().for_each(Turns::give_back);
             return Some(self.refuse(head, verdict.lines(), generation, verdict.decided_at()));
         }
         self.report(head, verdict.lines(), generation);
-        Some(Decided::Admitted(self.admit(verdict, generation, is_ready)))
+        Some(Decided::Admitted(self.admit(verdict, generation, is_ready, turns)))
     }
 
     #[inline]
-    fn admit(&self, verdict: FileVerdict<'_>, generation: &Arc<Generation>, is_ready: bool) -> Admitted {
+    fn admit(
+        &self,
+        verdict: FileVerdict<'_>,
+        generation: &Arc<Generation>,
+        is_ready: bool,
+        claimed: Option<Turns>,
+    ) -> Admitted {
         let decided_at = verdict.decided_at();
         let headers = self.headers(verdict.lines(), generation, generation.styles, decided_at);
-        let longest = verdict.lines().iter().filter(|line| !line.is_shadow).max_by_key(|line| line.delay);
-        let departure = longest.filter(|line| !line.delay.is_zero()).map(|&line| {
-            let (at, generation) = (decided_at + line.delay, Arc::clone(generation));
-            Box::new(Departure { at, line, generation, since: decided_at })
-        });
+        let (mut turns, mut departure) = (None, None);
+        if claimed.is_some() || !verdict.delay().is_zero() {
+            let mut held = claimed.unwrap_or_else(|| Turns::none(generation));
+            held.add_charged(&verdict);
+            let departs = |(index, line): (usize, &Line)| {
+                (held.departure(index).unwrap_or(decided_at + line.delay), *line)
+            };
+            let enforced = verdict.lines().iter().enumerate().filter(|(_, line)| !line.is_shadow);
+            let last = enforced.map(departs).max_by_key(|(at, _)| *at);
+            departure = last.filter(|(at, _)| *at > decided_at).map(|(at, line)| {
+                Box::new(Departure { at, line, generation: Arc::clone(generation), since: decided_at })
+            });
+            turns = (!held.is_empty()).then(|| Box::new(held));
+        }
         let may_give_back = !is_ready
             || departure.is_some()
+            || turns.is_some()
             || verdict.lines().iter().any(|line| generation.awaits_response(line));
-        let charges = Charges::new(may_give_back.then(|| verdict.ticket()));
+        let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns);
         let headers = ResponseHeaders::new(headers, decided_at, &self.response_clock);
         Admitted { headers, charges, departure }
     }

@@ -1,13 +1,16 @@
 //! What the layer derives from one generation of rules.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderName;
-use tollgate::Quota;
+use tollgate::{Clock, Quota, Timestamp};
 use tollgate_http::{HeaderStyles, LimitState, QuotaPolicies};
 use tollgate_rules::{Clients, Limit, Limits, Line, Mode, Rule};
 
 use super::{FileSet, FileVerdict};
+use crate::rule::{AbandonedTurns, QueueTurn};
 use crate::telemetry::RuleTelemetry;
 use crate::{ClientAddress, HeaderStyle};
 
@@ -21,10 +24,13 @@ pub(super) struct Generation {
     /// Whether a request may have to wait in a queue.
     pub(super) has_queues: bool,
     rules: Box<[PerRule]>,
+    /// The latest departure of a turn that was abandoned, in nanoseconds.
+    last_abandoned: AtomicU64,
 }
 
 struct PerRule {
-    telemetry: RuleTelemetry,
+    /// The same in all generations of a rule, by its name and mode: it counts on, and warns once.
+    telemetry: Arc<RuleTelemetry>,
     /// Whether the response decides if the request is charged.
     has_charge_if: bool,
     /// The rule's own limits, and those of its tiers.
@@ -38,13 +44,21 @@ pub(super) struct NamedLimits {
     /// The name of the limits of requests in flight.
     in_flight: Box<str>,
     counts_in_flight: bool,
+    /// `None` unless the only limit by time is a queue: another one beside it would not charge a
+    /// request that claimed a turn.
+    pub(super) abandoned: Option<AbandonedTurns>,
 }
 
 impl Generation {
-    pub(super) fn new(set: Arc<FileSet>, peer: &ClientAddress) -> Self {
+    /// `before` is the generation that was met before.
+    pub(super) fn new(set: Arc<FileSet>, peer: &ClientAddress, before: Option<&Self>) -> Self {
         let rules = set.rules();
+        let known: HashMap<_, _> = before.into_iter().flat_map(Self::telemetries).collect();
         let per_rule = |rule: &Rule| PerRule {
-            telemetry: RuleTelemetry::new(&rule.name, rule.mode == Mode::Shadow),
+            telemetry: known.get(&(&*rule.name, rule.mode == Mode::Shadow)).map_or_else(
+                || Arc::new(RuleTelemetry::new(&rule.name, rule.mode == Mode::Shadow)),
+                |known| Arc::clone(known),
+            ),
             has_charge_if: rule.charge_if.is_some(),
             limits: (0..=rule.tiers.len()).map(|_| OnceLock::new()).collect(),
         };
@@ -57,8 +71,15 @@ impl Generation {
             styles: styles(rules.answer.styles.as_deref()),
             has_queues: rules.rules.iter().any(all_limits),
             rules: rules.rules.iter().map(per_rule).collect(),
+            last_abandoned: AtomicU64::new(0),
             set,
         }
+    }
+
+    /// Returns the counters of each rule, by its name and whether it is in shadow mode.
+    fn telemetries(&self) -> impl Iterator<Item = ((&str, bool), &Arc<RuleTelemetry>)> {
+        let rules = self.set.rules().rules.iter().zip(&self.rules);
+        rules.map(|(rule, per_rule)| ((&*rule.name, rule.mode == Mode::Shadow), &per_rule.telemetry))
     }
 
     /// Returns whether a verdict is by these rules.
@@ -71,7 +92,29 @@ impl Generation {
     }
 
     pub(super) fn telemetry(&self, line: &Line) -> &RuleTelemetry {
-        &self.rules[line.rule].telemetry
+        self.telemetry_of(line.rule)
+    }
+
+    /// Returns the counters of a rule by its index.
+    pub(super) fn telemetry_of(&self, rule: usize) -> &RuleTelemetry {
+        &self.rules[rule].telemetry
+    }
+
+    /// Returns whether a turn may have been abandoned whose departure is still to come.
+    pub(super) fn may_have_turns(&self) -> bool {
+        self.has_queues
+            && match self.last_abandoned.load(Relaxed) {
+                0 => false,
+                last => last >= self.set.clock().now().as_nanos(),
+            }
+    }
+
+    /// Keeps an abandoned turn of a line's queue for other requests.
+    pub(super) fn offer(&self, line: &Line, turn: QueueTurn, now: Timestamp) {
+        if let Some(abandoned) = &self.limits(line).abandoned {
+            self.last_abandoned.fetch_max(turn.departure.as_nanos(), Relaxed);
+            abandoned.offer(turn, now);
+        }
     }
 
     /// Returns whether the request of a line may give something back when it has been answered.
@@ -114,7 +157,9 @@ impl NamedLimits {
             [] => (None, rule.into()),
             quotas => (Some(QuotaPolicies::new(rule, quotas)), format!("{rule}/in-flight").into()),
         };
-        Self { policies, in_flight, counts_in_flight }
+        let is_queue = matches!(&*quotas, [quota] if quota.is_queue());
+        let abandoned = is_queue.then(AbandonedTurns::default);
+        Self { policies, in_flight, counts_in_flight, abandoned }
     }
 }
 

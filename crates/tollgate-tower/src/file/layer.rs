@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tollgate::{Stats, Usage};
 use tollgate_rules::{Disk, ReloadError, Status, Watched};
 use tower_layer::Layer;
 
 use super::decide::FileState;
 use super::reports::count;
-use super::{RulesBuilder, RulesError, RulesService};
+use super::{FileSet, RulesBuilder, RulesError, RulesService};
 use crate::ClientAddress;
 
 /// Limits the requests to a service by rules in a file, which is read again whenever it changes: a
@@ -129,6 +130,57 @@ impl RulesLayer {
         let reloaded = self.0.state.live.reload_file(&self.0.state.path, &Disk);
         count(reloaded.as_ref().copied());
         reloaded
+    }
+
+    /// Returns how often keys of a rule came, went, and found its tables full: the sum over its
+    /// limits, tiers and bans, since they were built. `None` if no rule in force has this name.
+    ///
+    /// If `evicted_with_debt`, `shared` or `refused_full` increases, there are more keys in debt
+    /// than the rule's `max_keys`, and new keys are not limited alone. With the feature `tracing`
+    /// the layer warns once of each such rule.
+    ///
+    /// **Cost.** It reads all rules' names, and some hundred counters for each limit. No request
+    /// waits for it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn show(layer: &tollgate_tower::RulesLayer) {
+    /// if let Some(stats) = layer.stats("each") {
+    ///     println!("{} requests shared an allowance", stats.shared);
+    /// }
+    /// if let Some(usage) = layer.usage("each") {
+    ///     println!("{} of {} keys are in debt", usage.live_keys, usage.max_keys);
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stats(&self, rule: &str) -> Option<Stats> {
+        self.of_rule(rule, |set, index| set.stats(index))
+    }
+
+    /// Returns how many keys of a rule are in debt, how many there may be, and how much memory its
+    /// tables use: the sum over its limits, tiers and bans. A key is counted once in each of them.
+    /// `None` if no rule in force has this name.
+    ///
+    /// **Cost.** It reads all tables of the rule. No request waits for it.
+    #[must_use]
+    pub fn usage(&self, rule: &str) -> Option<Usage> {
+        self.of_rule(rule, |set, index| set.usage(index))
+    }
+
+    /// Returns how many requests wait in the queues of a rule now, over all keys. `None` if no rule
+    /// in force has this name.
+    #[must_use]
+    pub fn waiting(&self, rule: &str) -> Option<usize> {
+        let state = &self.0.state;
+        self.of_rule(rule, |set, index| Some(state.generation_of(set).telemetry_of(index).waiting()))
+    }
+
+    fn of_rule<T>(&self, rule: &str, of: impl FnOnce(&Arc<FileSet>, usize) -> Option<T>) -> Option<T> {
+        let set = self.0.state.live.rules();
+        let index = set.rules().rules.iter().position(|one| *one.name == *rule)?;
+        of(&set, index)
     }
 }
 

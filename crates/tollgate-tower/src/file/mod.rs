@@ -13,7 +13,7 @@
 //! | `generation` | what the layer derives from one generation of rules |
 //! | `local` | a thread's handle of the rules and its buffers |
 //! | `decide`, `answer` | from a request to a verdict; the response to a refused one |
-//! | `charges` | what a request may still give back |
+//! | `charges`, `turns` | what a request may still give back; its turns in queues |
 //! | `service`, `future` | the tower service and its response |
 
 mod answer;
@@ -27,6 +27,7 @@ mod layer;
 mod local;
 mod reports;
 mod service;
+mod turns;
 mod view;
 
 pub use builder::RulesBuilder;

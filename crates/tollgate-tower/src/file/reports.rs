@@ -35,7 +35,13 @@ impl FileState {
         if lines.is_empty() {
             metrics::counter!("tollgate_unmatched_total").increment(1);
         }
+        #[cfg(any(feature = "metrics", feature = "tracing"))]
+        let looks_at_tables = crate::telemetry::looks_at_tables();
         for line in lines {
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            if looks_at_tables && let Some(stats) = generation.set.stats(line.rule) {
+                generation.telemetry(line).report_full_tables(&stats);
+            }
             let outcome = reason(line).map_or(RuleOutcome::Allowed, RefusalReason::outcome);
             generation.telemetry(line).count(outcome);
             let rule = &*generation.rule(line).name;

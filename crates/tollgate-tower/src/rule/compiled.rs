@@ -16,8 +16,6 @@ use super::{
     MissingKey, PerRequest, Predicate, Rule, SharedClock,
 };
 use crate::BuildError;
-#[cfg(any(feature = "metrics", feature = "tracing"))]
-use crate::handle::sum;
 use crate::saved::Part;
 use crate::telemetry::RuleTelemetry;
 
@@ -191,11 +189,11 @@ impl CompiledRule {
         }
         if let Decider::InFlight(sets) = &self.decider {
             let sets = sets.iter().take(1 + self.tiers.len());
-            return sets.map(|set| set.0.stats()).fold(Stats::default(), sum);
+            return sets.map(|set| set.0.stats()).sum();
         }
         let sets = self.decider.limit_sets().iter().take(1 + self.tiers.len());
         let bans = self.ban.iter().map(|ban| ban.stats());
-        sets.map(|set| set.limiter.stats()).chain(bans).fold(Stats::default(), sum)
+        sets.map(|set| set.limiter.stats()).chain(bans).sum()
     }
 
     /// Returns the index of a tier's limit set. The rule's own limits are tier 0.

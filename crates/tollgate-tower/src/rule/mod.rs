@@ -18,6 +18,8 @@ use tollgate::{CallQuota, Clock, Quota, WhenFull};
 use tollgate_backend::{AnyBackend, Backend, OnBackendError};
 use tollgate_http::{KeyBy, RequestHead};
 
+#[cfg(feature = "rules")]
+pub(crate) use abandoned_turns::AbandonedTurns;
 pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use ban::{Ban, LONGEST as LONGEST_BAN};
 #[cfg(feature = "rules")]

@@ -22,29 +22,39 @@ fn layer(capacity: u64) -> TollgateLayer {
     layer_with(rule).clock(TokioClock::new()).timer(tokio::time::sleep).build().unwrap()
 }
 
-/// Sends a request. Returns its status and the seconds until the response.
-fn arrive(layer: &TollgateLayer, peer: &'static str, cost: &'static str) -> JoinHandle<(u16, f64)> {
-    let (layer, begun) = (layer.clone(), Instant::now());
-    tokio::spawn(async move {
-        let status = status(&layer, "/", &[("peer", peer), ("cost", cost)]).await;
-        (status, (begun.elapsed().as_secs_f64() * 100.0).round() / 100.0)
-    })
+/// A request that is served beside the test: its status, and the seconds until the response.
+pub(crate) type Arrival = JoinHandle<(u16, f64)>;
+
+/// Sends a request by `status`, which returns the status of its response.
+pub(crate) fn timed(status: impl Future<Output = u16> + Send + 'static) -> Arrival {
+    let begun = Instant::now();
+    tokio::spawn(async move { (status.await, (begun.elapsed().as_secs_f64() * 100.0).round() / 100.0) })
+}
+
+fn arrive(layer: &TollgateLayer, peer: &'static str, cost: &'static str) -> Arrival {
+    let layer = layer.clone();
+    timed(async move { status(&layer, "/", &[("peer", peer), ("cost", cost)]).await })
 }
 
 const A: &str = "192.0.2.1";
 const B: &str = "192.0.2.2";
 
 /// Sends `count` requests of key `A`, each after the one before it has its turn.
-async fn queue_up(layer: &TollgateLayer, count: usize) -> Vec<JoinHandle<(u16, f64)>> {
+async fn queue_up(layer: &TollgateLayer, count: usize) -> Vec<Arrival> {
+    one_by_one(count, || arrive(layer, A, "1")).await
+}
+
+/// Sends `count` requests by `arrive`, each after the one before it has its turn.
+pub(crate) async fn one_by_one(count: usize, arrive: impl Fn() -> Arrival) -> Vec<Arrival> {
     let mut waiting = Vec::new();
     for _ in 0..count {
-        waiting.push(arrive(layer, A, "1"));
+        waiting.push(arrive());
         tokio::task::yield_now().await;
     }
     waiting
 }
 
-async fn disconnect(waits: JoinHandle<(u16, f64)>) {
+pub(crate) async fn disconnect(waits: Arrival) {
     waits.abort();
     assert!(waits.await.unwrap_err().is_cancelled(), "it was still waiting");
 }
@@ -52,9 +62,15 @@ async fn disconnect(waits: JoinHandle<(u16, f64)>) {
 #[tokio::test(start_paused = true)]
 async fn the_next_request_gets_an_abandoned_turn() {
     let layer = layer(4);
-    let mut waiting = queue_up(&layer, 4).await;
+    the_turn_of_the_second_goes_on(|| arrive(&layer, A, "1")).await;
+}
+
+/// Checks by requests of one key that the next one has the turn of one that left, in a queue of one
+/// a second that is full by three that wait.
+pub(crate) async fn the_turn_of_the_second_goes_on(arrive: impl Fn() -> Arrival) {
+    let mut waiting = one_by_one(4, &arrive).await;
     disconnect(waiting.remove(1)).await;
-    let (next, after) = (arrive(&layer, A, "1"), arrive(&layer, A, "1"));
+    let (next, after) = (arrive(), arrive());
     assert_eq!(next.await.unwrap(), (200, 1.0), "the abandoned turn");
     assert_eq!(after.await.unwrap(), (429, 0.0), "the queue is still full");
     let mut promised = Vec::new();
@@ -157,17 +173,26 @@ async fn a_changed_limit_forgets_abandoned_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn departures_stay_a_second_apart_whatever_clients_do() {
+    come_and_go(|| layer(6), |layer| async move { status(&layer, "/", &[("peer", A)]).await }).await;
+}
+
+/// Has clients of one key come and leave at random, and checks that those that are served are a
+/// second apart. `layer` makes a layer with a queue of one a second, and `send` sends a request.
+pub(crate) async fn come_and_go<L: Clone, F: Future<Output = u16> + Send + 'static>(
+    layer: impl Fn() -> L,
+    send: impl Fn(L) -> F,
+) {
     let mut overtaken = 0;
     for seed in 0..20 {
-        let (layer, mut random) = (layer(6), Random(seed));
+        let (layer, mut random) = (layer(), Random(seed));
         let served = Arc::new(Mutex::new(Vec::new()));
         let mut waiting: Vec<JoinHandle<()>> = Vec::new();
         for number in 0..300 {
             match random.below(10) {
                 0..4 => {
-                    let (layer, served) = (layer.clone(), Arc::clone(&served));
+                    let (status, served) = (send(layer.clone()), Arc::clone(&served));
                     waiting.push(tokio::spawn(async move {
-                        if status(&layer, "/", &[("peer", A)]).await == 200 {
+                        if status.await == 200 {
                             served.lock().unwrap().push((Instant::now(), number));
                         }
                     }));

@@ -7,15 +7,13 @@ mod outcome;
 mod page;
 mod table;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::args::Args;
-use super::{introduction, outputs};
+use super::outputs;
 use crate::by_rules::{Trial, load};
 use crate::failure::Failure;
-use crate::ingest::Record;
-use crate::output::{print_note, print_result};
+use crate::output::print_note;
 use counts::Counts;
 use decisions::Decisions;
 use outcome::Outcome;
@@ -38,8 +36,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
     let mut trial = Trial::new([rules], &args.maps, &args.reading)?;
 
     let wanted = trial.log.wanted().as_slice().to_vec();
-    let mut failure = None;
-    let mut step = |record: Record<'_>| {
+    let read = args.reading.each_with_parts(wanted, |record| {
         let (logged, [judge]) = trial.step(&record)?;
         judge.decide(&logged, |judgement| {
             counts.add(&logged, judgement);
@@ -48,17 +45,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
             // A reader that follows a live log needs each decision before the next line is written.
             if record.is_last { decisions.flush() } else { Ok(()) }
         })
-    };
-    let read = args.reading.each_with_parts(wanted, |record| match step(record) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
-        }
     })?;
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
     decisions.as_mut().map_or(Ok(()), Decisions::flush)?;
     if counts.requests() == 0 && read.stopped.is_none() {
         read.problems(&names).iter().for_each(|problem| print_note(problem));
@@ -81,25 +68,12 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
 
 /// Prints the outcome, and on standard error the problems and notes.
 fn show(args: &Args, outcome: &Outcome<'_>, names: &[String]) -> Result<(), Failure> {
-    let text = if args.json {
-        format!("{}\n", outcome.json(args.top))
-    } else {
-        let introduction = if args.reading.is_demo() { introduction() } else { String::new() };
-        format!("{introduction}{}", Table { outcome, title: &args.reading.title(), top: args.top })
-    };
-    if args.decisions_on_stdout() {
-        print_note(text.trim_end_matches('\n'));
-    } else {
-        print_result(&text)?;
-    }
-    if let Some(path) = &args.report {
-        page::write(path, outcome, args.top)?;
-    }
-    for problem in outcome.read.problems(names) {
-        print_note(&problem);
-    }
-    for note in outcome.notes() {
-        print_note(&format!("note: {note}"));
-    }
-    Ok(())
+    let notes = outcome.notes().into_iter().map(|note| format!("note: {note}"));
+    outputs::show(
+        args,
+        || outcome.json(args.top),
+        &Table { outcome, title: &args.reading.title(), top: args.top },
+        |path| page::write(path, outcome, args.top),
+        outcome.read.problems(names).into_iter().chain(notes),
+    )
 }

@@ -4,13 +4,11 @@ mod changes;
 mod outcome;
 mod plan;
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::by_rules::{Map, Trial, load, path};
 use crate::failure::Failure;
-use crate::ingest::Record;
 use crate::output::{print_note, print_result};
 use crate::reading::Reading;
 use crate::report::figures::{grouped, percent};
@@ -115,23 +113,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut changes = Changes::new([rules[0].rules.len(), rules[1].rules.len()]);
     let mut trial = Trial::new(rules, &args.maps, &args.reading)?;
     let wanted = trial.log.wanted().as_slice().to_vec();
-    let mut failure = None;
-    let mut step = |record: Record<'_>| {
+    let read = args.reading.each_with_parts(wanted, |record| {
         let (logged, [old, new]) = trial.step(&record)?;
         let at = (record.file, record.line);
         old.decide(&logged, |old| new.decide(&logged, |new| changes.add(at, old, new)));
         Ok(())
-    };
-    let read = args.reading.each_with_parts(wanted, |record| match step(record) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
-        }
     })?;
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
     let names = args.reading.names();
     read.problems(&names).iter().for_each(|problem| print_note(problem));
     if let Some(why) = read.stopped {

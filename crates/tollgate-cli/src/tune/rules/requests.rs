@@ -1,14 +1,12 @@
 //! The requests that each rule of a file would decide, by key.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use tollgate::Timestamp;
 use tollgate_rules::{Found, Limits, Rules};
 
 use crate::by_rules::{Map, Trial};
 use crate::failure::Failure;
-use crate::ingest::Record;
 use crate::output::print_note;
 use crate::reading::Reading;
 
@@ -75,8 +73,8 @@ pub(super) fn read(reading: &Reading, rules: Rules, maps: &[Map]) -> Result<Aske
     let mut trial = Trial::new([rules], maps, reading)?;
     let wanted = trial.log.wanted().as_slice().to_vec();
 
-    let (mut found, mut failure, mut requests) = (Found::default(), None, 0);
-    let mut step = |record: Record<'_>| {
+    let (mut found, mut requests) = (Found::default(), 0);
+    let read = reading.each_with_parts(wanted, |record| {
         let (logged, [judge]) = trial.step(&record)?;
         requests += 1;
         let (at, status) = (judge.at(&logged), logged.status.unwrap_or(0));
@@ -90,17 +88,7 @@ pub(super) fn read(reading: &Reading, rules: Rules, maps: &[Map]) -> Result<Aske
             }
         });
         Ok(())
-    };
-    let read = reading.each_with_parts(wanted, |record| match step(record) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
-        }
     })?;
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
     read.problems(&reading.names()).iter().for_each(|problem| print_note(problem));
     if let Some(why) = read.stopped {
         return Err(Failure::Usage(why));

@@ -4,10 +4,13 @@ mod allocations;
 mod answers;
 mod charges;
 mod clients;
+mod full_tables;
+mod grpc;
 mod in_flight;
 mod queues;
 mod reload;
 mod requests;
+mod turns;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
