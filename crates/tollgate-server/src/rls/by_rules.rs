@@ -137,7 +137,7 @@ struct Passed {
 }
 
 impl Round<'_> {
-    /// Decides a descriptor, and counts the decision unless it is given back. `None`: it is refused.
+    /// Decides a descriptor, and counts the decision unless it is given back. `None`: refused.
     fn ask(&mut self, descriptor: &RateLimitDescriptor, keep: Keep) -> (Option<Passed>, DescriptorStatus) {
         let hits = hits(self.call, descriptor);
         let ask = Ask { now: self.now, cost: hits, is_peek: hits == 0, in_flight: false };

@@ -64,7 +64,7 @@ async fn a_unit_that_there_is_not_is_refused() {
 }
 
 #[tokio::test]
-async fn a_thousand_streams_of_a_connection_are_served_and_no_more_at_once() {
+async fn a_connection_has_a_thousand_streams_at_most() {
     let server = Running::new(RULES).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();

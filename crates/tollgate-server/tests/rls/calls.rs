@@ -112,7 +112,7 @@ async fn free_descriptors_are_told_from_unlimited_ones() {
 }
 
 #[tokio::test]
-async fn what_would_wait_in_a_queue_is_refused_and_not_charged() {
+async fn what_would_wait_in_a_queue_is_not_charged() {
     let rules =
         "rule = [{ name = 'r', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=5,mode=queue' }]";
     let server = Running::new(rules).await;
