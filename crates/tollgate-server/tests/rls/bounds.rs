@@ -89,3 +89,16 @@ async fn a_connection_that_never_begins_is_closed() {
     tokio::time::timeout(Duration::from_secs(10), read).await.expect("it is closed");
     assert_eq!(server.client().await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_to_calm_down() {
+    let server = Running::with(RULES, |settings, _| settings.limits.connections = 1).await;
+    let mut client = server.client().await;
+    client.statuses(call("d", &[&[("k", "v")]])).await;
+    let mut other = TcpStream::connect(server.address).await.unwrap();
+    let mut told = Vec::new();
+    other.read_to_end(&mut told).await.unwrap();
+    // SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
+    assert_eq!((told[3], told[12], told.last()), (4, 7, Some(&0xb)), "{told:?}");
+    assert_eq!(short(&client.statuses(call("d", &[&[("k", "v")]])).await), [(Answered::Ok, 998)]);
+}
