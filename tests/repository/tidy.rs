@@ -283,7 +283,7 @@ fn files() -> Vec<File> {
             let name = name.to_string_lossy();
             if path.is_dir() {
                 let generated =
-                    ["target", "corpus", "artifacts", "coverage", "node_modules"].contains(&&*name);
+                    ["target", "corpus", "artifacts", "coverage", "node_modules", "generated"].contains(&&*name);
                 if !generated && !name.starts_with('.') {
                     folders.push(path);
                 }

@@ -160,12 +160,14 @@ impl Server {
     }
 
     /// Reads the rules file now, and puts it in force if it is in order. Returns the generation in
-    /// force. Blocks while it reads.
+    /// force. Blocks while it reads. The [files of envoyproxy/ratelimit](Settings::envoy) are read
+    /// with it; a mistake of theirs is logged.
     ///
     /// # Errors
     ///
     /// [`ReloadError`]; the old rules stay in force then.
     pub fn reload(&self) -> Result<u64, ReloadError> {
+        self.core.reload_envoy();
         self.core.live.reload_file(&self.settings.rules, &Disk)
     }
 

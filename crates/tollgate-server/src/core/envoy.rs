@@ -10,7 +10,7 @@ use tollgate_rules::{
     EnvoySet, Reading, SameDomain, SetError,
 };
 
-use super::{FREE, ServerClock};
+use super::{Core, FREE, ServerClock};
 
 /// Where files of envoyproxy/ratelimit are, and how calls are decided by them.
 #[derive(Clone, Debug)]
@@ -103,6 +103,19 @@ impl Envoy {
         // Beyond the free ones that are kept it is dropped.
         let _ = self.free.push(asked);
         decided
+    }
+}
+
+impl Core {
+    /// Reads the files of envoyproxy/ratelimit now, if there are any, and puts them in force if
+    /// they are in order. Blocks while it reads.
+    pub(crate) fn reload_envoy(&self) {
+        let Some(envoy) = &self.envoy else { return };
+        match envoy.reload(envoy.read()) {
+            Ok(true) => tracing::info!("new files of envoyproxy/ratelimit are in force"),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "the old files of envoyproxy/ratelimit stay in force"),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use tollgate_rules::{Ask, Field, Request, Ticket, Verdict};
 use super::call::{hits, overall};
 use super::proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use super::refusal::Refusal;
-use super::status::{self, passes, seconds_up};
+use super::status::{Judged, seconds_up};
 use crate::core::{Core, Decider, Generation, ServerClock};
 use crate::metrics::Listener;
 
@@ -137,17 +137,19 @@ struct Passed {
 }
 
 impl Round<'_> {
-    /// Decides a descriptor, and counts the decision unless it is given back. `None`: it is refused.
+    /// Decides a descriptor, and counts the decision unless it is given back. `None`: refused.
     fn ask(&mut self, descriptor: &RateLimitDescriptor, keep: Keep) -> (Option<Passed>, DescriptorStatus) {
         let hits = hits(self.call, descriptor);
         let ask = Ask { now: self.now, cost: hits, is_peek: hits == 0, in_flight: false };
         let (core, listener, refusal) = (self.core, self.listener, &mut self.refusal);
         let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
         self.decider.decide(core, view, ask, |verdict, generation| {
-            let status = status::status(&verdict);
-            if !passes(&verdict) {
-                let own = Refusal::of(core, generation, &verdict);
+            let judged = Judged::of(&verdict, ask.is_peek);
+            let (status, passes) = (judged.status(), judged.passes);
+            if !passes {
+                let own = Refusal::of(core, generation, &judged, verdict.decided_at());
                 *refusal = Refusal::longer(refusal.take(), own);
+                drop(judged);
                 if verdict.is_admitted() {
                     core.metrics.decided_for_envoy(listener, false);
                     verdict.cancel();
@@ -156,6 +158,7 @@ impl Round<'_> {
                 }
                 return (None, status);
             }
+            drop(judged);
             if keep == Keep::Nothing {
                 verdict.cancel();
                 return (Some(Passed { ticket: None, generation: Arc::clone(generation) }), status);
@@ -171,7 +174,8 @@ impl Round<'_> {
         let ask = Ask { now: self.now, cost, is_peek: true, in_flight: false };
         let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
         let told = |verdict: Verdict<'_, ServerClock>, _: &Arc<Generation>| {
-            (passes(&verdict), status::status(&verdict))
+            let judged = Judged::of(&verdict, cost == 0);
+            (judged.passes, judged.status())
         };
         self.decider.decide(self.core, view, ask, told)
     }

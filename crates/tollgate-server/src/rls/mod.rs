@@ -1,9 +1,9 @@
 //! Envoy's rate limit service, version 3: docs/server.md.
 //!
 //! ```text
-//!   gRPC: connection -> frame -> service --.                    .-> by_files: domains of envoyproxy/ratelimit
-//!                                           +-> call: bounds --+
-//!   JSON: json/read --> json/write --------'                    '-> by_rules: all other domains
+//!   gRPC: connection -> frame -> service --.          .-> by_files: domains of envoyproxy/ratelimit
+//!                                           +-> call --+
+//!   JSON: json/read --> json/write --------'          '-> by_rules: all other domains
 //! ```
 //!
 //! | file | what |

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use tollgate::Timestamp;
 use tollgate_http::RequestHead;
-use tollgate_rules::{Line, Ruling, Verdict};
+use tollgate_rules::Ruling;
 
 use super::proto::{HeaderValue, RateLimitResponse};
-use super::status::{passes, told};
-use crate::core::{Core, Generation, ServerClock};
+use super::status::Judged;
+use crate::core::{Core, Generation};
 
 /// Headers and body of a refusal, and how long it lasts.
 pub(super) struct Refusal {
@@ -19,37 +20,17 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// That of a verdict which does not [pass](passes): as the rule and the file say.
+    /// That of a descriptor which does not pass, decided at this time: as the rule and the file say.
     #[cold]
-    pub(super) fn of(
-        core: &Core,
-        generation: &Generation,
-        verdict: &Verdict<'_, ServerClock>,
-    ) -> Option<Self> {
-        let waiting: Vec<Line>;
-        let lines = if verdict.is_admitted() && !passes(verdict) {
-            // What would have to wait is refused for so long.
-            let refused = |line: &Line| {
-                let mut line = *line;
-                if !line.delay.is_zero() && !line.is_shadow {
-                    (line.ruling, line.retry_after) = (Ruling::Refused, Some(line.delay));
-                }
-                line
-            };
-            waiting = verdict.lines().iter().map(refused).collect();
-            &*waiting
-        } else {
-            verdict.lines()
-        };
-        let refusal = generation.http.refusal(lines)?;
+    pub(super) fn of(core: &Core, rules: &Generation, judged: &Judged<'_>, now: Timestamp) -> Option<Self> {
+        let line = judged.told()?;
+        let refusal = rules.http.refusal(&judged.lines)?;
         // Bodies repeat nothing of the request.
         let request = Request::new(());
-        let response = refusal.respond(RequestHead::of(&request), verdict.decided_at(), &core.unix_zero);
+        let response = refusal.respond(RequestHead::of(&request), now, &core.unix_zero);
         let headers = response.headers().iter().filter(|(name, _)| *name != CONTENT_LENGTH);
         let headers = headers.map(|(name, value)| header(name.as_str(), value.as_bytes())).collect();
-        let line = told(verdict)?;
-        let wait = if verdict.is_admitted() { Some(line.delay) } else { line.retry_after };
-        let lasts = (line.ruling.max(Ruling::Refused), wait);
+        let lasts = (line.ruling, line.retry_after);
         Some(Self { lasts, headers, body: response.into_body().into_bytes() })
     }
 

@@ -1,52 +1,81 @@
 //! What the rules say of a descriptor, as its status.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use tollgate::{CountPolicy, Quota};
 use tollgate_rules::{Limit, Limits, Line, Rule, Ruling, Verdict};
 
 use super::proto::{Code, DescriptorStatus, RateLimit, Unit};
 use crate::core::ServerClock;
 
-/// Whether the request of a verdict may go on now. One that would have to wait in a queue may not:
-/// Envoy cannot hold it.
-pub(super) fn passes(verdict: &Verdict<'_, ServerClock>) -> bool {
-    verdict.is_admitted() && verdict.delay().is_zero()
+/// What rules say of a descriptor whose request Envoy cannot hold.
+pub(super) struct Judged<'v> {
+    /// Where the request does not pass, some of these refuse.
+    pub(super) lines: Cow<'v, [Line]>,
+    /// Whether it may go on now.
+    pub(super) passes: bool,
+    rules: &'v [Rule],
 }
 
-/// The line of which a status tells: that which refuses longest or waits longest, or else that with
-/// the least left of a limit by time.
-pub(super) fn told(verdict: &Verdict<'_, ServerClock>) -> Option<Line> {
-    let enforced = || verdict.lines().iter().filter(|line| !line.is_shadow);
-    let line = if !verdict.is_admitted() {
-        let refuses = enforced().rev().filter(|line| line.ruling != Ruling::Admitted);
-        refuses.max_by_key(|line| (line.ruling, line.retry_after))
-    } else if !verdict.delay().is_zero() {
-        enforced().rev().max_by_key(|line| line.delay)
-    } else {
+impl<'v> Judged<'v> {
+    /// Judges a verdict. What would have to wait in a queue is refused for so long. So is a look
+    /// (`is_look`) at a limit that counts its refusals and is used up: hits that came late may have
+    /// gone beyond it.
+    pub(super) fn of(verdict: &'v Verdict<'_, ServerClock>, is_look: bool) -> Self {
+        let (lines, rules) = (verdict.lines(), verdict.rules());
+        let wait = |line: &Line| match line.delay {
+            _ if line.is_shadow => None,
+            Duration::ZERO => (is_look && is_used_up(rules, line)).then_some(line.more_after),
+            delay => Some(delay),
+        };
+        if !verdict.is_admitted() || lines.iter().all(|line| wait(line).is_none()) {
+            return Self { lines: lines.into(), passes: verdict.is_admitted(), rules };
+        }
+        let refused = |line: &Line| {
+            let mut own = *line;
+            if let Some(wait) = wait(line) {
+                (own.ruling, own.retry_after) = (Ruling::Refused, Some(wait));
+            }
+            own
+        };
+        Self { lines: lines.iter().map(refused).collect(), passes: false, rules }
+    }
+
+    /// The line of which a status tells: that which refuses longest, or else that with the least
+    /// left of a limit by time.
+    pub(super) fn told(&self) -> Option<&Line> {
+        let enforced = || self.lines.iter().filter(|line| !line.is_shadow);
+        if !self.passes {
+            let refuses = enforced().rev().filter(|line| line.ruling != Ruling::Admitted);
+            return refuses.max_by_key(|line| (line.ruling, line.retry_after));
+        }
         let limited = enforced().filter(|line| line.number.is_some());
         limited.min_by_key(|line| line.remaining).or_else(|| enforced().next())
-    };
-    line.copied()
+    }
+
+    /// The descriptor's status.
+    pub(super) fn status(&self) -> DescriptorStatus {
+        let code = if self.passes { Code::Ok } else { Code::OverLimit };
+        let Some(line) = self.told() else { return of(code) };
+        let current_limit = current_limit(self.rules, line);
+        if self.passes {
+            return DescriptorStatus {
+                current_limit,
+                limit_remaining: u32::try_from(line.remaining).unwrap_or(u32::MAX),
+                duration_until_reset: line.number.map(|_| seconds_up(line.reset_after)),
+                ..of(code)
+            };
+        }
+        let wait = line.retry_after.map(|wait| wait.max(Duration::from_nanos(1)));
+        DescriptorStatus { current_limit, duration_until_reset: wait.map(seconds_up), ..of(code) }
+    }
 }
 
-/// The status of a descriptor. It is refused, or would have to wait, exactly if it does not
-/// [pass](passes).
-pub(super) fn status(verdict: &Verdict<'_, ServerClock>) -> DescriptorStatus {
-    let Some(line) = told(verdict) else { return of(Code::Ok) };
-    if passes(verdict) {
-        return DescriptorStatus {
-            current_limit: current_limit(verdict.rules(), &line),
-            limit_remaining: u32::try_from(line.remaining).unwrap_or(u32::MAX),
-            duration_until_reset: line.number.map(|_| seconds_up(line.reset_after)),
-            ..of(Code::Ok)
-        };
-    }
-    let wait = if verdict.is_admitted() { Some(line.delay) } else { line.retry_after };
-    DescriptorStatus {
-        current_limit: current_limit(verdict.rules(), &line),
-        duration_until_reset: wait.map(|wait| seconds_up(wait.max(Duration::from_nanos(1)))),
-        ..of(Code::OverLimit)
-    }
+/// Whether nothing is left of a limit that counts the requests that it refuses.
+fn is_used_up(rules: &[Rule], line: &Line) -> bool {
+    let quota = line.number.and_then(|number| quotas(rules, line).nth(number));
+    line.remaining == 0 && quota.is_some_and(|quota| quota.count_policy() == CountPolicy::All)
 }
 
 /// A status without a limit.
@@ -59,22 +88,26 @@ pub(super) fn of(code: Code) -> DescriptorStatus {
     }
 }
 
+/// The limits of a line's rule, or of its tier.
+fn limits<'r>(rules: &'r [Rule], line: &Line) -> &'r Limits {
+    let rule = &rules[line.rule];
+    line.tier.map_or(&rule.limits, |tier| &rule.tiers[tier].limits)
+}
+
+/// Those by time, as lines number them.
+fn quotas<'r>(rules: &'r [Rule], line: &Line) -> impl Iterator<Item = &'r Quota> {
+    let each = if let Limits::Each(each) = limits(rules, line) { &**each } else { &[] };
+    each.iter().filter_map(|limit| if let Limit::Quota(quota) = limit { Some(quota) } else { None })
+}
+
 /// The limit that a line shows: its count and period, and the rule's name. `None` if the rule has
 /// no limit by time.
 fn current_limit(rules: &[Rule], line: &Line) -> Option<RateLimit> {
-    let rule = &rules[line.rule];
-    let limits = line.tier.map_or(&rule.limits, |tier| &rule.tiers[tier].limits);
-    let name = String::from(&*rule.name);
-    let each = match limits {
-        Limits::Each(each) => each,
-        Limits::Block => return Some(RateLimit { requests_per_unit: 0, unit: Unit::Unknown.into(), name }),
-        Limits::Unlimited => return None,
-    };
-    let mut quotas = each.iter().filter_map(|limit| match limit {
-        Limit::Quota(quota) => Some(quota.rate()),
-        Limit::InFlight { .. } => None,
-    });
-    let rate = quotas.nth(line.number.unwrap_or_default())?;
+    let name = String::from(&*rules[line.rule].name);
+    if matches!(limits(rules, line), Limits::Block) {
+        return Some(RateLimit { requests_per_unit: 0, unit: Unit::Unknown.into(), name });
+    }
+    let rate = quotas(rules, line).nth(line.number.unwrap_or_default())?.rate();
     let requests_per_unit = u32::try_from(rate.count()).unwrap_or(u32::MAX);
     Some(RateLimit { requests_per_unit, unit: unit(rate.period()).into(), name })
 }

@@ -64,7 +64,7 @@ async fn a_unit_that_there_is_not_is_refused() {
 }
 
 #[tokio::test]
-async fn a_thousand_streams_of_a_connection_are_served_and_no_more_at_once() {
+async fn a_connection_has_a_thousand_streams_at_most() {
     let server = Running::new(RULES).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();
@@ -88,4 +88,17 @@ async fn a_connection_that_never_begins_is_closed() {
     let read = async { while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
     tokio::time::timeout(Duration::from_secs(10), read).await.expect("it is closed");
     assert_eq!(server.client().await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_to_calm_down() {
+    let server = Running::with(RULES, |settings, _| settings.limits.connections = 1).await;
+    let mut client = server.client().await;
+    client.statuses(call("d", &[&[("k", "v")]])).await;
+    let mut other = TcpStream::connect(server.address).await.unwrap();
+    let mut told = Vec::new();
+    other.read_to_end(&mut told).await.unwrap();
+    // SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
+    assert_eq!((told[3], told[12], told.last()), (4, 7, Some(&0xb)), "{told:?}");
+    assert_eq!(short(&client.statuses(call("d", &[&[("k", "v")]])).await), [(Answered::Ok, 998)]);
 }

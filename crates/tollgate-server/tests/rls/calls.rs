@@ -112,7 +112,7 @@ async fn free_descriptors_are_told_from_unlimited_ones() {
 }
 
 #[tokio::test]
-async fn what_would_wait_in_a_queue_is_refused_and_not_charged() {
+async fn what_would_wait_in_a_queue_is_not_charged() {
     let rules =
         "rule = [{ name = 'r', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=5,mode=queue' }]";
     let server = Running::new(rules).await;
@@ -127,6 +127,52 @@ async fn what_would_wait_in_a_queue_is_refused_and_not_charged() {
         assert_eq!(status.duration_until_reset.as_ref().map(|time| time.seconds), Some(3_600));
         assert_eq!(header(&response, "retry-after"), Some("3600"));
     }
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_not_asked() {
+    let server = Running::new("rule = [{ name = 'r', key = 'everyone', limits = 'in-flight:1' }]").await;
+    let mut client = server.client().await;
+    let mut one = call("d", &[&[("k", "a")]]);
+    one.hits_addend = 5;
+    let status = client.statuses(one).await.remove(0);
+    assert_eq!((status.code(), status.current_limit), (Code::Ok, None));
+}
+
+#[tokio::test]
+async fn refused_descriptors_of_several_are_counted_where_refusals_count() {
+    let rules = "rule = [\
+        { name = 'one', match.entry.one = '*', key = 'everyone', limits = 'fixed-window:10/d,count=all' },\
+        { name = 'other', match.entry.other = '*', key = 'everyone', limits = 'fixed-window:10/d' }]";
+    let server = Running::new(rules).await;
+    let mut client = server.client().await;
+    let mut both = call("d", &[&[("one", "1")], &[("other", "1")]]);
+    both.descriptors[0].hits_addend = Some(8);
+    assert_eq!(short(&client.statuses(both.clone()).await), [(Code::Ok, 2), (Code::Ok, 9)]);
+    assert_eq!(short(&client.statuses(both.clone()).await), [(Code::OverLimit, 0), (Code::Ok, 9)]);
+    // Two were left, but the refused hits count.
+    both.descriptors[0].hits_addend = Some(1);
+    assert_eq!(short(&client.statuses(both.clone()).await), [(Code::OverLimit, 0), (Code::Ok, 9)]);
+}
+
+#[tokio::test]
+async fn a_look_is_refused_once_late_hits_went_beyond() {
+    let server =
+        Running::new("rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:10/d,count=all' }]")
+            .await;
+    let mut client = server.client().await;
+    let mut one = call("d", &[&[("k", "a")]]);
+    for (hits, expected) in
+        [(0, (Code::Ok, 10)), (8, (Code::Ok, 2)), (0, (Code::Ok, 2)), (5, (Code::OverLimit, 0))]
+    {
+        one.descriptors[0].hits_addend = Some(hits);
+        assert_eq!(short(&client.statuses(one.clone()).await), [expected], "{hits}");
+    }
+    one.descriptors[0].hits_addend = Some(0);
+    let response = client.send(one).await.unwrap();
+    assert_eq!(short(&response.statuses), [(Code::OverLimit, 0)]);
+    let reset = response.statuses[0].duration_until_reset.as_ref().unwrap().seconds.to_string();
+    assert_eq!(header(&response, "retry-after"), Some(&*reset));
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ fn generated_messages_are_those_of_the_proto_files() {
         .file_descriptor_set_path(made.join(DESCRIPTOR))
         .compile_protos(&[root.join("proto/envoy/service/ratelimit/v3/rls.proto")], &[root.join("proto")])
         .expect("protoc reads them");
-    let kept = root.join("src/rls/proto");
+    let kept = root.join("src/rls/proto/generated");
     let descriptors = descriptors(&made.join(DESCRIPTOR));
     if env::var_os("TOLLGATE_REGENERATE").is_some() {
         for file in FILES {

@@ -1,11 +1,16 @@
 //! Bytes of real calls, unknown fields, and frames that say what is not true.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Request, Version};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::TcpStream;
+use tonic::codegen::tokio_stream::{self, StreamExt};
 
 use super::proto::{Code, Entry, RateLimitRequest, RateLimitResponse};
 use super::{METHOD, Running};
@@ -18,13 +23,20 @@ const RULES: &str = "rule = [{ name = 'r', key = 'everyone', limits = 'fixed-win
 
 /// Sends the bytes as a body. Returns `grpc-status` and the message of the response.
 async fn send(server: &Running, body: Vec<u8>) -> (String, Option<RateLimitResponse>) {
+    send_body(server, Full::new(Bytes::from(body))).await
+}
+
+async fn send_body<B>(server: &Running, body: B) -> (String, Option<RateLimitResponse>)
+where
+    B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+{
     let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
     let (mut client, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
     let uri = format!("http://{}{METHOD}", server.address);
     let request = Request::post(uri).version(Version::HTTP_2).header("content-type", "application/grpc");
-    let request = request.header("te", "trailers").body(Full::new(Bytes::from(body))).unwrap();
+    let request = request.header("te", "trailers").body(body).unwrap();
     let response = client.send_request(request).await.unwrap();
     let head = response.headers().clone();
     let body = response.into_body().collect().await.unwrap();
@@ -91,4 +103,16 @@ async fn broken_frames_are_refused_and_charge_nothing() {
     }
     let (_, response) = send(&server, framed(ENVOY)).await;
     assert_eq!(response.unwrap().statuses[0].limit_remaining, 7, "nothing was charged");
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_arrive_in_time_is_refused() {
+    let server = Running::with(RULES, |settings, _| {
+        settings.limits.read_timeout = Duration::from_millis(300);
+    })
+    .await;
+    let begun = tokio_stream::once(Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"\0\0\0\0\x40"))));
+    let body = StreamBody::new(begun.chain(tokio_stream::pending()));
+    let (status, response) = send_body(&server, body).await;
+    assert_eq!((&*status, response), ("4", None));
 }

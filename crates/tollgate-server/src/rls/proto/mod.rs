@@ -6,7 +6,7 @@ pub(crate) mod envoy {
     pub(crate) mod config {
         pub(crate) mod core {
             pub(crate) mod v3 {
-                include!("envoy.config.core.v3.rs");
+                include!("generated/envoy.config.core.v3.rs");
             }
         }
     }
@@ -14,7 +14,7 @@ pub(crate) mod envoy {
         pub(crate) mod common {
             pub(crate) mod ratelimit {
                 pub(crate) mod v3 {
-                    include!("envoy.extensions.common.ratelimit.v3.rs");
+                    include!("generated/envoy.extensions.common.ratelimit.v3.rs");
                 }
             }
         }
@@ -22,13 +22,13 @@ pub(crate) mod envoy {
     pub(crate) mod service {
         pub(crate) mod ratelimit {
             pub(crate) mod v3 {
-                include!("envoy.service.ratelimit.v3.rs");
+                include!("generated/envoy.service.ratelimit.v3.rs");
             }
         }
     }
     pub(crate) mod r#type {
         pub(crate) mod v3 {
-            include!("envoy.r#type.v3.rs");
+            include!("generated/envoy.r#type.v3.rs");
         }
     }
 }
@@ -44,4 +44,4 @@ pub(crate) use envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRespon
 pub(crate) use envoy::r#type::v3::RateLimitUnit;
 
 /// All of them, as reflection tells it.
-pub(crate) const DESCRIPTOR: &[u8] = include_bytes!("descriptor.bin");
+pub(crate) const DESCRIPTOR: &[u8] = include_bytes!("generated/descriptor.bin");
