@@ -64,7 +64,7 @@ const NAMES: [(&str, Name); 10] = [
     ("requests", Name::Requests),
     ("together", Name::Together),
 ];
-const OF_A_REQUEST: usize = 8;
+pub(super) const OF_A_REQUEST: usize = 8;
 
 /// The names of [`NAMES`].
 pub(super) const FIELDS: [&str; NAMES.len()] = {
@@ -312,3 +312,6 @@ impl Request for &Call<'_> {
         self.client.map(|Client(address)| address)
     }
 }
+
+#[cfg(test)]
+mod tests;
