@@ -95,7 +95,7 @@ pub async fn call(
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", "tollgate.test");
+    let mut request = Request::builder().method(method).uri(path).header("host", address.to_string());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }

@@ -6,6 +6,7 @@ use tollgate::ManualClock;
 use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch};
 
 use super::*;
+use crate::v1::pointer::pointer_at;
 
 const RULES: &str = "version = 1
 rule = [
@@ -106,6 +107,10 @@ proptest! {
             let read = serde_json::from_str::<Call<'_>>(&text);
             let expected = naive(&value);
             prop_assert_eq!(read.is_ok(), expected.is_some(), "{}: {:?}", text, read);
+            if let Err(error) = &read {
+                let pointer = pointer_at(text.as_bytes(), error.line(), error.column());
+                prop_assert!(value.pointer(&pointer).is_some(), "{}: {}", text, pointer);
+            }
             let (Ok(call), Some((request, cost))) = (read, expected) else { continue };
             let ask = |cost| tollgate_rules::Ask { cost, ..tollgate_rules::Ask::default() };
             let verdict = own.ask(&&call, ask(call.cost.unwrap_or(1)), &mut scratch);
