@@ -98,10 +98,7 @@ impl Service {
         if !self.auth.trusts(peer) {
             return refuse("the peer is not trusted to name requests");
         }
-        let deny = match deny(request.uri().query()) {
-            Ok(deny) => deny,
-            Err(detail) => return refuse(detail),
-        };
+        let deny = deny(request.uri().query());
         let (mut head, body) = request.into_parts();
         // Only behind the body it shows that the client leaves.
         if let Err(answer) = self.read(body).await {
@@ -173,13 +170,12 @@ fn denied(response: Box<Response<String>>, deny: Option<StatusCode>) -> Answer {
     Response::from_parts(parts, Full::default())
 }
 
-/// Returns the status of the query `deny=403`.
-fn deny(query: Option<&str>) -> Result<Option<StatusCode>, &'static str> {
-    let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(None) };
-    let status = query.strip_prefix("deny=").and_then(|status| status.parse().ok());
-    let status = status.filter(|status| (400..=599).contains(status));
-    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    status.map(Some).ok_or("the only parameter is `deny`, a status between 400 and 599")
+/// Returns the status of the query `deny=403`. Other queries mean nothing: Caddy appends that of its
+/// client.
+fn deny(query: Option<&str>) -> Option<StatusCode> {
+    let status = query?.strip_prefix("deny=")?.parse().ok();
+    let status = status.filter(|status| (401..=599).contains(status))?;
+    StatusCode::from_u16(status).ok()
 }
 
 /// Returns the value of a header that may not come twice.

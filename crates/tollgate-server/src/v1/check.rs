@@ -22,7 +22,7 @@ use tollgate_rules::{Ask, Limit, Limits, Ticket, Verdict};
 
 use super::body::read;
 use super::outcome::Outcome;
-use super::request::{Body, Call};
+use super::request::{Body, Call, MOST_REQUESTS};
 use super::service::{Service, TICKET_LIFE};
 use super::tickets::TicketId;
 use crate::core::{Decider, Generation, ServerClock};
@@ -259,6 +259,9 @@ fn mistake(act: Act, body: &Body<'_>) -> Option<(String, &'static str)> {
     };
     if let Some(field) = body.field_of_one() {
         return Some((format!("/{field}"), "it belongs to one of the `requests`"));
+    }
+    if calls.len() > MOST_REQUESTS {
+        return Some(("/requests".into(), "a batch has at most 1000 requests"));
     }
     if act != Act::Peek {
         return None;

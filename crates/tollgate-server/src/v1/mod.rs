@@ -9,10 +9,13 @@
 //! | `request`, `body`, `pointer` | requests as JSON, and where an error in it is |
 //! | `outcome` | what is said of a request |
 //! | `tickets` | what callers may still give back |
+//! | `openapi` | holds the document to the types |
 
 mod auth;
 mod body;
 mod check;
+#[cfg(test)]
+mod openapi;
 mod outcome;
 mod pointer;
 mod request;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate_rules::{Field, Request};
 
 /// The most requests of a batch.
@@ -64,7 +64,7 @@ const NAMES: [(&str, Name); 10] = [
     ("requests", Name::Requests),
     ("together", Name::Together),
 ];
-const OF_A_REQUEST: usize = 8;
+pub(super) const OF_A_REQUEST: usize = 8;
 
 /// The names of [`NAMES`].
 pub(super) const FIELDS: [&str; NAMES.len()] = {
@@ -211,12 +211,13 @@ struct Calls<'b>(Vec<Call<'b>>);
 deserialize!(Calls<'b>, deserialize_seq, "an array of requests", {
     fn visit_seq<A: SeqAccess<'b>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
         let mut calls = Vec::new();
-        while let Some(call) = elements.next_element()? {
-            if calls.len() == MOST_REQUESTS {
-                return Err(A::Error::custom(format_args!("more than {MOST_REQUESTS} requests")));
-            }
+        // One more than allowed tells that there are too many.
+        while calls.len() <= MOST_REQUESTS
+            && let Some(call) = elements.next_element()?
+        {
             calls.push(call);
         }
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Calls(calls))
     }
 });
@@ -312,3 +313,6 @@ impl Request for &Call<'_> {
         self.client.map(|Client(address)| address)
     }
 }
+
+#[cfg(test)]
+mod tests;

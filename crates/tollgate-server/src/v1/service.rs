@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use tollgate_http::RequestHead;
 
 use super::auth::Auth;
@@ -28,7 +28,7 @@ pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
 const MOST_TICKETS: usize = 1 << 20;
 
 /// The interface as a document.
-const OPENAPI: &str = include_str!("openapi.json");
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
 /// What all connections of the HTTP API share.
 pub(crate) struct Service {
@@ -45,7 +45,7 @@ pub(crate) struct Service {
 
 /// What is served at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route {
+pub(super) enum Route {
     Act(Act),
     Settle,
     Release,
@@ -55,7 +55,7 @@ enum Route {
 }
 
 /// All paths.
-const ROUTES: [(&str, Route); 9] = [
+pub(super) const ROUTES: [(&str, Route); 9] = [
     ("/v1/check", Route::Act(Act::Check)),
     ("/v1/auth", Route::Auth),
     ("/v1/peek", Route::Act(Act::Peek)),
@@ -73,7 +73,7 @@ impl Route {
     }
 
     /// The methods that it has; empty: any.
-    fn methods(self) -> &'static [Method] {
+    pub(super) fn methods(self) -> &'static [Method] {
         match self {
             Self::Auth => &[],
             Self::OpenApi => &[Method::GET, Method::HEAD],
@@ -144,10 +144,6 @@ impl Service {
     /// Reads a body, or says why not.
     pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Answer> {
         let most = self.limits.body_bytes;
-        // Only a length that is announced beyond the limit spares the reading.
-        if body.size_hint().lower() > most as u64 {
-            return Err(self.refuse(BodyError::TooLong));
-        }
         read_body(body, most, self.limits.read_timeout).await.map_err(|error| self.refuse(error))
     }
 

@@ -2,29 +2,28 @@
 
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
-use tollgate_rules::Ticket;
 
 use super::body::read;
 use super::service::Service;
 use super::tickets::{TicketId, Tickets};
-use crate::core::ServerClock;
 use crate::web::{Answer, json, problem, problem_at};
 
 /// The body of `/v1/settle` and of `/v1/release`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Settlement {
+pub(super) struct Settlement {
     ticket: String,
     /// The status of the response.
     #[serde(default, deserialize_with = "present")]
     status: Option<u16>,
-    /// What the request cost after all.
-    #[serde(default, deserialize_with = "present")]
-    cost: Option<u64>,
+    /// Whether the request was not served.
+    #[serde(default)]
+    cancel: bool,
 }
 
 /// The fields of a settlement.
-pub(super) const FIELDS: [&str; 3] = ["ticket", "status", "cost"];
+#[cfg(test)]
+pub(super) const FIELDS: [&str; 3] = ["ticket", "status", "cancel"];
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -39,8 +38,8 @@ impl Service {
             Ok(settlement) => settlement,
             Err(answer) => return *answer,
         };
-        if settlement.status.is_none() && settlement.cost.is_none() {
-            return problem_at("", "either `status` or `cost` is needed");
+        if settlement.status.is_none() && !settlement.cancel {
+            return problem_at("", "a `status` is needed, or `cancel`");
         }
         self.end(&self.tickets, settlement)
     }
@@ -53,37 +52,24 @@ impl Service {
         }
     }
 
-    fn end(&self, tickets: &Tickets, Settlement { ticket, status, cost }: Settlement) -> Answer {
-        if let Some((pointer, detail)) = mistake(status, cost) {
-            return problem_at(pointer, detail);
+    fn end(&self, tickets: &Tickets, Settlement { ticket, status, cancel }: Settlement) -> Answer {
+        if status.is_some_and(|status| !(100..=599).contains(&status)) {
+            return problem_at("/status", "a status is between 100 and 599");
+        }
+        if status.is_some() && cancel {
+            return problem_at("/cancel", "there is a `status`, too");
         }
         let id = ticket.parse::<TicketId>().ok();
-        let Some(ticket) = id.and_then(|id| tickets.take(id, self.core.now())) else {
+        let Some(mut ticket) = id.and_then(|id| tickets.take(id, self.core.now())) else {
             let detail = "the ticket was settled, has ended, was lost, or never was";
             return problem(StatusCode::NOT_FOUND, detail);
         };
-        settle(ticket, status, cost);
-        json(StatusCode::OK, &Settled { settled: true })
-    }
-}
-
-fn settle(mut ticket: Ticket<ServerClock>, status: Option<u16>, cost: Option<u64>) {
-    if cost == Some(0) {
-        ticket.cancel();
-    } else if let Some(status) = status {
-        ticket.settle(status);
-    }
-}
-
-/// What is wrong with a settlement.
-fn mistake(status: Option<u16>, cost: Option<u64>) -> Option<(&'static str, &'static str)> {
-    match (status, cost) {
-        (Some(_), Some(_)) => Some(("/cost", "there is a `status`, too")),
-        (Some(status), None) if !(100..=599).contains(&status) => {
-            Some(("/status", "a status is between 100 and 599"))
+        match status {
+            Some(status) => ticket.settle(status),
+            None if cancel => ticket.cancel(),
+            None => {}
         }
-        (None, Some(cost)) if cost != 0 => Some(("/cost", "only 0 can be told: all is given back")),
-        _ => None,
+        json(StatusCode::OK, &Settled { settled: true })
     }
 }
 

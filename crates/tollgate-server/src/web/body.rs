@@ -6,8 +6,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+
+/// How many times the limit is read of a body that is too long, before it is refused: a client that
+/// writes still may not see an answer.
+const DISCARDED: usize = 8;
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +27,38 @@ pub(crate) enum BodyError {
 /// Reads a body of at most so many bytes, in at most this time. Memory grows with what arrives,
 /// never with a length that is only announced.
 pub(crate) async fn read_body(body: Incoming, most: usize, timeout: Duration) -> Result<Bytes, BodyError> {
-    let mut body = pin!(Limited::new(body, most).collect());
+    if body.size_hint().lower() > most.saturating_mul(DISCARDED) as u64 {
+        return Err(BodyError::TooLong);
+    }
+    let mut whole = pin!(collect(body, most));
     // Most bodies come with their heads: they need no timer.
-    let whole = match poll_fn(|context| Poll::Ready(body.as_mut().poll(context))).await {
-        Poll::Ready(body) => Ok(body),
-        Poll::Pending => tokio::time::timeout(timeout, body).await,
-    };
-    match whole {
-        Err(_) => Err(BodyError::TooSlow),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLong),
-        Ok(Err(_)) => Err(BodyError::Broken),
+    match poll_fn(|context| Poll::Ready(whole.as_mut().poll(context))).await {
+        Poll::Ready(body) => body,
+        Poll::Pending => tokio::time::timeout(timeout, whole).await.unwrap_or(Err(BodyError::TooSlow)),
+    }
+}
+
+async fn collect(mut body: Incoming, most: usize) -> Result<Bytes, BodyError> {
+    let (mut read, mut first, mut all) = (0_usize, Bytes::new(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        read = read.saturating_add(data.len());
+        if read > most {
+            (first, all) = (Bytes::new(), Vec::new());
+            if read / DISCARDED > most {
+                break;
+            }
+        } else if first.is_empty() {
+            first = data;
+        } else {
+            if all.is_empty() {
+                all.extend_from_slice(&first);
+            }
+            all.extend_from_slice(&data);
+        }
+    }
+    match read > most {
+        true => Err(BodyError::TooLong),
+        false => Ok(if all.is_empty() { first } else { all.into() }),
     }
 }

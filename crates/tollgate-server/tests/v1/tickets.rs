@@ -1,0 +1,120 @@
+//! `/v1/settle`, `/v1/acquire`, `/v1/release`.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::support::{Running, start};
+
+async fn left(server: &Running) -> Value {
+    server.ask("/v1/peek", &json!({ "cost": 0 })).await["remaining"].clone()
+}
+
+async fn ticket(server: &Running, path: &str) -> String {
+    let said = server.ask(path, &json!({ "ticket": true })).await;
+    said["ticket"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_status_settles_what_rules_charge_by_it() {
+    let rules =
+        "rule = [{ name = 'failed', key = 'everyone', limits = '1/h,burst=5', charge_if.status = [401] }]";
+    let server = start(rules).await;
+    for (status, after) in [(200, 5), (401, 4), (200, 4), (401, 3)] {
+        let ticket = ticket(&server, "/v1/check").await;
+        let answer =
+            server.post("/v1/settle", json!({ "ticket": ticket, "status": status }).to_string()).await;
+        assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({ "settled": true })));
+        assert_eq!(left(&server).await, after);
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_settles_once() {
+    let server = start("rule = [{ name = 'all', key = 'everyone', limits = '1/h,burst=5' }]").await;
+    let ticket = ticket(&server, "/v1/check").await;
+    assert_eq!((ticket.len(), left(&server).await), (32, json!(4)));
+    let settle = json!({ "ticket": ticket, "cancel": true }).to_string();
+    assert_eq!(server.post("/v1/settle", settle.clone()).await.status, 200);
+    assert_eq!(server.post("/v1/settle", settle).await.status, 404);
+    assert_eq!(left(&server).await, 5);
+    for unknown in ["", "x", "00000000000000000000000000000000", "+0000000000000000000000000000000"] {
+        let settle = json!({ "ticket": unknown, "status": 200 }).to_string();
+        assert_eq!(server.post("/v1/settle", settle).await.status, 404, "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_settlements_leave_the_ticket() {
+    let server = start("rule = [{ name = 'all', key = 'everyone', limits = '1/h,burst=5' }]").await;
+    let ticket = ticket(&server, "/v1/check").await;
+    for (wrong, pointer) in [
+        (json!({ "ticket": ticket }), ""),
+        (json!({ "ticket": ticket, "status": 99 }), "/status"),
+        (json!({ "ticket": ticket, "status": null }), "/status"),
+        (json!({ "ticket": ticket, "cancel": false }), ""),
+        (json!({ "ticket": ticket, "status": 200, "cancel": true }), "/cancel"),
+        (json!({ "ticket": ticket, "cancel": true, "x": 0 }), "/x"),
+        (json!({ "ticket": ticket, "cancel": 1 }), "/cancel"),
+        (json!({ "ticket": 7, "cancel": true }), "/ticket"),
+    ] {
+        let answer = server.post("/v1/settle", wrong.to_string()).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["pointer"]), (400, &json!(pointer)), "{wrong}");
+    }
+    let settle = json!({ "ticket": ticket, "cancel": true }).to_string();
+    assert_eq!(server.post("/v1/settle", settle).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn racing_threads_settle_a_ticket_once() {
+    let rules = "rule = [{ name = 'all', key = 'everyone', limits = 'fixed-window:1000/1000d' }]";
+    let server = Arc::new(start(rules).await);
+    for round in 1..=40 {
+        let ticket = ticket(&server, "/v1/check").await;
+        // A second charge, which a double settlement would give back.
+        assert_eq!(server.post("/v1/check", "{}").await.status, 200);
+        let settlers: Vec<_> = (0..8)
+            .map(|_| {
+                let (server, ticket) = (Arc::clone(&server), ticket.clone());
+                tokio::spawn(async move {
+                    let settle = json!({ "ticket": ticket, "cancel": true }).to_string();
+                    server.post("/v1/settle", settle).await.status == 200
+                })
+            })
+            .collect();
+        let mut settled = 0;
+        for settler in settlers {
+            settled += u32::from(settler.await.unwrap());
+        }
+        assert_eq!((settled, left(&server).await), (1, json!(1000 - round)));
+    }
+}
+
+#[tokio::test]
+async fn places_come_back_when_they_are_released() {
+    let server =
+        start("rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:2,ttl=10min' }]").await;
+    let first = ticket(&server, "/v1/acquire").await;
+    let _second = ticket(&server, "/v1/acquire").await;
+    let answer = server.post("/v1/acquire", "{}").await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["outcome"]), (429, &json!("refused")));
+    // It is no ticket of a check.
+    let settle = json!({ "ticket": first, "status": 200 }).to_string();
+    assert_eq!(server.post("/v1/settle", settle.clone()).await.status, 404);
+    assert_eq!(server.post("/v1/release", settle).await.status, 200);
+    assert_eq!(server.post("/v1/acquire", "{}").await.status, 200);
+    assert_eq!(server.post("/v1/acquire", "{}").await.status, 429);
+}
+
+#[tokio::test]
+async fn places_come_back_after_their_ttl() {
+    let server =
+        start("rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1,ttl=300ms' }]").await;
+    let lost = ticket(&server, "/v1/acquire").await;
+    assert_eq!(server.post("/v1/acquire", "{}").await.status, 429);
+    tokio::time::sleep(std::time::Duration::from_millis(350)).await;
+    assert_eq!(server.post("/v1/acquire", "{}").await.status, 200);
+    // The lost one frees no place that another request has.
+    server.post("/v1/release", json!({ "ticket": lost }).to_string()).await;
+    assert_eq!(server.post("/v1/acquire", "{}").await.status, 429);
+}
