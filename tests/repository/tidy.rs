@@ -282,8 +282,8 @@ fn files() -> Vec<File> {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
             if path.is_dir() {
-                let generated =
-                    ["target", "corpus", "artifacts", "coverage", "node_modules", "generated"].contains(&&*name);
+                let generated = ["target", "corpus", "artifacts", "coverage", "node_modules", "generated"]
+                    .contains(&&*name);
                 if !generated && !name.starts_with('.') {
                     folders.push(path);
                 }

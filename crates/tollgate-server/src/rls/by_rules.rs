@@ -140,7 +140,7 @@ impl Round<'_> {
     /// Decides a descriptor, and counts the decision unless it is given back. `None`: refused.
     fn ask(&mut self, descriptor: &RateLimitDescriptor, keep: Keep) -> (Option<Passed>, DescriptorStatus) {
         let hits = hits(self.call, descriptor);
-        let ask = Ask { now: self.now, cost: hits, is_peek: hits == 0, in_flight: false };
+        let ask = Ask { now: self.now, cost: hits, is_peek: hits == 0, in_flight: false, held: 0 };
         let (core, listener, refusal) = (self.core, self.listener, &mut self.refusal);
         let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
         self.decider.decide(core, view, ask, |verdict, generation| {
@@ -171,7 +171,7 @@ impl Round<'_> {
 
     /// What a descriptor would be answered that costs this. Charges nothing.
     fn look(&mut self, descriptor: &RateLimitDescriptor, cost: u64) -> (bool, DescriptorStatus) {
-        let ask = Ask { now: self.now, cost, is_peek: true, in_flight: false };
+        let ask = Ask { now: self.now, cost, is_peek: true, in_flight: false, held: 0 };
         let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
         let told = |verdict: Verdict<'_, ServerClock>, _: &Arc<Generation>| {
             let judged = Judged::of(&verdict, cost == 0);
