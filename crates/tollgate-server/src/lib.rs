@@ -38,4 +38,4 @@ pub mod probe {
 pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, ListenAddress};
 pub use server::{Server, StartError};
-pub use settings::{Limits, Settings};
+pub use settings::{Limits, Secret, Settings};

@@ -127,11 +127,11 @@ impl Server {
     }
 
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
-        let (core, drain, most) =
-            (Arc::clone(&self.core), self.drain.clone(), self.settings.limits.connections);
+        let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
         let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
+        let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
         let serve = move |connection: Connection| {
-            let (core, drain) = (Arc::clone(&core), drain.clone());
+            let (core, drain, redis) = (Arc::clone(&core), drain.clone(), Arc::clone(&redis));
             let (grpc, v1) = (Arc::clone(&grpc), Arc::clone(&v1));
             async move {
                 core.metrics.connection(kind);
@@ -139,7 +139,7 @@ impl Server {
                     Listener::Http => v1::serve(v1, connection, drain).await,
                     Listener::Admin => admin::serve(core, connection, drain).await,
                     Listener::Grpc => grpc.serve(connection, drain).await,
-                    Listener::Resp => resp::serve(core, connection, drain).await,
+                    Listener::Resp => resp::serve(redis, connection, drain, limits.read_timeout).await,
                 }
             }
         };
@@ -147,10 +147,10 @@ impl Server {
             match kind {
                 Listener::Http | Listener::Admin => web::refuse(connection.stream).await,
                 Listener::Grpc => rls::refuse(connection).await,
-                Listener::Resp => drop(connection),
+                Listener::Resp => resp::refuse(connection).await,
             }
         };
-        tokio::spawn(accept_all(listening, most, self.drain.clone(), serve, refuse))
+        tokio::spawn(accept_all(listening, limits.connections, self.drain.clone(), serve, refuse))
     }
 
     /// The addresses that are listened on, with the ports that they have got: those of `http`,

@@ -1,5 +1,6 @@
 //! What a server is started with.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,6 +37,10 @@ pub struct Settings {
     pub resp: Vec<ListenAddress>,
     /// How many keys `CL.THROTTLE` may keep.
     pub resp_max_keys: usize,
+    /// What Redis clients must tell by `AUTH`; `None`: they need not.
+    pub resp_password: Option<Secret>,
+    /// What a Redis client tells by `AUTH` before `FLUSHALL`; `None`: no client may send it.
+    pub resp_admin_password: Option<Secret>,
     /// The file in which state is saved; `None`: it ends with the process.
     pub state: Option<PathBuf>,
     /// Whether listeners beyond loopback need no authentication.
@@ -51,6 +56,37 @@ pub struct Settings {
     pub auth_labels: Vec<(String, HeaderName)>,
     /// What a connection may use.
     pub limits: Limits,
+}
+
+/// Text that is never shown: its `Debug` form does not have it.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_server::Secret;
+///
+/// let password = Secret::from("open sesame".to_owned());
+/// assert_eq!(format!("{password:?}"), "Secret");
+/// ```
+#[derive(Clone)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// What a listener and its connections may use.
@@ -96,6 +132,8 @@ impl Settings {
             grpc: Vec::new(),
             resp: Vec::new(),
             resp_max_keys: 1 << 24,
+            resp_password: None,
+            resp_admin_password: None,
             state: None,
             open: false,
             drain_delay: Duration::ZERO,

@@ -1,6 +1,7 @@
 //! One key of a limiter whose quota comes with each call, and the verbs.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::algorithm::{CallQuota, PerCallRule, Refusal, Rule};
 use crate::clock::Clock;
@@ -110,6 +111,37 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     pub fn refund(&self, charge: &mut CallDecision, units: u64) -> u64 {
         let Self { state, time, .. } = *self;
         state.refund(charge, units, || time.now(&state.clock))
+    }
+
+    /// Forgives the key up to `amount` of its debt: how much. A `CL.THROTTLE` with a negative
+    /// quantity does so.
+    ///
+    /// **Guarantee.** The admitted charges of a key exceed its bound by at most what credits
+    /// forgave. The TAT comes no earlier than now, so nothing is saved up for later. Zero when the
+    /// key has no slot. A [refund](Self::refund) after a credit may give less, and mints nothing.
+    ///
+    /// **Cost.** Four compare-exchanges when no other thread interferes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{CallQuota, ManualClock, PerCallLimiter};
+    ///
+    /// let limiter = PerCallLimiter::<str>::builder().clock(ManualClock::new()).build()?;
+    /// let quota = CallQuota::from_nanos(1_000, 5_000)?;
+    /// assert!(limiter.check("alice", quota, 5)?.is_allowed());
+    /// let alice = limiter.prepare("alice");
+    /// assert_eq!(alice.credit(Duration::from_nanos(2_000)), Duration::from_nanos(2_000));
+    /// assert_eq!(alice.peek(quota, 0)?.remaining(), 2);
+    /// assert_eq!(alice.credit(Duration::MAX), Duration::from_nanos(3_000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn credit(&self, amount: Duration) -> Duration {
+        let Self { state, fingerprint, time } = *self;
+        let cost = u64::try_from(amount.as_nanos()).unwrap_or(u64::MAX);
+        let ask = Ask { rule: state.dated(&PerCallRule::ANY), fingerprint, cost };
+        Duration::from_nanos(Words::credit(&state.table, ask, || time.now(&state.clock)))
     }
 
     /// Forgives the key its debt, as if it had never been seen. `false` when it has no slot.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::CallDecision;
+use tollgate::{CallDecision, Clock};
 
 use super::{debt, limiter, nanos};
 
@@ -49,6 +49,21 @@ fn a_reset_forgives_and_ends_its_refunds() {
     let mut after = limiter.check(&7, quota, 3).unwrap();
     assert_eq!((limiter.refund(&mut before, 2), debt(&limiter, 7)), (0, 300));
     assert_eq!((limiter.refund(&mut after, 3), debt(&limiter, 7)), (3, 0));
+}
+
+#[test]
+fn a_credit_forgives_at_most_the_debt() {
+    let (limiter, clock) = limiter(100);
+    let (quota, of) = (nanos(100, 1_000), Duration::from_nanos);
+    assert_eq!(limiter.prepare(&7).credit(of(100)), of(0), "it has no slot");
+    let mut decision = limiter.check(&7, quota, 8).unwrap();
+    assert_eq!((limiter.prepare(&7).credit(of(350)), debt(&limiter, 7)), (of(350), 450));
+    clock.advance(of(50));
+    let at = limiter.prepare(&7).at(clock.now());
+    assert_eq!((at.credit(Duration::MAX), debt(&limiter, 7)), (of(400), 0));
+    assert_eq!(at.credit(Duration::MAX), of(0), "nothing is saved up");
+    assert_eq!(limiter.peek(&7, quota, 0).unwrap().remaining(), 10);
+    assert_eq!((limiter.refund(&mut decision, 8), debt(&limiter, 7)), (0, 0), "it is forgiven already");
 }
 
 /// What a request is charged, and what of that was asked back.

@@ -1,5 +1,6 @@
 //! The rules in force, and who asks them.
 
+mod calls;
 mod decider;
 mod envoy;
 mod envoy_watch;
@@ -9,11 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use tokio_util::sync::CancellationToken;
-use tollgate::{BuildError, Clock, PerCallLimiter, Timestamp};
+use tollgate::{BuildError, Clock, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
+pub(crate) use calls::{CallLimiter, Calls};
 pub(crate) use decider::{Decider, Free};
 pub use envoy::EnvoyFilesError;
 pub(crate) use envoy::{Envoy, EnvoyFiles};
@@ -30,7 +32,7 @@ const FREE: usize = 64;
 pub(crate) struct Core {
     pub(crate) live: LiveRules<ServerClock>,
     /// The keys of `CL.THROTTLE`.
-    pub(crate) calls: PerCallLimiter<[u8], ServerClock>,
+    pub(crate) calls: Calls,
     /// The files of envoyproxy/ratelimit, if there are any.
     pub(crate) envoy: Option<Envoy>,
     pub(crate) clock: ServerClock,
@@ -50,7 +52,7 @@ impl Core {
         clock: ServerClock,
         max_keys: usize,
     ) -> Result<Self, BuildError> {
-        let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
+        let calls = Calls::new(max_keys, Arc::clone(&clock))?;
         let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
         let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
         let draining = CancellationToken::new();

@@ -1,9 +1,128 @@
-//! TODO-resp
+//! Redis clients: `CL.THROTTLE` as redis-cell answers it, and the commands that clients send
+//! besides.
+//!
+//! | file | what |
+//! |------|------|
+//! | `parse`, `words` | commands out of bytes, without copying them; lines with quotes |
+//! | `reply` | answers, in RESP2 and RESP3 |
+//! | `throttle`, `batch` | `CL.THROTTLE` in numbers; calls that came together, decided |
+//! | `commands` | all other commands: |
+//! | `connect`, `info`, `keys` | at connect; of the server; of the keys of `CL.THROTTLE` |
+//! | `access` | passwords, and what a client may do |
+//! | `session` | what one client has said, and the answers |
+//! | `connection` | the bytes of one connection, in and out |
 
+mod access;
+mod batch;
+mod commands;
+mod connect;
+mod connection;
+mod info;
+mod keys;
+mod parse;
+mod reply;
+mod session;
+mod throttle;
+mod words;
+
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::core::Core;
+use tokio::sync::Semaphore;
+
 use crate::listen::{Connection, Drain};
+use crate::metrics::Listener;
+use connection::{Wait, Waited, Wire};
+use session::{Next, Session, Slow};
 
-/// Serves one connection until the client or the server ends it.
-pub(crate) async fn serve(_core: Arc<Core>, _connection: Connection, _drain: Drain) {}
+pub(crate) use session::Shared;
+
+/// How often a client that always has more to say may do so before the server's end is noticed.
+const ROUNDS: u64 = 64;
+
+/// Serves one connection until the client or the server ends it. A command must be complete within
+/// `timeout` of its first byte.
+pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, drain: Drain, timeout: Duration) {
+    let session = Session::new(&shared, connection.peer);
+    let mut wire = Wire::new(connection.stream);
+    match answer_all(&shared, session, &mut wire, drain, timeout).await {
+        Ok(()) => wire.close().await,
+        Err(error) => tracing::debug!(%error, "a Redis client's connection ended"),
+    }
+}
+
+/// Refuses a connection that is one too many.
+pub(crate) async fn refuse(connection: Connection) {
+    let mut wire = Wire::new(connection.stream);
+    wire.output.extend_from_slice(b"-ERR max number of clients reached\r\n");
+    let sent = tokio::time::timeout(Duration::from_secs(1), wire.wait(Wait::Sent)).await;
+    if matches!(sent, Ok(Ok(Waited::Done))) {
+        wire.close().await;
+    }
+}
+
+/// Answers commands. `Ok`: the connection is to be closed in order.
+async fn answer_all(
+    shared: &Arc<Shared>,
+    mut session: Session,
+    wire: &mut Wire,
+    drain: Drain,
+    timeout: Duration,
+) -> io::Result<()> {
+    let ends = drain.ends.cancelled();
+    tokio::pin!(ends);
+    for round in 1_u64.. {
+        // A client that always has more to say.
+        if round % ROUNDS == 0 && drain.ends.is_cancelled() {
+            break;
+        }
+        let (input, output) = wire.buffers();
+        let progress = session.answer(shared, input, output);
+        wire.answered(progress.used, progress.next == Next::Read, timeout);
+        let waited = match progress.next {
+            Next::Read => tokio::select! {
+                biased;
+                waited = wire.wait(Wait::Input) => waited?,
+                () = &mut ends => Waited::End,
+            },
+            Next::Turn => {
+                let waited = wire.wait(Wait::Room).await?;
+                tokio::task::yield_now().await;
+                waited
+            }
+            Next::Slow(slow) => {
+                let answer = do_slowly(shared, slow).await?;
+                session.answer_slow(answer, wire.buffers().1);
+                Waited::Done
+            }
+            Next::Close => Waited::End,
+        };
+        match waited {
+            Waited::Done => {}
+            Waited::End => break,
+            Waited::TooSlow(kind) => return Err(too_slow(shared, kind)),
+        }
+    }
+    match wire.wait(Wait::Sent).await? {
+        Waited::TooSlow(kind) => Err(too_slow(shared, kind)),
+        Waited::Done | Waited::End => Ok(()),
+    }
+}
+
+fn too_slow(shared: &Shared, kind: &'static str) -> io::Error {
+    shared.core.metrics.protocol_error(Listener::Resp, kind);
+    io::ErrorKind::TimedOut.into()
+}
+
+/// Does what takes long, one at a time, on a thread that serves no clients.
+async fn do_slowly(shared: &Arc<Shared>, slow: Slow) -> io::Result<Option<i64>> {
+    static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+    let _turn = ONE_AT_A_TIME.acquire().await.map_err(io::Error::other)?;
+    let shared = Arc::clone(shared);
+    let work = move || match slow {
+        Slow::CountKeys => Ok(Some(shared.core.calls.load().usage().live_keys as i64)),
+        Slow::ForgetKeys => shared.core.calls.clear().map(|()| None).map_err(io::Error::other),
+    };
+    tokio::task::spawn_blocking(work).await?
+}

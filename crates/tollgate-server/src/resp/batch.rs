@@ -1,0 +1,167 @@
+//! Calls of `CL.THROTTLE` that came together: their keys are looked for in memory at the same time,
+//! and they are decided at one reading of the clock.
+
+use tollgate::{ByClock, CallDecision, CallError, CallQuota, PreparedCall, Timestamp};
+
+use super::parse::Arguments;
+use super::reply::Reply;
+use super::throttle::{Five, Throttle, Wrong};
+use crate::core::{CallLimiter, ServerClock};
+use crate::metrics::Metrics;
+
+/// How many keys are looked for at the same time.
+const SIZE: usize = 16;
+
+/// A call that is to be decided.
+#[derive(Clone, Copy)]
+struct Pending<'l> {
+    throttle: Throttle,
+    key: PreparedCall<'l, ServerClock, ByClock>,
+}
+
+/// Calls that are to be decided, in their order.
+pub(super) struct Batch<'l> {
+    limiter: &'l CallLimiter,
+    metrics: &'l Metrics,
+    pending: [Option<Pending<'l>>; SIZE],
+    len: usize,
+    /// The time of the decisions; `None`: the clock is read for the next one.
+    now: Option<Timestamp>,
+}
+
+impl<'l> Batch<'l> {
+    pub(super) fn new(limiter: &'l CallLimiter, metrics: &'l Metrics) -> Self {
+        Self { limiter, metrics, pending: [None; SIZE], len: 0, now: None }
+    }
+
+    /// Adds a call. Its answer is written by the next [`finish`](Self::finish), or before.
+    pub(super) fn add(&mut self, arguments: Arguments<'_>, reply: &mut Reply<'_>) {
+        match read(arguments) {
+            Ok(throttle) => {
+                if self.len == SIZE {
+                    self.finish(reply);
+                }
+                let key = self.limiter.prepare(arguments.get(1));
+                self.pending[self.len] = Some(Pending { throttle, key });
+                self.len += 1;
+            }
+            Err(mistake) => {
+                self.finish(reply);
+                mistake.write(reply);
+            }
+        }
+    }
+
+    /// Decides the calls and writes their answers.
+    #[inline]
+    pub(super) fn finish(&mut self, reply: &mut Reply<'_>) {
+        let len = std::mem::take(&mut self.len);
+        if len == 0 {
+            return;
+        }
+        let now = *self.now.get_or_insert_with(|| self.limiter.now());
+        for Pending { throttle, key } in self.pending[..len].iter().flatten() {
+            match decide(*throttle, key.at(now)) {
+                Ok((is_admitted, five)) => {
+                    self.metrics.decided_call(is_admitted);
+                    reply.five(five);
+                }
+                Err(CallError::Full { keys_in_debt, .. }) => {
+                    reply.error(format_args!(
+                        "OOM tollgate: {keys_in_debt} keys owe something (--resp-max-keys)"
+                    ));
+                }
+                Err(_) => reply.error(OUT_OF_RANGE),
+            }
+        }
+    }
+
+    /// Reads the clock for the next call: a key was changed at a later time than that of the batch.
+    pub(super) fn reread_clock(&mut self) {
+        self.now = None;
+    }
+}
+
+/// What a number says that cannot be computed with.
+const OUT_OF_RANGE: &str = "ERR value is out of range";
+
+/// Why a call has no numbers.
+enum Mistake<'b> {
+    Usage,
+    NoInteger(&'b [u8]),
+    Numbers(Wrong),
+}
+
+impl Mistake<'_> {
+    #[cold]
+    fn write(self, reply: &mut Reply<'_>) {
+        match self {
+            Self::Usage => reply.error(
+                "Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> \
+                 <period> [<quantity>]",
+            ),
+            Self::NoInteger(text) => {
+                reply.error_about("Cell error: Store error: Couldn't parse as integer: ", text);
+            }
+            Self::Numbers(Wrong::ZeroRate) => {
+                reply.error("Cell error: Store error: Zero rates are not supported");
+            }
+            Self::Numbers(Wrong::OutOfRange) => reply.error(OUT_OF_RANGE),
+        }
+    }
+}
+
+fn read(arguments: Arguments<'_>) -> Result<Throttle, Mistake<'_>> {
+    if !(5..=6).contains(&arguments.len()) {
+        return Err(Mistake::Usage);
+    }
+    let number = |index| integer(arguments.get(index));
+    let (max_burst, count, period) = (number(2)?, number(3)?, number(4)?);
+    let quantity = if arguments.len() == 6 { number(5)? } else { 1 };
+    Throttle::new(max_burst, count, period, quantity).map_err(Mistake::Numbers)
+}
+
+/// An integer as Rust reads it, which redis-cell is written in: `+5` is one, `5.0` and ` 5` are not.
+#[inline]
+fn integer(text: &[u8]) -> Result<i64, Mistake<'_>> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    number.ok_or(Mistake::NoInteger(text))
+}
+
+/// Decides a call: whether it is admitted, and the answer.
+#[inline]
+fn decide(
+    throttle: Throttle,
+    key: PreparedCall<'_, ServerClock, Timestamp>,
+) -> Result<(bool, Five), CallError> {
+    let Some((charge, tolerance)) = throttle.charge() else { return decide_unusual(throttle, key) };
+    // The charge as an emission interval of its own: a quantity need not be positive.
+    let Ok(quota) = CallQuota::from_nanos(charge, tolerance) else { return decide_unusual(throttle, key) };
+    let decision = key.check(quota, 1)?;
+    let debt = debt(&decision);
+    let is_admitted = decision.is_allowed();
+    Ok((is_admitted, if is_admitted { throttle.admitted(debt) } else { throttle.refused(debt) }))
+}
+
+/// Decides a call that charges nothing: it looks, gives back, or asks for more than a whole limit.
+#[cold]
+#[inline(never)]
+fn decide_unusual(
+    throttle: Throttle,
+    key: PreparedCall<'_, ServerClock, Timestamp>,
+) -> Result<(bool, Five), CallError> {
+    let Ok(quota) = CallQuota::from_nanos(1, throttle.tolerance_to_look()) else {
+        unreachable!("a tolerance from 1 on");
+    };
+    let (is_admitted, five) = throttle.answer(debt(&key.peek(quota, 0)?));
+    if is_admitted && throttle.gives_back() > 0 {
+        key.credit(std::time::Duration::from_nanos(throttle.gives_back()));
+    }
+    Ok((is_admitted, five))
+}
+
+/// A key's TAT less the time of the decision, in nanoseconds: less than 2^62.
+#[inline]
+fn debt(decision: &CallDecision) -> i64 {
+    decision.reset_after().as_nanos() as i64
+}

@@ -1,0 +1,209 @@
+//! The bytes of one connection: in, answered, and out.
+//!
+//! ```text
+//!   read --> input --> answer --> output --> write
+//!    ^                   |                     |
+//!    |  all whole commands are answered        |
+//!    +---- and the client leaves less than UNREAD_BYTES unread
+//! ```
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::session::UNREAD_BYTES;
+use crate::listen::Stream;
+
+/// The bytes of a buffer at first, and of one that is read into while it is empty.
+const SMALL: usize = 4 << 10;
+
+/// The bytes that an empty buffer keeps at most: of many idle connections this is what counts.
+const KEPT: usize = 16 << 10;
+
+/// The bytes up to which a buffer grows to read more at once.
+const LARGE: usize = 64 << 10;
+
+/// How long a client may leave too much unread.
+pub(super) const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// More bytes, or room for answers if too many are unread.
+    Input,
+    /// Room for answers: commands wait.
+    Room,
+    /// All answers sent.
+    Sent,
+}
+
+/// What came of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    Done,
+    /// The client sends no more.
+    End,
+    /// A command did not come in time, or answers were not read in time.
+    TooSlow(&'static str),
+}
+
+/// A connection with its buffers.
+pub(super) struct Wire {
+    stream: Stream,
+    input: Vec<u8>,
+    /// How much of `input` was answered.
+    used: usize,
+    pub(super) output: Vec<u8>,
+    /// How much of `output` was sent.
+    sent: usize,
+    /// When the command that has begun must be complete.
+    command_by: Option<Instant>,
+    /// When the client must have read enough.
+    read_by: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            input: Vec::new(),
+            used: 0,
+            output: Vec::new(),
+            sent: 0,
+            command_by: None,
+            read_by: None,
+            timer: None,
+        }
+    }
+
+    /// The bytes that are not answered yet, and where answers are written.
+    pub(super) fn buffers(&mut self) -> (&[u8], &mut Vec<u8>) {
+        (&self.input[self.used..], &mut self.output)
+    }
+
+    /// Notes that so many bytes were answered. What is left is a part of a command if
+    /// `is_partial`, which must then be complete within `timeout`.
+    pub(super) fn answered(&mut self, bytes: usize, is_partial: bool, timeout: Duration) {
+        self.used += bytes;
+        if self.used == self.input.len() {
+            self.used = 0;
+            empty(&mut self.input);
+            self.command_by = None;
+        } else if !is_partial {
+            self.command_by = None;
+        } else if bytes > 0 || self.command_by.is_none() {
+            self.command_by = Some(Instant::now() + timeout);
+        }
+    }
+
+    /// Sends what there is to send, and reads meanwhile if it may.
+    pub(super) async fn wait(&mut self, wait: Wait) -> io::Result<Waited> {
+        poll_fn(|context| self.poll(wait, context)).await
+    }
+
+    fn poll(&mut self, wait: Wait, context: &mut Context<'_>) -> Poll<io::Result<Waited>> {
+        let is_sent = self.poll_send(context)?.is_ready();
+        match wait {
+            Wait::Sent if is_sent => return Poll::Ready(Ok(Waited::Done)),
+            Wait::Room if self.has_room() => return Poll::Ready(Ok(Waited::Done)),
+            Wait::Input if self.has_room() => {
+                if let Poll::Ready(bytes) = self.poll_read(context)? {
+                    return Poll::Ready(Ok(if bytes > 0 { Waited::Done } else { Waited::End }));
+                }
+            }
+            _ => {}
+        }
+        let is_unread = wait == Wait::Sent || !self.has_room();
+        if !is_unread {
+            self.read_by = None;
+        } else if self.read_by.is_none() {
+            self.read_by = Some(Instant::now() + UNREAD_TIMEOUT);
+        }
+        // While answers are not read, no command can come.
+        let by = if is_unread { self.read_by } else { self.command_by };
+        ready!(self.poll_timer(by, context));
+        Poll::Ready(Ok(Waited::TooSlow(if is_unread { "unread" } else { "slow" })))
+    }
+
+    fn has_room(&self) -> bool {
+        self.output.len() - self.sent < UNREAD_BYTES
+    }
+
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.output.len() {
+            let unsent = &self.output[self.sent..];
+            match ready!(Pin::new(&mut self.stream).poll_write(context, unsent))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                bytes => self.sent += bytes,
+            }
+        }
+        if self.sent > 0 {
+            self.sent = 0;
+            empty(&mut self.output);
+            // TLS may hold something back.
+            ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once: how many bytes, 0 at the end.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.make_room();
+        pin!(self.stream.read_buf(&mut self.input)).poll(context)
+    }
+
+    /// Makes room to read into: a full buffer was too small.
+    fn make_room(&mut self) {
+        if self.input.is_empty() {
+            self.input.reserve(SMALL);
+        } else if self.input.len() == self.input.capacity() {
+            self.input.drain(..self.used);
+            self.used = 0;
+            if self.input.len() > self.input.capacity() / 2 || self.input.capacity() < LARGE {
+                self.input.reserve_exact(2 * self.input.capacity() - self.input.len());
+            }
+        }
+    }
+
+    fn poll_timer(&mut self, by: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(by) = by else { return Poll::Pending };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(by)));
+        if timer.deadline() != by {
+            timer.as_mut().reset(by);
+        }
+        timer.as_mut().poll(context)
+    }
+
+    /// Ends the connection: what was sent arrives, and what the client still sends is thrown away
+    /// for a short time. Unread bytes would make the operating system withdraw what was sent.
+    pub(super) async fn close(mut self) {
+        const LINGER: Duration = Duration::from_millis(500);
+        const THROWN_AWAY: usize = 1 << 20;
+        let end = async {
+            poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await?;
+            let mut thrown_away = 0;
+            while thrown_away < THROWN_AWAY {
+                self.input.clear();
+                self.used = 0;
+                match poll_fn(|context| self.poll_read(context)).await? {
+                    0 => break,
+                    bytes => thrown_away += bytes,
+                }
+            }
+            io::Result::Ok(())
+        };
+        // The client is gone, or slow: there is nothing more to do for it.
+        let _ = tokio::time::timeout(LINGER, end).await;
+    }
+}
+
+/// Empties a buffer, and frees it if it is large.
+fn empty(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT { *buffer = Vec::new() } else { buffer.clear() }
+}

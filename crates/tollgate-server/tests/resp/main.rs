@@ -1,0 +1,120 @@
+//! The listener for Redis clients, alive: what it answers, what it refuses, and real clients.
+
+mod clients;
+mod commands;
+mod limits;
+mod redis_cell;
+mod throttle;
+#[path = "../tools/mod.rs"]
+mod tools;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate_server::{ListenAddress, Secret, Server, Settings};
+
+/// A server of its own for a test, on a port that was free.
+struct Running {
+    server: Option<Server>,
+    address: SocketAddr,
+    rules: PathBuf,
+}
+
+const RULES: &str = "version = 1\n\
+    [[rule]]\nname = 'each'\nkey = 'client'\nlimits = '10/s,burst=20'\n";
+
+impl Running {
+    async fn new(edit: impl FnOnce(&mut Settings)) -> Self {
+        Self::with_rules(RULES, edit).await
+    }
+
+    async fn with_rules(text: &str, edit: impl FnOnce(&mut Settings)) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("tollgate-resp-{}-{}.toml", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let rules = std::env::temp_dir().join(name);
+        std::fs::write(&rules, text).unwrap();
+        let mut settings = Settings::new(&rules);
+        settings.resp.push("127.0.0.1:0".parse().unwrap());
+        settings.resp_max_keys = 10_000;
+        edit(&mut settings);
+        let server = Server::start(settings).await.unwrap();
+        let Some(ListenAddress::Tcp(address)) = server.addresses().next().cloned() else {
+            panic!("one address of TCP")
+        };
+        Self { server: Some(server), address, rules }
+    }
+
+    async fn connect(&self) -> Client {
+        Client { stream: TcpStream::connect(self.address).await.unwrap() }
+    }
+
+    async fn end(mut self) {
+        self.server.take().unwrap().end().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.rules);
+    }
+}
+
+/// A client that says and hears bytes.
+struct Client {
+    stream: TcpStream,
+}
+
+impl Client {
+    async fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Says lines, each of which is a command, and hears the answers.
+    #[track_caller]
+    fn hears<'c>(&'c mut self, said: &'c str, answers: &'c str) -> impl Future<Output = ()> + 'c {
+        let caller = std::panic::Location::caller();
+        async move {
+            self.say(format!("{said}\r\n")).await;
+            let mut heard = vec![0; answers.len()];
+            let read = tokio::time::timeout(Duration::from_secs(5), self.stream.read_exact(&mut heard)).await;
+            let heard = String::from_utf8_lossy(&heard);
+            assert!(matches!(read, Ok(Ok(_))), "{caller}: {said}: {heard:?}, and no more");
+            assert_eq!(heard, answers, "{caller}: {said}");
+        }
+    }
+
+    /// `CL.THROTTLE` with these arguments answers these integers.
+    #[track_caller]
+    fn throttles<'c>(&'c mut self, arguments: &str, five: [i64; 5]) -> impl Future<Output = ()> + 'c {
+        let said = format!("CL.THROTTLE {arguments}");
+        let answer = five.map(|number| format!(":{number}\r\n")).concat();
+        let caller = std::panic::Location::caller();
+        async move {
+            self.say(format!("{said}\r\n")).await;
+            let mut heard = Vec::new();
+            // Five lines behind the head, or the line of an error.
+            while heard.iter().filter(|byte| **byte == b'\n').count() < 6 && heard.first() != Some(&b'-') {
+                let read = self.stream.read_buf(&mut heard);
+                let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+                assert!(matches!(read, Ok(Ok(1..))), "{caller}: {said}: {heard:?}, and no more");
+            }
+            assert_eq!(String::from_utf8_lossy(&heard), format!("*5\r\n{answer}"), "{caller}: {said}");
+        }
+    }
+
+    /// All that is said until the server ends the connection.
+    async fn rest(&mut self) -> String {
+        let mut heard = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(40), self.stream.read_to_end(&mut heard)).await;
+        assert!(read.is_ok(), "the connection does not end: {:?}", String::from_utf8_lossy(&heard));
+        String::from_utf8_lossy(&heard).into_owned()
+    }
+}
+
+fn secret(text: &str) -> Option<Secret> {
+    Some(Secret::from(text.to_owned()))
+}
