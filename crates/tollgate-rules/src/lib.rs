@@ -22,5 +22,7 @@ pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Tier, Values,
 };
-pub use set::{Ask, Cause, Conflict, Line, RuleAnswer, RuleSet, Ruling, Scratch, SetError, Ticket, Verdict};
+pub use set::{
+    Ask, AskRule, Cause, Conflict, Line, RuleAnswer, RuleSet, Ruling, Scratch, SetError, Ticket, Verdict,
+};
 pub use trial::{TestFailure, run_tests};

@@ -41,7 +41,7 @@ use tollgate::{Clock, TscClock};
 use crate::file::{Reading, Source, read};
 use crate::request::Request;
 use crate::rule::Rules;
-use crate::set::{Ask, Change, Hindrance, RuleSet, Scratch, SetError, Succession, Verdict};
+use crate::set::{Ask, AskRule, Change, Hindrance, RuleSet, Scratch, SetError, Succession, Verdict};
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
@@ -329,6 +329,21 @@ impl<C: Clock + Clone + 'static> Handle<C> {
             self.set.undo(scratch);
         }
         self.set.verdict(scratch)
+    }
+
+    /// Asks one rule by its name, as it is in force: [`RuleSet::ask_rule`]. An exchange of rules is
+    /// as of [`ask`](Self::ask).
+    pub fn ask_rule<'s>(&'s mut self, ask: AskRule<'_>, scratch: &'s mut Scratch) -> Option<Verdict<'s, C>> {
+        loop {
+            self.refresh();
+            let is_there = self.set.decide_rule(ask, scratch);
+            if self.inner.word.load(Acquire) == self.word {
+                return is_there.then(|| self.set.verdict(scratch)); // L1
+            }
+            if is_there {
+                self.set.undo(scratch);
+            }
+        }
     }
 
     /// The rules by which the last request was decided.

@@ -8,6 +8,7 @@
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `usage` | how full the tables of a rule are |
+//! | `one_rule` | one rule asked by its name, without a request |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
@@ -18,6 +19,7 @@ mod conflict;
 mod decide;
 mod error;
 mod line;
+mod one_rule;
 mod scratch;
 mod succeed;
 mod ticket;
@@ -38,6 +40,7 @@ use scratch::Mark;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
 pub use line::{Line, Ruling};
+pub use one_rule::AskRule;
 pub use scratch::Scratch;
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
@@ -122,6 +125,8 @@ pub struct RuleSet<C = TscClock> {
     rules: Rules,
     matcher: Matcher,
     limited: Box<[Limited<C>]>,
+    /// The numbers of the rules, sorted by name.
+    by_name: Box<[usize]>,
     clock: C,
 }
 
@@ -142,7 +147,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     fn of(rules: Rules, mut limited: Vec<Limited<C>>, clock: C) -> Result<Self, SetError> {
         let matcher = Matcher::new(&rules)?;
         allowance::rank(&mut limited);
-        Ok(Self { rules, matcher, limited: limited.into(), clock })
+        let by_name = one_rule::by_name(&rules.rules);
+        Ok(Self { rules, matcher, limited: limited.into(), by_name, clock })
     }
 
     /// Decides a request, and charges it to every rule that concerns it if all admit it.
@@ -177,6 +183,12 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     pub(crate) fn decide(&self, request: &dyn Request, ask: Ask, scratch: &mut Scratch) {
         scratch.clear();
         self.matcher.find(request, &mut scratch.found);
+        self.decide_found(ask, scratch);
+    }
+
+    /// Decides the request that the rules of `scratch` concern.
+    #[inline]
+    fn decide_found(&self, ask: Ask, scratch: &mut Scratch) {
         scratch.now = ask.now.unwrap_or_else(|| self.clock.now());
         scratch.cost = ask.cost;
         if !self.admits_briefly(scratch, ask) {

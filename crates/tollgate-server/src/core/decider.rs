@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
-use tollgate_rules::{Ask, Handle, Request, Scratch, Verdict};
+use tollgate_rules::{Ask, AskRule, Handle, Request, Scratch, Verdict};
 
 use super::{Core, Generation, ServerClock};
 
@@ -47,6 +47,11 @@ impl Decider {
     /// Decides a request by the rules in force.
     pub(crate) fn ask(&mut self, request: &dyn Request, ask: Ask) -> Verdict<'_, ServerClock> {
         self.handle.ask(request, ask, &mut self.scratch)
+    }
+
+    /// Asks one rule by its name.
+    pub(crate) fn ask_rule(&mut self, ask: AskRule<'_>) -> Option<Verdict<'_, ServerClock>> {
+        self.handle.ask_rule(ask, &mut self.scratch)
     }
 
     /// The handle of the rules in force.

@@ -6,7 +6,7 @@ use super::info;
 use super::keys;
 use super::parse::Arguments;
 use super::reply::Reply;
-
+use super::rules;
 use super::session::{Client, Next, Shared};
 use crate::core::CallLimiter;
 
@@ -61,6 +61,8 @@ impl Call<'_> {
                 reply.ok();
                 return Effect::Then(Next::Close);
             }
+            b"TG.CHECK" => rules::answer(self, false, &mut reply),
+            b"TG.PEEK" => rules::answer(self, true, &mut reply),
             b"AUTH" => connect::auth(self, client, &mut reply),
             b"HELLO" => connect::hello(self, client, output),
             b"RESET" => connect::reset(self, client, output),
@@ -77,7 +79,9 @@ impl Call<'_> {
             b"DEL" | b"UNLINK" => keys::delete(self, &mut reply),
             b"DBSIZE" => return keys::count(),
             b"FLUSHALL" | b"FLUSHDB" => return keys::forget_all(self, client, &mut reply),
-            b"KEYS" | b"SCAN" | b"RANDOMKEY" => reply.error("ERR keys are not kept, only fingerprints of them"),
+            b"KEYS" | b"SCAN" | b"RANDOMKEY" => {
+                reply.error("ERR keys are not kept, only fingerprints of them")
+            }
             b"MULTI" | b"EXEC" | b"DISCARD" | b"WATCH" | b"UNWATCH" => {
                 reply.error("ERR transactions are not supported: send commands without MULTI");
             }

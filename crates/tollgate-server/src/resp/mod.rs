@@ -7,6 +7,7 @@
 //! | `reply` | answers, in RESP2 and RESP3 |
 //! | `throttle`, `batch` | `CL.THROTTLE` in numbers; calls that came together, decided |
 //! | `commands` | all other commands: |
+//! | `rules` | `TG.CHECK`, `TG.PEEK`: the rules of the file |
 //! | `connect`, `info`, `keys` | at connect; of the server; of the keys of `CL.THROTTLE` |
 //! | `access` | passwords, and what a client may do |
 //! | `session` | what one client has said, and the answers |
@@ -21,6 +22,7 @@ mod info;
 mod keys;
 mod parse;
 mod reply;
+mod rules;
 mod session;
 mod throttle;
 mod words;

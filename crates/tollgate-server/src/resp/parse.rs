@@ -159,10 +159,10 @@ impl Parser {
                     if length <= 0 {
                         return Ok(Parsed::Nothing(end));
                     }
-                    self.missing =
-                        usize::try_from(length).ok().filter(|length| *length <= limits.arguments).ok_or(
-                            ProtocolError::ArrayLength,
-                        )?;
+                    self.missing = usize::try_from(length)
+                        .ok()
+                        .filter(|length| *length <= limits.arguments)
+                        .ok_or(ProtocolError::ArrayLength)?;
                     (self.at, self.is_array) = (end, true);
                 }
                 Some(_) => self.is_array = false,

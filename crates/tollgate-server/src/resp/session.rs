@@ -30,12 +30,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(core: Arc<Core>, settings: &Settings) -> Self {
-        Self {
-            core,
-            access: Access::new(settings),
-            started: Instant::now(),
-            clients: AtomicU64::new(0),
-        }
+        Self { core, access: Access::new(settings), started: Instant::now(), clients: AtomicU64::new(0) }
     }
 }
 
@@ -108,7 +103,8 @@ impl Session {
                 break;
             }
             let bytes = &input[used..];
-            let limits = if client.role == Role::Unknown { CommandLimits::UNKNOWN } else { CommandLimits::KNOWN };
+            let limits =
+                if client.role == Role::Unknown { CommandLimits::UNKNOWN } else { CommandLimits::KNOWN };
             match parser.read(bytes, limits) {
                 Ok(Parsed::Command(length)) => {
                     used += length;

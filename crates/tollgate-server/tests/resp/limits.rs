@@ -1,1 +1,222 @@
-//! x
+//! What a client may use, and what happens beyond it.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{Client, Running};
+
+/// The error with which the connection ends.
+async fn ends_with(running: &Running, said: impl AsRef<[u8]>, error: &str) {
+    let mut client = running.connect().await;
+    client.say("PING\r\n").await;
+    client.say(&said).await;
+    let said = String::from_utf8_lossy(&said.as_ref()[..said.as_ref().len().min(40)]).into_owned();
+    assert_eq!(client.rest().await, format!("+PONG\r\n-ERR Protocol error: {error}\r\n"), "{said:?}");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_command_end_the_connection() {
+    let running = Running::new(|_| ()).await;
+    for (said, error) in [
+        ("*1025\r\n", "invalid multibulk length"),
+        ("*18446744073709551617\r\n", "invalid multibulk length"),
+        ("*x\r\n", "invalid multibulk length"),
+        ("*+1\r\n", "invalid multibulk length"),
+        ("*\r\n", "invalid multibulk length"),
+        ("*00000000000000000000000000000001\r\n", "invalid multibulk length"),
+        ("*1\r\n$65537\r\n", "invalid bulk length"),
+        ("*1\r\n$-1\r\n", "invalid bulk length"),
+        ("*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
+        ("*1\r\nPING\r\n", "expected '$', got 'P'"),
+        ("*1\r\n\r\n", "expected '$', got byte 13"),
+        ("*1\r\n$4\r\nPINGxx", "expected CRLF"),
+        ("ECHO \"a\r\n", "unbalanced quotes in request"),
+        ("ECHO 'a'b\r\n", "unbalanced quotes in request"),
+        ("POST / HTTP/1.1\r\nHost: x\r\n", "this is no HTTP server"),
+        ("host: x\r\nCL.THROTTLE k 0 1 60\r\n", "this is no HTTP server"),
+    ] {
+        ends_with(&running, said, error).await;
+    }
+    let mut client = running.connect().await;
+    client.hears("EXISTS k", ":0\r\n").await;
+}
+
+#[tokio::test]
+async fn commands_are_limited_in_all_their_lengths() {
+    let running = Running::new(|_| ()).await;
+    let mut client = running.connect().await;
+    let bulk = "x".repeat(64 << 10);
+    let echo = |bulk: &str| format!("*2\r\n$4\r\nECHO\r\n${}\r\n{bulk}\r\n", bulk.len());
+    client.say(echo(&bulk)).await;
+    client.hears("PING", &format!("$65536\r\n{bulk}\r\n+PONG\r\n")).await;
+    ends_with(&running, echo(&(bulk.clone() + "x")), "invalid bulk length").await;
+
+    let words = |words: usize| format!("EXISTS{}\r\n", " k".repeat(words));
+    client.say(words(1023)).await;
+    client.hears("PING", ":0\r\n+PONG\r\n").await;
+    ends_with(&running, words(1024), "invalid multibulk length").await;
+    ends_with(&running, "x".repeat((64 << 10) + 1), "too big inline request").await;
+    ends_with(&running, "x".repeat((64 << 10) + 1) + "\r\n", "too big inline request").await;
+
+    // Each argument is small enough, but not all together.
+    let argument = format!("$65536\r\n{bulk}\r\n");
+    ends_with(&running, "*1000\r\n".to_owned() + &argument.repeat(17), "too big request").await;
+}
+
+#[tokio::test]
+async fn a_stranger_may_send_little_before_it_authenticates() {
+    let running = Running::new(|settings| settings.resp_password = super::secret("p")).await;
+    for (said, error) in
+        [("*11\r\n", "invalid multibulk length"), ("*2\r\n$4\r\nAUTH\r\n$16385\r\n", "invalid bulk length")]
+    {
+        let mut client = running.connect().await;
+        client.say(said).await;
+        assert_eq!(client.rest().await, format!("-ERR Protocol error: {error}\r\n"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_command_is_no_command() {
+    let running = Running::new(|_| ()).await;
+    let mut client = running.connect().await;
+    client.hears("\r\n*0\r\n*-1\r\n\n  \r\nPING", "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn a_slow_command_ends_the_connection_and_an_idle_client_does_not() {
+    let timeout = Duration::from_millis(300);
+    let running = Running::new(|settings| settings.limits.read_timeout = timeout).await;
+    let mut idle = running.connect().await;
+    idle.hears("PING", "+PONG\r\n").await;
+
+    let begun = Instant::now();
+    let mut slow = running.connect().await;
+    slow.say("*1\r\n$4\r\nP").await;
+    // A byte now and then does not help.
+    let rest = tokio::spawn(async move {
+        for byte in "ING".bytes() {
+            tokio::time::sleep(Duration::from_millis(140)).await;
+            let _ = slow.stream.write_all(&[byte]).await;
+        }
+        let mut heard = Vec::new();
+        let _ = slow.stream.read_to_end(&mut heard).await;
+        heard
+    });
+    assert_eq!(rest.await.unwrap(), b"");
+    assert!(begun.elapsed() >= timeout && begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+
+    // Whole commands before it do not make a part of one older.
+    let mut steady = running.connect().await;
+    for _ in 0..8 {
+        steady.say("PING\r\nPI").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        steady.say("NG\r\n").await;
+    }
+    steady.hears("QUIT", &("+PONG\r\n".repeat(16) + "+OK\r\n")).await;
+    idle.hears("PING", "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_told_so() {
+    let running = Running::new(|settings| settings.limits.connections = 2).await;
+    let (mut one, mut two) = (running.connect().await, running.connect().await);
+    one.hears("PING", "+PONG\r\n").await;
+    two.hears("PING", "+PONG\r\n").await;
+    for _ in 0..50 {
+        let mut third = running.connect().await;
+        assert_eq!(third.rest().await, "-ERR max number of clients reached\r\n");
+    }
+    drop(two);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    running.connect().await.hears("PING", "+PONG\r\n").await;
+    one.hears("PING", "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn many_pipelined_commands_are_answered_in_order() {
+    let running = Running::new(|_| ()).await;
+    let client = running.connect().await;
+    let (mut read, mut write) = client.stream.into_split();
+    let said: String = (0..20_000).map(|number| format!("ECHO {number}\r\n")).collect();
+    let writer = tokio::spawn(async move { write.write_all(said.as_bytes()).await.map(|()| write) });
+    let answers: String =
+        (0..20_000).map(|number| format!("${}\r\n{number}\r\n", number.to_string().len())).collect();
+    let mut heard = vec![0; answers.len()];
+    read.read_exact(&mut heard).await.unwrap();
+    writer.await.unwrap().unwrap();
+    assert!(heard == answers.as_bytes());
+}
+
+/// The resident memory of this process, which is the server's, too.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// A client that never reads: the server stops reading and keeps little of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_never_reads_takes_little_memory_and_is_closed() {
+    let running = Running::new(|_| ()).await;
+    let mut client = running.connect().await;
+    let before = resident();
+    let bulk = "x".repeat(60_000);
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{bulk}\r\n");
+    let mut said = 0;
+    // Until neither the server nor the operating system takes more.
+    while let Ok(written) =
+        tokio::time::timeout(Duration::from_millis(500), client.stream.write_all(echo.as_bytes())).await
+    {
+        written.unwrap();
+        said += echo.len();
+        assert!(said < 64 << 20, "the server reads what it cannot answer");
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 16 << 20, "{grown} bytes for one client");
+    // It is closed some 30 seconds later, though it sends on.
+    let begun = Instant::now();
+    loop {
+        match tokio::time::timeout(Duration::from_secs(1), client.stream.write_all(b"PING\r\n")).await {
+            Ok(Err(_)) => break,
+            _ => assert!(begun.elapsed() < Duration::from_secs(40), "it is not closed"),
+        }
+    }
+    assert!(begun.elapsed() > Duration::from_secs(20), "{:?}", begun.elapsed());
+    running.connect().await.hears("PING", "+PONG\r\n").await;
+}
+
+/// Many clients that declare much and send little.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_half_commands_takes_memory_for_what_was_sent() {
+    let running = Running::new(|_| ()).await;
+    let before = resident();
+    let mut clients = Vec::new();
+    for _ in 0..400 {
+        let mut client = running.connect().await;
+        client.say("PING\r\n*1024\r\n$65536\r\nabc").await;
+        clients.push(client);
+    }
+    for client in &mut clients {
+        let mut pong = [0; 7];
+        client.stream.read_exact(&mut pong).await.unwrap();
+    }
+    let grown = resident().saturating_sub(before);
+    // Two small buffers, a task, and the client's side.
+    assert!(grown < 400 * 40_000, "{grown} bytes for 400 connections");
+    let mut other: Client = running.connect().await;
+    other.hears("PING", "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_server_answers_what_was_said() {
+    let running = Running::new(|_| ()).await;
+    let mut client = running.connect().await;
+    client.hears("PING", "+PONG\r\n").await;
+    client.say("ECHO a\r\nECH").await;
+    let mut heard = [0; 7];
+    client.stream.read_exact(&mut heard).await.unwrap();
+    let begun = Instant::now();
+    running.end().await;
+    assert_eq!(client.rest().await, "");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}

@@ -118,3 +118,25 @@ impl Client {
 fn secret(text: &str) -> Option<Secret> {
     Some(Secret::from(text.to_owned()))
 }
+
+impl Client {
+    /// What is said before `+PONG`.
+    async fn until_pong(&mut self) -> String {
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"+PONG\r\n") {
+            let read = tokio::time::timeout(Duration::from_secs(5), self.stream.read_buf(&mut heard)).await;
+            assert!(matches!(read, Ok(Ok(1..))), "{:?}, and no more", String::from_utf8_lossy(&heard));
+        }
+        heard.truncate(heard.len() - b"+PONG\r\n".len());
+        String::from_utf8(heard).unwrap()
+    }
+
+    /// The answer refuses, for a number of seconds in this range.
+    async fn throttled_within(&mut self, said: &str, seconds: std::ops::RangeInclusive<i64>) {
+        self.say(format!("{said}\r\nPING\r\n")).await;
+        let heard = self.until_pong().await;
+        let lines: Vec<_> = heard.lines().collect();
+        let wait = lines[4][1..].parse().unwrap();
+        assert!(lines[1] == ":1" && seconds.contains(&wait), "{said}: {heard}");
+    }
+}

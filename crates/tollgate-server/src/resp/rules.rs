@@ -1,0 +1,102 @@
+//! `TG.CHECK rule key [COST n]` and `TG.PEEK`: a rule of the file, with the answer of
+//! `CL.THROTTLE`.
+
+use std::time::Duration;
+
+use tollgate_rules::{AskRule, Limit, Limits, Line, Rule, Ruling, Verdict};
+
+use super::commands::Call;
+use super::reply::Reply;
+use super::throttle::Five;
+use crate::core::{Decider, ServerClock};
+use crate::metrics::{Listener, Metrics};
+
+/// Answers either command.
+///
+/// A rule with `charge_if` is only looked at: a Redis client tells no status. What would have to
+/// wait in a queue is refused, and not charged.
+pub(super) fn answer(call: &Call<'_>, is_peek: bool, reply: &mut Reply<'_>) {
+    let cost = match call.arguments.len() {
+        3 => None,
+        5 if call.is(3, "COST") => {
+            let text = std::str::from_utf8(call.arguments.get(4)).ok();
+            let Some(cost) = text.and_then(|text| text.parse::<u64>().ok()) else {
+                return reply.error("ERR value is not an integer or out of range");
+            };
+            Some(cost)
+        }
+        _ => return reply.error("ERR syntax error: write rule, key, and maybe COST and a number"),
+    };
+    let name = std::str::from_utf8(call.arguments.get(1)).unwrap_or_default();
+    let mut decider = call.shared.core.decider();
+    let Some(rule) = decider.handle().refresh().rule(name) else { return unknown(call, reply) };
+    if counts_in_flight(rule) {
+        return reply.error("ERR the rule limits requests in flight, which a Redis client cannot end");
+    }
+    let ask =
+        AskRule { name, key: call.arguments.get(2), cost, is_peek: is_peek || rule.charge_if.is_some() };
+    match five(&mut decider, call, ask) {
+        Some(five) => reply.five(five),
+        None => unknown(call, reply),
+    }
+}
+
+fn unknown(call: &Call<'_>, reply: &mut Reply<'_>) {
+    let name = call.arguments.get(1);
+    reply.error_about("ERR no such rule: ", &name[..name.len().min(128)]);
+}
+
+fn counts_in_flight(rule: &Rule) -> bool {
+    let Limits::Each(limits) = &rule.limits else { return false };
+    limits.iter().any(|limit| matches!(limit, Limit::InFlight { .. }))
+}
+
+/// `None`: there is no such rule any more.
+fn five(decider: &mut Decider, call: &Call<'_>, ask: AskRule<'_>) -> Option<Five> {
+    let metrics = &call.shared.core.metrics;
+    if may_queue(decider.handle().refresh().rule(ask.name)?) {
+        let look = decider.ask_rule(AskRule { is_peek: true, ..ask })?;
+        if ask.is_peek || !look.is_admitted() || !look.delay().is_zero() {
+            return told(metrics, &look);
+        }
+    }
+    let verdict = decider.ask_rule(ask)?;
+    let five = told(metrics, &verdict);
+    if verdict.is_admitted() && !verdict.delay().is_zero() {
+        // Another request came in between.
+        verdict.cancel();
+    }
+    five
+}
+
+fn may_queue(rule: &Rule) -> bool {
+    let Limits::Each(limits) = &rule.limits else { return false };
+    limits.iter().any(|limit| matches!(limit, Limit::Quota(quota) if quota.is_queue()))
+}
+
+fn told(metrics: &Metrics, verdict: &Verdict<'_, ServerClock>) -> Option<Five> {
+    metrics.decided(Listener::Resp, verdict);
+    let Some(line) = verdict.lines().first() else {
+        // The rule does not concern a request without a key.
+        return Some([0, i64::MAX, i64::MAX, -1, 0]);
+    };
+    if verdict.is_admitted() && !verdict.delay().is_zero() {
+        return Some(refused_to_wait(line, verdict.delay()));
+    }
+    let retry_after = verdict.retry_after().map_or(-1, seconds);
+    let limited = i64::from(verdict.outcome() != Ruling::Admitted);
+    Some([limited, number(line.limit), number(line.remaining), retry_after, seconds(line.reset_after)])
+}
+
+fn refused_to_wait(line: &Line, delay: Duration) -> Five {
+    [1, number(line.limit), 0, seconds(delay), seconds(line.reset_after)]
+}
+
+/// Whole seconds, rounded up: a client that waits so long is not refused again.
+fn seconds(time: Duration) -> i64 {
+    number(time.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u64::MAX))
+}
+
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
