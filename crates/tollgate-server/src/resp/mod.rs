@@ -12,6 +12,7 @@
 //! | `access` | passwords, and what a client may do |
 //! | `session` | what one client has said, and the answers |
 //! | `connection` | the bytes of one connection, in and out |
+//! | `probe` | clients without connections, for tests and fuzz targets |
 
 mod access;
 mod batch;
@@ -21,9 +22,12 @@ mod connection;
 mod info;
 mod keys;
 mod parse;
+mod probe;
 mod reply;
 mod rules;
 mod session;
+#[cfg(test)]
+mod tests;
 mod throttle;
 mod words;
 
@@ -38,6 +42,7 @@ use crate::metrics::Listener;
 use connection::{Wait, Waited, Wire};
 use session::{Next, Session, Slow};
 
+pub use probe::{Answered, Probe};
 pub(crate) use session::Shared;
 
 /// How often a client that always has more to say may do so before the server's end is noticed.

@@ -88,7 +88,7 @@ async fn calls_are_answered_as_by_redis_cell_itself() {
             .map(|_| {
                 let burst = random(&[-20, -2, -1, 0, 1, 2, 5, 15, 16, 100, 1 << 40, i64::MAX]);
                 let count = random(&[1, 2, 3, 7, 30, 30, 100, 0, -1, -30]);
-                let period = random(&[60, 60, 3_600, 86_400, 1_000_000, 0, -3_600, 1 << 34]);
+                let period = random(&[60, 60, 3_600, 86_400, 1_000_000, 0, -3_600, 100_000_000]);
                 [burst, count, period, random(&[1, 1, 1, 0, 2, 3, 15, 16, 17, -1, 1 << 31])]
             })
             .filter(|numbers| !deviates(numbers))

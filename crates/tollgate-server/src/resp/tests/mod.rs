@@ -1,0 +1,11 @@
+//! What a client hears, without a connection.
+
+mod parse;
+mod throttle;
+
+use super::probe::Probe;
+use crate::settings::Settings;
+
+fn probe() -> Probe {
+    Probe::new(10_000, &Settings::new("none.toml"))
+}
