@@ -4,6 +4,7 @@
 mod cases;
 mod exchange;
 mod model;
+mod one_rule;
 mod threads;
 mod together;
 mod trial;

@@ -31,8 +31,13 @@ impl Calls {
     ///
     /// It frees the old table: not for a thread of the runtime.
     pub(crate) fn clear(&self) -> Result<(), BuildError> {
-        self.limiter.store(Arc::new(build(self.max_keys, &self.clock)?));
+        self.put(build(self.max_keys, &self.clock)?);
         Ok(())
+    }
+
+    /// Puts another limiter in its place, as one whose state was restored.
+    pub(crate) fn put(&self, limiter: CallLimiter) {
+        self.limiter.store(Arc::new(limiter));
     }
 }
 

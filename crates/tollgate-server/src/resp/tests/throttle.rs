@@ -12,7 +12,13 @@ const SECOND: i128 = 1_000_000_000;
 
 /// What redis-cell computes, line by line, where nothing wraps: its numbers are durations of whole
 /// nanoseconds.
-fn plainly(burst: i64, count: i64, period: i64, quantity: i64, debt: i128) -> Result<(bool, [i64; 5]), Wrong> {
+fn plainly(
+    burst: i64,
+    count: i64,
+    period: i64,
+    quantity: i64,
+    debt: i128,
+) -> Result<(bool, [i64; 5]), Wrong> {
     let period = i128::from(period) * SECOND;
     let emission = if count == 0 { 0 } else { (period as f64 / count as f64) as i64 };
     if emission == 0 {
@@ -26,7 +32,8 @@ fn plainly(burst: i64, count: i64, period: i64, quantity: i64, debt: i128) -> Re
     }
     let new_tat = debt + increment;
     let diff = tolerance - new_tat;
-    let (limited, mut retry_after, ttl) = if diff < 0 { (true, -SECOND, debt) } else { (false, -SECOND, new_tat) };
+    let (limited, mut retry_after, ttl) =
+        if diff < 0 { (true, -SECOND, debt) } else { (false, -SECOND, new_tat) };
     if limited && increment <= tolerance {
         retry_after = -diff;
     }
@@ -55,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_answer_is_that_of_plain_arithmetic(
+    fn cl_throttle_is_plain_arithmetic(
         (burst, count, period, quantity) in (number(), number(), number(), number()),
         debt in prop_oneof![Just(0), 0_i64..1 << 62, (0_i64..200).prop_map(|seconds| seconds * 500_000_000)],
     ) {
@@ -115,5 +122,8 @@ fn no_part_of_a_millisecond_is_forgotten() {
         probe.clock.set(Timestamp::from_nanos(nanos));
         probe.answers([&b"CL.THROTTLE k 0 3000 1\r\n"[..]]).output.starts_with(b"*5\r\n:1")
     };
-    assert_eq!([0, 333_332, 333_333, 333_334, 666_665, 666_666].map(limited), [false, true, false, true, true, false]);
+    assert_eq!(
+        [0, 333_332, 333_333, 333_334, 666_665, 666_666].map(limited),
+        [false, true, false, true, true, false]
+    );
 }
