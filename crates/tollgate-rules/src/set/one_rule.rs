@@ -91,7 +91,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         }
         let is_missing = rule.key != Key::Everyone && key.is_empty();
         scratch.found.end_one(is_missing.then_some(rule.missing));
-        self.decide_found(Ask { now: None, cost, is_peek: ask.is_peek }, scratch);
+        self.decide_found(Ask { cost, is_peek: ask.is_peek, ..Ask::default() }, scratch);
         true
     }
 }
