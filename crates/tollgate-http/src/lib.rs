@@ -10,10 +10,12 @@ mod respond;
 mod rules;
 
 pub use client::{AddressError, ClientAddress};
-pub use headers::{HeaderItems, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
+pub use headers::{
+    HeaderItems, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies, UnixZero,
+};
 pub use key::{KeyBuf, KeyBy};
 pub use outcome::{RefusalReason, RuleOutcome};
 pub use request_head::RequestHead;
 pub use respond::{GrpcResponder, HttpResponder, Refusal, RefusalRecord, Respond};
 #[cfg(feature = "rules")]
-pub use rules::{HttpRules, RuleRefusal, UnixZero};
+pub use rules::{HttpRules, RuleRefusal};

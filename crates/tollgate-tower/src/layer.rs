@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use http::{Extensions, Response, Uri};
 use tollgate::{Clock, Quota, ThreadTimer, Timer};
-use tollgate_http::HeaderStyles;
+use tollgate_http::{HeaderStyles, UnixZero};
 use tower_layer::Layer;
 
-use crate::decide::{LayerState, OriginalUri, ResponseClock, Sleep, UnixZero};
+use crate::decide::{LayerState, OriginalUri, ResponseClock, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{

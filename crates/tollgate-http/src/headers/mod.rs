@@ -7,12 +7,14 @@ mod policy_history;
 mod quota_policies;
 mod state;
 mod style;
+mod unix_zero;
 mod value_buffers;
 
 pub use limit_headers::{HeaderItems, LimitHeaders};
 pub use quota_policies::QuotaPolicies;
 pub use state::LimitState;
 pub use style::{HeaderStyle, HeaderStyles};
+pub use unix_zero::UnixZero;
 
 use std::time::Duration;
 

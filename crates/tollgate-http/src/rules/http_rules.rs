@@ -10,8 +10,7 @@ use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
 use super::named_limits::{NamedLimits, quotas};
 use super::refusal::RuleRefusal;
 use super::settings::{client, styles};
-use super::unix_zero::UnixZero;
-use crate::{ClientAddress, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
+use crate::{ClientAddress, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies, UnixZero};
 
 /// One generation of rules, with what HTTP needs of it: how a client's address is found, the
 /// headers of a verdict, and the response to a refused request.
@@ -138,7 +137,9 @@ impl<C> HttpRules<C> {
         Some(RuleRefusal::new(self, lines, line))
     }
 
-    pub(super) fn rule(&self, line: &Line) -> &Rule {
+    /// Returns the rule of a line.
+    #[must_use]
+    pub fn rule(&self, line: &Line) -> &Rule {
         &self.set.rules().rules[line.rule]
     }
 

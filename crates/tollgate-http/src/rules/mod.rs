@@ -6,14 +6,11 @@
 //! | `named_limits` | the limits of a rule or a tier, as headers show them |
 //! | `refusal` | the response to a request that rules refuse |
 //! | `settings` | settings of the file as those of this crate |
-//! | `unix_zero` | the Unix time of an instant of the rules' clock |
 
 mod http_rules;
 mod named_limits;
 mod refusal;
 mod settings;
-mod unix_zero;
 
 pub use http_rules::HttpRules;
 pub use refusal::RuleRefusal;
-pub use unix_zero::UnixZero;

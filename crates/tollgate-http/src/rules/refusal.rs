@@ -12,9 +12,9 @@ use tollgate_rules::{BodyFormat, Line, Rule, Ruling};
 
 use super::http_rules::HttpRules;
 use super::settings::styles;
-use super::unix_zero::UnixZero;
 use crate::{
-    HeaderStyles, HttpResponder, QuotaPolicies, Refusal, RefusalReason, RefusalRecord, RequestHead, Respond,
+    GrpcResponder, HeaderStyles, HttpResponder, QuotaPolicies, Refusal, RefusalReason, RefusalRecord,
+    RequestHead, Respond, UnixZero,
 };
 
 /// A refusal by rules: see [`HttpRules::refusal`]. What the rule says of the response comes before
@@ -95,10 +95,16 @@ impl<'v, C> RuleRefusal<'v, C> {
                 format.status(status).respond(refusal)
             }
         };
+        self.add_headers(&mut response);
+        response
+    }
+
+    /// Adds the headers that the file and the rule name.
+    fn add_headers(&self, response: &mut Response<String>) {
+        let (rule, file) = (&self.rule.refuse, &self.http.set().rules().answer);
         for (name, value) in file.headers.iter().chain(&rule.headers) {
             add(response.headers_mut(), name, value);
         }
-        response
     }
 
     /// Returns the text in place of a body that the server writes, with its type. A rule's format
@@ -120,10 +126,40 @@ impl<C: Clock> RuleRefusal<'_, C> {
         decided_at: Timestamp,
         unix_zero: &UnixZero,
     ) -> Response<String> {
+        self.respond_with(head, decided_at, unix_zero, |refusal| self.answer(refusal))
+    }
+
+    /// As [`respond`](Self::respond), but to a client of gRPC or grpc-web in its protocol: it
+    /// understands no other status and body. Its status is 200, which means another thing to a proxy
+    /// that asks whether a request may pass.
+    #[must_use]
+    pub fn respond_in_protocol(
+        &self,
+        head: RequestHead<'_>,
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+    ) -> Response<String> {
+        if !is_grpc(head) {
+            return self.respond(head, decided_at, unix_zero);
+        }
+        self.respond_with(head, decided_at, unix_zero, |refusal| {
+            let mut response = GrpcResponder.respond(refusal);
+            self.add_headers(&mut response);
+            response
+        })
+    }
+
+    fn respond_with(
+        &self,
+        head: RequestHead<'_>,
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+        answer: impl FnOnce(&Refusal<'_>) -> Response<String>,
+    ) -> Response<String> {
         let retry_after = self.record.retry_after.map(|wait| self.jittered(wait));
         let record = RefusalRecord { retry_after, ..self.record };
         let refusal = Refusal::new(head, &self.rule.name, self.names, &record);
-        let mut response = self.answer(&refusal);
+        let mut response = answer(&refusal);
         let mut headers = self.http.headers_in(self.styles(), self.lines, decided_at, unix_zero);
         headers.write_refusal(response.headers_mut(), retry_after);
         response
@@ -147,6 +183,15 @@ fn reason(ruling: Ruling) -> RefusalReason {
         Ruling::NoKey => RefusalReason::NoKey,
         Ruling::Blocked => RefusalReason::Blocked,
     }
+}
+
+/// Returns whether the client of a request speaks gRPC or grpc-web: by the content type, in any
+/// case, with or without a message format (`application/grpc-web+proto`).
+fn is_grpc(head: RequestHead<'_>) -> bool {
+    let kind = head.header("content-type").unwrap_or_default();
+    let Some((start, rest)) = kind.split_at_checked(b"application/grpc".len()) else { return false };
+    start.eq_ignore_ascii_case(b"application/grpc")
+        && rest.first().is_none_or(|next| matches!(next, b'+' | b'-' | b';' | b' '))
 }
 
 /// Adds a header in place of one of the same name. The reader of the file has checked both.

@@ -17,13 +17,13 @@ use std::time::Duration;
 use http::{Extensions, Request, Uri};
 use tollgate::CallDecision;
 use tollgate_backend::AnyReceipt;
-use tollgate_http::{HeaderStyles, KeyBuf, RequestHead};
+use tollgate_http::{HeaderStyles, KeyBuf, RequestHead, UnixZero};
 
 pub(crate) use delayed::DelayedVerdict;
 use delayed::{ask_backends, depart};
 pub(crate) use evaluation::{RuleReport, Verdict};
 pub(crate) use owned_charges::OwnedCharges;
-pub(crate) use response_headers::{ResponseClock, ResponseHeaders, UnixZero};
+pub(crate) use response_headers::{ResponseClock, ResponseHeaders};
 
 use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, RuleMatch, SharedClock};

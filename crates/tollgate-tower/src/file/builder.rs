@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::{Extensions, Uri};
 use tollgate::{Clock, ThreadTimer, Timer};
+use tollgate_http::UnixZero;
 use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
 
 use super::decide::FileState;
@@ -16,7 +17,7 @@ use super::layer::WatchedState;
 use super::reports::{ReloadHook, tell};
 use super::view::{Label, Labels};
 use super::{RulesError, RulesLayer};
-use crate::decide::{OriginalUri, ResponseClock, Sleep, UnixZero};
+use crate::decide::{OriginalUri, ResponseClock, Sleep};
 use crate::hooks::Hooks;
 use crate::layer::sleep_by;
 use crate::rule::SharedClock;

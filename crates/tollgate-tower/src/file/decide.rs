@@ -6,21 +6,17 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use tollgate::Timestamp;
-use tollgate_http::{
-    HeaderStyles, LimitHeaders, QuotaPolicies, Refusal, RefusalReason, RefusalRecord, RequestHead,
-};
+use tollgate_http::{RequestHead, UnixZero};
 use tollgate_rules::{Ask, Line, Ruling};
 
-use super::answer::Answer;
 use super::charges::Charges;
 use super::generation::Generation;
 use super::local::{Local, with_local};
-use super::reports::reason;
 use super::turns::Turns;
 use super::view::{HeadView, Labels};
 use super::{FileRules, FileSet, FileVerdict};
 use crate::ClientAddress;
-use crate::decide::{OriginalUri, ResponseClock, ResponseHeaders, Sleep, UnixZero};
+use crate::decide::{OriginalUri, ResponseClock, ResponseHeaders, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{SharedClock, hides_disconnect};
 
@@ -79,7 +75,7 @@ impl FileState {
     /// Returns what the layer derives from these rules.
     pub(super) fn generation_of(&self, set: &Arc<FileSet>) -> Arc<Generation> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(set, &newest.set) {
+        if !Arc::ptr_eq(set, newest.http.set()) {
             *newest = Arc::new(Generation::new(Arc::clone(set), &self.peer, Some(&newest)));
         }
         Arc::clone(&newest)
@@ -110,23 +106,26 @@ impl FileState {
     ) -> Option<Decided> {
         local.refresh(self);
         let Local { handle, scratch, generation, .. } = local;
-        let view = HeadView { head, client: &generation.client, labels: &self.labels };
+        let view = HeadView { head, client: generation.http.client(), labels: &self.labels };
         let turns = match may_claim && generation.may_have_turns() {
             true => {
                 let looked = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
                 let max_wait = if hides_disconnect(&head) { self.max_wait_with_body } else { Duration::MAX };
-                generation.decided(&looked).then(|| Turns::claim(generation, &looked, max_wait))
+                generation.http.decided(&looked).then(|| Turns::claim(generation, &looked, max_wait))
             }
             false => None,
         };
         let held = turns.as_ref().map_or(0, Turns::lines);
         let verdict = handle.ask(&view, Ask { held, ..Ask::default() }, scratch);
-        if !generation.decided(&verdict) || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict)) {
+        if !generation.http.decided(&verdict) || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict)) {
             verdict.cancel();
             turns.into_iter().for_each(Turns::give_back);
             return None;
         }
-        if generation.has_queues && verdict.delay() > self.max_wait_with_body && hides_disconnect(&head) {
+        if generation.http.has_queues()
+            && verdict.delay() > self.max_wait_with_body
+            && hides_disconnect(&head)
+        {
             let lines = refused_for_waits(verdict.lines(), self.max_wait_with_body);
             let decided_at = verdict.decided_at();
             verdict.cancel();
@@ -150,7 +149,7 @@ impl FileState {
         claimed: Option<Turns>,
     ) -> Admitted {
         let decided_at = verdict.decided_at();
-        let headers = self.headers(verdict.lines(), generation, generation.styles, decided_at);
+        let headers = generation.http.headers(verdict.lines(), decided_at, &self.unix_zero);
         let (mut turns, mut departure) = (None, None);
         if claimed.is_some() || !verdict.delay().is_zero() {
             let mut held = claimed.unwrap_or_else(|| Turns::none(generation));
@@ -168,7 +167,7 @@ impl FileState {
         let may_give_back = !is_ready
             || departure.is_some()
             || turns.is_some()
-            || verdict.lines().iter().any(|line| generation.awaits_response(line));
+            || verdict.lines().iter().any(|line| generation.http.awaits_response(line));
         let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns);
         let headers = ResponseHeaders::new(headers, decided_at, &self.response_clock);
         Admitted { headers, charges, departure }
@@ -184,70 +183,14 @@ impl FileState {
         decided_at: Timestamp,
     ) -> Decided {
         self.report(head, lines, generation);
-        let refuses = |line: &&Line| !line.is_shadow && line.ruling != Ruling::Admitted;
-        // A refusal for good, or that with the longest wait; the first of equal ones.
-        let lasts = |line: &&Line| (line.ruling, line.retry_after);
-        let Some(line) = lines.iter().rev().filter(refuses).max_by_key(lasts) else {
+        let Some(refusal) = generation.http.refusal(lines) else {
             unreachable!("a request is refused by a line")
         };
-        let shows_limit = matches!(line.ruling, Ruling::Refused | Ruling::Never);
-        let number = line.number.filter(|_| shows_limit);
-        let exact = RefusalRecord {
-            reason: reason(line).unwrap_or(RefusalReason::Limited),
-            cost: line.cost,
-            state: generation.shown(line).filter(|_| shows_limit).map(|(_, state)| state),
-            retry_after: line.retry_after,
-            slowest: number,
-            refusing: number.map_or(0, |number| 1 << number),
-        };
-        let policies = generation.limits(line).policies.as_ref().filter(|_| number.is_some());
-        let names = policies.map_or(&[][..], QuotaPolicies::names);
-        let rule = generation.rule(line);
         if let Some(on_limited) = &self.hooks.on_limited {
-            on_limited(&Refusal::new(head, &rule.name, names, &exact));
+            on_limited(&refusal.describe(head));
         }
-        let answer = Answer::new(&rule.refuse, &generation.set.rules().answer);
-        let record =
-            RefusalRecord { retry_after: exact.retry_after.map(|wait| answer.jittered(wait)), ..exact };
-        let refusal = Refusal::new(head, &rule.name, names, &record);
-        let mut response = answer.respond(&refusal);
-        let mut headers = self.headers(lines, generation, answer.styles(), decided_at);
-        headers.write_refusal(response.headers_mut(), refusal.retry_after());
+        let response = refusal.respond_in_protocol(head, decided_at, &self.unix_zero);
         Decided::Refused(Box::new(response))
-    }
-
-    /// Returns the headers that tell of the enforced limits: the policies of all, and the states of
-    /// those that refuse, or if all admit, of all. A rule shows one limit, the tightest.
-    fn headers(
-        &self,
-        lines: &[Line],
-        generation: &Generation,
-        styles: HeaderStyles,
-        decided_at: Timestamp,
-    ) -> LimitHeaders {
-        if styles.is_empty() {
-            return LimitHeaders::new(styles, || None, |_| {});
-        }
-        let enforced = || lines.iter().filter(|line| !line.is_shadow);
-        let policies = || enforced().filter_map(|line| generation.limits(line).policies.as_ref());
-        let admits = |line: &&Line| line.ruling == Ruling::Admitted;
-        let all_admit = enforced().all(|line| admits(&line));
-        let headers = LimitHeaders::new(
-            styles,
-            || QuotaPolicies::header_of_all(policies()),
-            |items| {
-                let refuses = |line: &&Line| matches!(line.ruling, Ruling::Refused | Ruling::Never);
-                for line in enforced().filter(if all_admit { admits } else { refuses }) {
-                    if let Some((name, state)) = generation.shown(line) {
-                        items.add(name, state);
-                    }
-                }
-            },
-        );
-        match styles.show_unix_time() {
-            true => headers.unix_time(self.unix_zero.unix_time(&self.clock, decided_at)),
-            false => headers,
-        }
     }
 }
 

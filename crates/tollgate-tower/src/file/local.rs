@@ -45,7 +45,7 @@ impl Local {
     #[inline]
     pub(super) fn refresh(&mut self, state: &FileState) {
         let set = self.handle.refresh();
-        if !Arc::ptr_eq(set, &self.generation.set) {
+        if !Arc::ptr_eq(set, self.generation.http.set()) {
             self.generation = state.generation_of(set);
         }
     }

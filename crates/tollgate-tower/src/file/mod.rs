@@ -12,11 +12,10 @@
 //! | `view` | a request as rules see it |
 //! | `generation` | what the layer derives from one generation of rules |
 //! | `local` | a thread's handle of the rules and its buffers |
-//! | `decide`, `answer` | from a request to a verdict; the response to a refused one |
+//! | `decide` | from a request to a verdict |
 //! | `charges`, `turns` | what a request may still give back; its turns in queues |
 //! | `service`, `future` | the tower service and its response |
 
-mod answer;
 mod builder;
 mod charges;
 mod decide;

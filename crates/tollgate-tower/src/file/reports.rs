@@ -11,7 +11,7 @@ use crate::RuleDecision;
 pub(super) type ReloadHook = Box<dyn FnMut(Result<u64, &ReloadError>) + Send>;
 
 /// Why a line refuses. `None` if it admits.
-pub(super) fn reason(line: &Line) -> Option<RefusalReason> {
+fn reason(line: &Line) -> Option<RefusalReason> {
     match line.ruling {
         Ruling::Admitted => None,
         Ruling::Refused => Some(RefusalReason::Limited),
@@ -39,19 +39,19 @@ impl FileState {
         let looks_at_tables = crate::telemetry::looks_at_tables();
         for line in lines {
             #[cfg(any(feature = "metrics", feature = "tracing"))]
-            if looks_at_tables && let Some(stats) = generation.set.stats(line.rule) {
+            if looks_at_tables && let Some(stats) = generation.http.set().stats(line.rule) {
                 generation.telemetry(line).report_full_tables(&stats);
             }
             let outcome = reason(line).map_or(RuleOutcome::Allowed, RefusalReason::outcome);
             generation.telemetry(line).count(outcome);
-            let rule = &*generation.rule(line).name;
+            let rule = &*generation.http.rule(line).name;
             #[cfg(feature = "tracing")]
             if outcome != RuleOutcome::Allowed {
                 let (outcome, shadow) = (outcome.as_str(), line.is_shadow);
                 tracing::debug!(rule, outcome, shadow, path = ?head.path(), cost = line.cost, "not admitted");
             }
             if let Some(on_decision) = &self.hooks.on_decision {
-                let limit = generation.shown(line).map(|(_, state)| state);
+                let limit = generation.http.shown(line).map(|(_, state)| state);
                 let (shadow, cost) = (line.is_shadow, line.cost);
                 on_decision(&RuleDecision { head, rule, outcome, shadow, cost, limit });
             }

@@ -50,11 +50,10 @@ impl Turns {
             if line.is_shadow || line.cost == 0 || line.ruling > Ruling::Refused {
                 continue;
             }
-            let (Some(abandoned), Some(key)) = (&generation.limits(&line).abandoned, looked.key(index))
-            else {
+            let (Some(abandoned), Some(key)) = (generation.abandoned(&line), looked.key(index)) else {
                 continue;
             };
-            let max_wait = generation.rule(&line).max_wait.map_or(max_wait, |own| own.min(max_wait));
+            let max_wait = generation.http.rule(&line).max_wait.map_or(max_wait, |own| own.min(max_wait));
             if let Some(turn) = abandoned.claim(key, line.cost, now, now + max_wait) {
                 turns.held.push(Held { index, line, turn, is_claimed: true });
             }
@@ -84,7 +83,7 @@ impl Turns {
         for (index, &line) in verdict.lines().iter().enumerate() {
             if !line.is_shadow
                 && !line.delay.is_zero()
-                && self.generation.limits(&line).abandoned.is_some()
+                && self.generation.abandoned(&line).is_some()
                 && let Some(key) = verdict.key(index)
             {
                 let departure = verdict.decided_at() + line.delay;
@@ -113,7 +112,7 @@ impl Turns {
 
     /// Lets other requests claim the turns.
     pub(super) fn give_back(self) {
-        let now = self.generation.set.clock().now();
+        let now = self.generation.http.set().clock().now();
         for Held { line, turn, .. } in self.held {
             self.generation.offer(&line, turn, now);
         }

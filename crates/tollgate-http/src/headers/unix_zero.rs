@@ -1,4 +1,4 @@
-//! The Unix time of an instant of the rules' clock.
+//! The Unix time of an instant of a limiter's clock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,8 +8,8 @@ use tollgate::{Clock, Timestamp};
 /// The Unix time at which a clock showed zero.
 ///
 /// It stays, so that one instant is the same second in all responses, unless the system's clock is
-/// set or the two clocks have drifted apart by a quarter of a second. Keep one for all generations
-/// of rules.
+/// set or the two clocks have drifted apart by a quarter of a second. Keep one for as long
+/// as the clock is used.
 ///
 /// # Examples
 ///
