@@ -104,7 +104,7 @@ fn break_file(mounted: &mut Mounted, way: u64) {
         5 => mounted.exchange(|_| ()),
         // A link to itself is unreadable, for the superuser, too.
         6 => mounted.exchange(|file| symlink("rules.toml", file).unwrap()),
-        _ => mounted.exchange(|file| fs::write(file, [&text.as_bytes()[..], b"# \xff\n"].concat()).unwrap()),
+        _ => mounted.exchange(|file| fs::write(file, [text.as_bytes(), b"# \xff\n"].concat()).unwrap()),
     }
 }
 

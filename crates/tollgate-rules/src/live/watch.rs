@@ -121,6 +121,7 @@ impl Watched {
                     }
                     tell(done.as_ref().copied());
                 }
+                live.forget_old();
                 thread::park_timeout(interval);
             }
         };

@@ -40,6 +40,11 @@ impl<C: Clock + 'static> Bans<C> {
         self.left(key, now)
     }
 
+    /// Whether a key is banned.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.limiter.usage().live_keys > 0
+    }
+
     /// Makes bans last this long from now on.
     pub(crate) fn change(&self, length: Duration) -> Result<(), BuildError> {
         self.limiter.reconfigure([quota(length)], Inherit::Additive)

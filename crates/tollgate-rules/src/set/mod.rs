@@ -8,6 +8,7 @@
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `usage` | how full the tables of a rule are |
+//! | `parked` | rules that are gone, and may come back |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
@@ -18,6 +19,7 @@ mod conflict;
 mod decide;
 mod error;
 mod line;
+mod parked;
 mod scratch;
 mod succeed;
 mod ticket;
@@ -38,6 +40,7 @@ use scratch::Mark;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
 pub use line::{Line, Ruling};
+pub(crate) use parked::Parked;
 pub use scratch::Scratch;
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
