@@ -169,7 +169,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// A rule that is gone keeps its state for an hour, by the rules' clock: in that time it comes
     /// back under its name, or its name as `was`, and has forgotten nothing. At most 64 such rules
-    /// are kept; those that went first are forgotten first.
+    /// are kept, and a tenth of the [`memory_budget`](Rules::memory_budget); those that went first
+    /// are forgotten first.
     ///
     /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
     /// limit whose numbers change takes some microseconds, for which requests wait, and some

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rate, Timestamp, WhenFull};
+use tollgate::{
+    BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rate, Timestamp, Usage, WhenFull,
+};
 
 /// The keys that a rule refuses for a while because it refused them once.
 ///
@@ -40,9 +42,9 @@ impl<C: Clock + 'static> Bans<C> {
         self.left(key, now)
     }
 
-    /// Whether a key is banned.
-    pub(crate) fn has_keys(&self) -> bool {
-        self.limiter.usage().live_keys > 0
+    /// How many keys are banned, and how much memory they take.
+    pub(crate) fn usage(&self) -> Usage {
+        self.limiter.usage()
     }
 
     /// Makes bans last this long from now on.

@@ -62,5 +62,12 @@ impl<C: Clock + Clone + 'static> Parked<C> {
             self.0.retain(|gone| gone.limited.is_in_debt());
         }
         self.0.drain(..self.0.len().saturating_sub(MOST));
+        let most = old.rules.memory_budget / 10;
+        let mut bytes: usize = self.0.iter().map(|gone| gone.limited.memory_in_use()).sum();
+        self.0.retain(|gone| {
+            let is_kept = bytes <= most;
+            bytes -= if is_kept { 0 } else { gone.limited.memory_in_use() };
+            is_kept
+        });
     }
 }

@@ -96,6 +96,7 @@ struct Plan<'p, C> {
 impl<C: Clock + Clone + 'static> Succession<C> {
     /// Works out which rule takes over what. Changes nothing.
     pub(crate) fn plan(rules: Rules, old: &RuleSet<C>, parked: &Parked<C>) -> Result<Self, Hindrance> {
+        super::memory::check(&rules).map_err(Hindrance::Build)?;
         let olds = old.rules.rules.iter().zip(&old.limited);
         let before: Vec<Before<'_, C>> =
             olds.map(|(rule, limited)| Before { rule, limited }).chain(parked.rules()).collect();
@@ -284,7 +285,18 @@ impl<C: Clock + Clone + 'static> Limited<C> {
 
     /// Whether a key is in debt, or banned.
     pub(super) fn is_in_debt(&self) -> bool {
-        self.keys_in_debt() > 0 || self.bans.as_ref().is_some_and(|bans| bans.has_keys())
+        self.keys_in_debt() > 0 || self.bans.as_ref().is_some_and(|bans| bans.usage().live_keys > 0)
+    }
+
+    /// How much memory its keys take now.
+    pub(super) fn memory_in_use(&self) -> usize {
+        let of = |allowance: &Allowance<C>| {
+            let limiter = allowance.quotas.as_ref().map(|current| current.shared.limiter.usage());
+            let at_once = allowance.at_once.iter().map(|limit| limit.shared.limiter.usage());
+            at_once.chain(limiter).map(|usage| usage.memory_in_use).sum::<usize>()
+        };
+        let bans = self.bans.as_ref().map_or(0, |bans| bans.usage().memory_in_use);
+        self.allowances.iter().map(of).sum::<usize>() + bans
     }
 
     /// The same limiters, for another generation.

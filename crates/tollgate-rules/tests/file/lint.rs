@@ -86,7 +86,10 @@ fn limits_and_costs_that_surprise_are_told() {
     assert_eq!(codes(&[("r", "limits = \"fixed-window:5/h\"")]), [""; 0]);
     assert_eq!(codes(&[("r", "cost = { from = \"header.x-cost\" }")]), ["W6"]);
     assert_eq!(codes(&[("r", "cost = { from = \"label.cost\" }")]), [""; 0]);
-    assert_eq!(codes(&[("r", "key = \"client\"\nlimits = \"sliding-log:100000/d\"")]), ["W7"]);
+    let log = rule("r", "key = \"client\"\nlimits = \"sliding-log:100000/d\"");
+    let reading =
+        crate::reading(&format!("version = 1\nmemory_budget_mib = 1_000_000\n{}{log}", rule("all", "")));
+    assert_eq!(reading.problems().iter().map(|problem| problem.code.as_str()).collect::<Vec<_>>(), ["W7"]);
     assert_eq!(codes(&[("r", "limits = \"sliding-log:100000/d\"")]), [""; 0]);
     assert_eq!(codes(&[("r", "forget = true")]), ["W8"]);
     assert_eq!(codes(&[("r", "limits = \"sliding-log:5/min\"\ncharge_if.status = 401")]), ["W10"]);

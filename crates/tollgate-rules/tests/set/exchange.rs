@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, Scratch,
+    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, RuleSet, Scratch,
+    SetError,
 };
 
 use crate::{X, Y, from, rules};
@@ -173,6 +174,57 @@ fn rules_that_went_first_are_forgotten_first() {
     live.reload(&names(65..66)).unwrap();
     live.reload(&names(0..66)).unwrap();
     assert_eq!(live.left(X)[..3], [10, 10, 11], "65 went at once");
+}
+
+#[test]
+fn rules_beyond_the_memory_budget_do_not_come_into_force() {
+    let mut live = Live::new(&r("limits = '10/d'"));
+    assert!(live.spend(X, 8));
+    let mut large = rules(&r("limits = '10/d'"));
+    let one = large.rules[0].clone();
+    large.rules.extend((0..600).map(|number| {
+        let mut rule = one.clone();
+        rule.name = format!("r{number}").into();
+        rule.max_keys = Some(if number == 7 { 100_000 } else { 65_536 });
+        rule
+    }));
+    let over = |error: &SetError| {
+        let SetError::OverBudget { needed, budget, largest, .. } = error else { panic!("{error}") };
+        assert_eq!((*needed, *budget, &**largest), (602 << 21, 1 << 30, "r7"));
+    };
+    let Err(ReloadError::Set(error)) = live.live.reload(large.clone(), [1; 32]) else { panic!("in force") };
+    over(&error);
+    assert_eq!((live.left(X), live.live.status().generation), (vec![2], 1));
+    over(&RuleSet::new(large.clone(), live.clock.clone()).unwrap_err());
+    large.memory_budget = 602 << 21;
+    assert_eq!(live.live.reload(large, [1; 32]).unwrap(), 2);
+    assert_eq!(live.left(X)[..2], [2, 10]);
+}
+
+#[test]
+fn rules_that_are_gone_take_a_tenth_of_the_budget() {
+    // 5,000 keys take between 205 and 410 KiB.
+    let text = |names: &[&str], mib: u64| {
+        let rule = |name: &&str| {
+            format!("{{ name = '{name}', key = 'client', max_keys = 8000, limits = 'fixed-window:9/d' }}")
+        };
+        let rules = names.iter().map(rule).collect::<Vec<_>>().join(", ");
+        format!("memory_budget_mib = {mib}\nrule = [{rules}]")
+    };
+    let all = ["a", "b", "c", "d"];
+    for (mib, left) in [(100, [8, 8, 8, 8]), (4, [9, 9, 8, 8])] {
+        let mut live = Live::new(&text(&all, mib));
+        for client in 0..5_000_u32 {
+            let [_, b, c, d] = client.to_be_bytes();
+            assert!(live.spend(&format!("10.{b}.{c}.{d}"), 1));
+        }
+        // The longest gone is the first that is forgotten; `d` stays in force.
+        for gone in 1..4 {
+            live.reload(&text(&all[gone..], mib)).unwrap();
+        }
+        live.reload(&text(&all, mib)).unwrap();
+        assert_eq!(live.left("10.0.0.1"), left, "{mib} MiB");
+    }
 }
 
 #[test]
