@@ -41,6 +41,7 @@ use crate::rule::{Attribute, Mode, Rules};
 use crate::set::needed_memory;
 use fields::{FILE, INCLUDED, MOST_RULES, Table};
 pub(crate) use files::{FileId, Files, Holds, Place};
+pub use lint::Listener;
 pub use problem::{Code, Problem};
 use read::lists::Lists;
 use read::rule::Placed;

@@ -105,3 +105,28 @@ fn w9_a_rule_that_frees_what_another_blocks() {
     let both = ("b", "match.client = \"192.0.2.7\"\nlimits = \"block\"\nreplaces = \"*\"");
     assert_eq!(codes(&[both, ("o", &office("192.0.2.0/24"))]), [""; 0]);
 }
+
+#[test]
+fn w11_rules_that_a_listener_cannot_keep() {
+    use tollgate_rules::Listener::{Auth, Check, RateLimitService, Redis};
+    let text = [
+        rule("all", ""),
+        rule("exports", "limits = [\"10/s\", \"in-flight:2\"]"),
+        rule("line", "limits = \"leaky-bucket:1/s,capacity=9,queue\""),
+        rule("failed", "limits = \"10/s\"\ncharge_if.status = 401\nmode = \"shadow\""),
+        rule("off", "limits = \"in-flight:2\"\nmode = \"off\""),
+        rule("tiers", "tier = [{ name = \"t\", match.path = \"/t\", limits = \"in-flight:2\" }]"),
+    ];
+    let rules = crate::rules(&format!("version = 1\n{}", text.concat()));
+    for (listener, names) in [
+        (Check, &["exports", "tiers"][..]),
+        (Auth, &["exports", "failed", "tiers"]),
+        (RateLimitService, &["exports", "line", "failed", "tiers"]),
+        (Redis, &["exports", "line", "failed", "tiers"]),
+    ] {
+        let told = rules.unserved(listener);
+        assert!(told.iter().all(|problem| problem.code == tollgate_rules::Code::W11 && problem.line == 0));
+        let of = |problem: &tollgate_rules::Problem| problem.message.split('`').nth(1).map(str::to_owned);
+        assert_eq!(told.iter().filter_map(of).collect::<Vec<_>>(), names, "{listener:?}");
+    }
+}
