@@ -4,6 +4,7 @@
 mod cases;
 mod exchange;
 mod model;
+mod settle;
 mod threads;
 mod together;
 mod trial;
