@@ -348,7 +348,7 @@ fn resident() -> u64 {
 }
 
 /// Ends the threads, also by a panic.
-struct Over<'o>(&'o AtomicBool);
+pub(crate) struct Over<'o>(pub(crate) &'o AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

@@ -2,6 +2,7 @@
 //! exchanged.
 
 mod cases;
+mod crossings;
 mod exchange;
 mod model;
 mod settle;
