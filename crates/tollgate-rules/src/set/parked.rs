@@ -40,14 +40,13 @@ impl<C: Clock + Clone + 'static> Parked<C> {
         self.0.retain(|gone| now.saturating_since(gone.since) < LONGEST);
     }
 
-    /// Parks the rules of `old` that no new rule has taken over, and lets go of those that one has:
-    /// `taken` are the indices of both, first those of `old`.
+    /// Parks the rules of `old` that no new rule has taken over, and lets go of those that one has.
+    /// `is_taken` counts both, first those of `old`, then those that were parked at the plan.
     ///
     /// A rule without a debt is parked, too: a request that was decided just now may not show yet.
     /// It is let go of by the next exchange.
     pub(crate) fn exchange(&mut self, old: &RuleSet<C>, is_taken: impl Fn(usize) -> bool) {
         let now = old.clock().now();
-        self.forget_old(now);
         let mut index = old.limited.len();
         self.0.retain(|gone| {
             index += 1;
@@ -58,16 +57,20 @@ impl<C: Clock + Clone + 'static> Parked<C> {
                 self.0.push(Gone { rule: rule.clone(), limited: limited.share(rule), since: now });
             }
         }
-        if self.0.len() > MOST {
+        let most = old.rules.memory_budget / 10;
+        if self.0.len() > MOST || self.memory_in_use() > most {
             self.0.retain(|gone| gone.limited.is_in_debt());
         }
         self.0.drain(..self.0.len().saturating_sub(MOST));
-        let most = old.rules.memory_budget / 10;
-        let mut bytes: usize = self.0.iter().map(|gone| gone.limited.memory_in_use()).sum();
+        let mut bytes = self.memory_in_use();
         self.0.retain(|gone| {
             let is_kept = bytes <= most;
             bytes -= if is_kept { 0 } else { gone.limited.memory_in_use() };
             is_kept
         });
+    }
+
+    fn memory_in_use(&self) -> usize {
+        self.0.iter().map(|gone| gone.limited.memory_in_use()).sum()
     }
 }
