@@ -228,7 +228,7 @@ fn rules_that_are_gone_take_a_tenth_of_the_budget() {
 }
 
 #[test]
-fn a_name_that_is_used_again_keeps_to_its_own_state() {
+fn a_name_that_is_used_again_keeps_its_own_state() {
     let text = |rules: &str| format!("rule = [{rules}]");
     let (r, q) = ("{ name = 'r', key = 'client', limits = '10/d' }", "key = 'client', limits = '9/d' }");
     let mut live = Live::new(&text(r));

@@ -9,7 +9,8 @@ use crate::rule::{Limit, Limits, Mode, Rule, Rules};
 /// |---|---|---|---|
 /// | [`Check`](Self::Check) | kept, with a ticket | not asked | kept: it tells the delay |
 /// | [`Auth`](Self::Auth) | only looked at | not asked | kept: it waits |
-/// | [`RateLimitService`](Self::RateLimitService), [`Redis`](Self::Redis) | only looked at | not asked | refused |
+/// | [`RateLimitService`](Self::RateLimitService) | only looked at | not asked | refused |
+/// | [`Redis`](Self::Redis) | only looked at | not asked | refused |
 ///
 /// A rule that is only looked at is charged by a report of the response, and can be exceeded by the
 /// requests that are served meanwhile. In front of the served program itself, as in a middleware,
