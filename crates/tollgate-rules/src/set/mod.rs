@@ -135,8 +135,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// # Errors
     ///
-    /// [`SetError`], if the rules were built in code and mean nothing, if they may come to take more
-    /// than their [`memory_budget`](Rules::memory_budget), or if there is no memory.
+    /// [`SetError`], if the rules were built in code and mean nothing, if they may come to take
+    /// more than their [`memory_budget`](Rules::memory_budget), or if there is no memory.
     pub fn new(rules: Rules, clock: C) -> Result<Self, SetError> {
         memory::check(&rules)?;
         let limited = rules.rules.iter().map(|rule| Limited::new(rule, &clock)).collect::<Result<_, _>>()?;

@@ -215,7 +215,7 @@ struct Admitted {
 /// What a request was charged.
 struct Charged {
     client: u64,
-    /// State, units, whether another status than 401 gives it back, and whether its cost may differ.
+    /// State, units, whether a status other than 401 gives it back, whether its cost may differ.
     rules: Vec<(u64, u64, bool, bool)>,
     at_once: u64,
 }
@@ -244,7 +244,7 @@ impl Admitted {
     /// Ends a request in one of all ways, and counts what stays charged of it. What is debited late
     /// is on top of all bounds.
     fn end(&mut self, mut ticket: Ticket<ManualClock>, mut charged: Charged, how: u64) {
-        if how % 3 == 0 {
+        if how.is_multiple_of(3) {
             ticket.settle_cost(how % 5);
             for (_, units, _, is_costed) in &mut charged.rules {
                 *units = if *is_costed { (*units).min(how % 5) } else { *units };
