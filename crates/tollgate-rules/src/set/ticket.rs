@@ -58,6 +58,8 @@ pub(super) struct OwnedCost<C> {
     pub(super) charge_if: Option<Arc<[u16]>>,
     pub(super) key: Box<[u8]>,
     pub(super) units: u64,
+    /// Whether another cost than that of the decision was told.
+    pub(super) is_settled: bool,
 }
 
 impl<C: Clock> Ticket<C> {
@@ -139,10 +141,13 @@ impl<C: Clock> Ticket<C> {
     /// [`cancel`](Self::cancel), which calls `kept` with the index, in
     /// [`Verdict::lines`](crate::Verdict::lines), of each line of which nothing came back. In a
     /// queue a later request has a turn then, and this one stays charged: another request may have
-    /// it, by [`Ask::held`](crate::Ask::held).
+    /// it, by [`Ask::held`](crate::Ask::held). A line whose cost was
+    /// [settled](Self::settle_cost) is none of them.
     pub fn cancel_each(mut self, mut kept: impl FnMut(usize)) {
         for OwnedCharge { line, shared, receipt, .. } in self.charges.drain(..).rev() {
-            if shared.limiter.refund(receipt) == 0 {
+            // Of a cost that was settled, parts may have come back.
+            let is_whole = !self.costs.iter().any(|one| one.line == line && one.is_settled);
+            if shared.limiter.refund(receipt) == 0 && is_whole {
                 kept(line);
             }
         }
@@ -152,7 +157,8 @@ impl<C: Clock> Ticket<C> {
 impl<C: Clock> OwnedCost<C> {
     /// Makes what is charged this cost, as far as the limits can. Returns how much of it is.
     fn settle(&mut self, cost: u64, charges: &mut Vec<OwnedCharge<C>>) -> u64 {
-        let Self { line, shared, charge_if, key, units } = self;
+        let Self { line, shared, charge_if, key, units, is_settled } = self;
+        *is_settled = true;
         let mut excess = units.saturating_sub(cost);
         for charge in charges.iter_mut().rev().filter(|charge| charge.line == *line) {
             let part = excess.min(charge.receipt.left());

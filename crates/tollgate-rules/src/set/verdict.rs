@@ -234,7 +234,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             if may_differ {
                 let (shared, charge_if, key) = (Arc::clone(shared), charge_if.clone(), found.key(one).into());
                 let units = self.set.cost(one, *cost);
-                ticket.costs.push(OwnedCost { line, shared, charge_if, key, units });
+                ticket.costs.push(OwnedCost { line, shared, charge_if, key, units, is_settled: false });
             }
             if receipt.left() > 0 {
                 let (shared, charge_if) = (Arc::clone(shared), charge_if.clone());

@@ -281,7 +281,7 @@ fn work(live: &LiveRules<ManualClock>, seed: u64, is_over: &AtomicBool, in_fligh
             labels: vec![header("plan", plan)],
             ..PlainRequest::default()
         };
-        let ask = Ask { cost, is_peek: random.below(6) == 0, now: None };
+        let ask = Ask { cost, is_peek: random.below(6) == 0, ..Ask::default() };
         let verdict = handle.ask(&request, ask, &mut scratch);
         let now = verdict.decided_at();
         let ban = verdict.lines().iter().find(|line| &*verdict.rules()[line.rule].name == "ban");
