@@ -37,7 +37,8 @@ impl Rules {
     /// ```
     /// use tollgate_rules::{Listener, Memory, read};
     ///
-    /// let text = "version = 1\nrule = [{ name = 'exports', key = 'client', limits = 'in-flight:2' }]";
+    /// let rule = "{ name = 'exports', key = 'client', limits = 'in-flight:2' }";
+    /// let text = format!("version = 1\nrule = [{rule}]");
     /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
     /// let warnings = rules.unserved(Listener::Auth);
     /// assert_eq!(warnings[0].code.as_str(), "W11");
