@@ -19,6 +19,7 @@ type Others = (&'static str, fn(usize) -> String);
 fn matcher(count: usize, other: impl Fn(usize) -> String) -> Matcher {
     let mut text = String::from(
         "version = 1
+         memory_budget_mib = 4096
          rule = [{ name = 'all', key = 'client', limits = '10/s', except.path = '/health' },
                  { name = 'users', match.path = '/api/v1/users/{id}', key = 'label.user', limits = '5/s' },
                  { name = 'posts', match = { method = 'POST', path = '/api/**' }, key = ['client', 'header.x-api-key'],

@@ -71,7 +71,10 @@ impl Problem {
             }
             None => {
                 let help = |hint| -> Message<'_> { Level::HELP.message(hint) };
-                group = group.element(origin).elements(hint.map(help));
+                if !self.file.is_empty() {
+                    group = group.element(origin);
+                }
+                group = group.elements(hint.map(help));
             }
         }
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };

@@ -142,6 +142,12 @@ pub(super) static FILE: Table = table(
             "see there",
             "How refused requests are answered, unless their rule says it.",
         ),
+        optional(
+            "memory_budget_mib",
+            Kind::Integer { least: 1, most: 1 << 40 },
+            "1024",
+            "The most memory, in MiB, that the keys of all rules together may come to take.",
+        ),
         ALL_LISTS,
         ALL_RULES,
         ALL_TESTS,

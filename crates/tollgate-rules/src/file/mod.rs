@@ -38,17 +38,22 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::rule::{Attribute, Mode, Rules};
+use crate::set::needed_memory;
 use fields::{FILE, INCLUDED, MOST_RULES, Table};
 pub(crate) use files::{FileId, Files, Holds, Place};
+pub use lint::Listener;
 pub use problem::{Code, Problem};
 use read::lists::Lists;
 use read::rule::Placed;
-use read::{Reader, each, inner, settings, tables};
+use read::{Reader, each, inner, number, settings, tables};
 pub use schema::schema;
 pub use source::{Disk, Memory, Source};
 use text::Text;
 pub(crate) use text::{LONGEST_VALUE, Wrong, limit::limit as limit_of, quoted};
 pub(crate) use walk::nearest;
+
+/// The memory that the keys of all rules may take if the file does not say, in MiB.
+const DEFAULT_MIB: u64 = 1_024;
 
 /// The mistake in a value of a condition on this attribute, which a program may have built.
 pub(crate) fn wrong_value(attribute: &Attribute, value: &str) -> Option<String> {
@@ -147,6 +152,7 @@ impl<T> std::fmt::Display for Reading<T> {
 ///
 /// Never panics, for any bytes. All rules files together may have 4 MiB, a file with a list 16
 /// MiB and all of them 64 MiB; there may be 10,000 rules, and 1,000,000 values in all conditions.
+/// The limits of all rules may come to take 1 GiB, if the file does not say another number.
 /// Parsing takes up to 150 times the bytes of a rules file in memory.
 #[must_use]
 pub fn read(path: impl AsRef<Path>, source: &dyn Source) -> Reading {
@@ -209,8 +215,29 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
         }
         lint::check(files, main, &placed);
     }
+    let mib = number(first, "memory_budget_mib").unwrap_or(DEFAULT_MIB);
+    let memory_budget = usize::try_from(mib << 20).unwrap_or(usize::MAX);
+    if !files.has_errors() {
+        within_budget(files, &placed, memory_budget);
+    }
     let rules = placed.into_iter().map(|placed: Placed| placed.rule).collect();
-    Some(Rules { rules, clients, fold_paths: fold_paths.unwrap_or(true), answer, tests })
+    Some(Rules { rules, clients, fold_paths: fold_paths.unwrap_or(true), answer, memory_budget, tests })
+}
+
+/// Reports rules that may come to take more memory than they may, at the one that takes most.
+fn within_budget(files: &mut Files<'_>, placed: &[Placed], budget: usize) {
+    let needed = needed_memory(placed.iter().map(|placed| &placed.rule));
+    let Some((index, largest)) = needed.largest.filter(|_| needed.bytes > budget) else { return };
+    let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+    let message = format!(
+        "the keys of all rules may take {} MiB, but the budget is {} MiB; the most, {} MiB, are those of `{}`",
+        mib(needed.bytes),
+        mib(budget),
+        mib(largest),
+        placed[index].rule.name
+    );
+    let hint = "fewer max_keys, or a larger memory_budget_mib of the file";
+    files.add(&placed[index].field("max_keys"), Code::TooMuch, message, Some(hint));
 }
 
 fn parsed<'t>(

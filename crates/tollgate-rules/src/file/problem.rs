@@ -8,7 +8,7 @@ use super::draw::Excerpt;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
-        /// The kind of a [`Problem`]. `W1` to `W10`, `ignored` and `refuses-all` are warnings, the
+        /// The kind of a [`Problem`]. `W1` to `W11`, `ignored` and `refuses-all` are warnings, the
         /// others errors.
         ///
         /// Its text is stable: scripts may compare it.
@@ -89,6 +89,8 @@ codes! {
     W9 = "W9",
     /// A sliding log that charges by status.
     W10 = "W10",
+    /// A rule that a listener cannot keep: [`Rules::unserved`](crate::Rules::unserved).
+    W11 = "W11",
     /// A field of Envoy's files that changes nothing where it stands.
     Ignored = "ignored",
     /// A limit of Envoy's files without a number: it is 0.

@@ -41,7 +41,7 @@ use tollgate::{Clock, TscClock};
 use crate::file::{Reading, Source, read};
 use crate::request::Request;
 use crate::rule::Rules;
-use crate::set::{Ask, AskRule, Change, Hindrance, RuleSet, Scratch, SetError, Succession, Verdict};
+use crate::set::{Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetError, Succession, Verdict};
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
@@ -53,7 +53,8 @@ pub use watch::Watched;
 ///
 /// **Guarantee.** All rules change at one instant: no request is decided partly by the old ones and
 /// partly by the new ones. On any error the old ones stay in force. A reload forgets no debt unless
-/// a rule says `forget = true`: state is kept by the names of rules and tiers.
+/// a rule says `forget = true`, or is gone for an hour: state is kept by the names of rules and
+/// tiers.
 ///
 /// # Examples
 ///
@@ -84,8 +85,9 @@ struct Inner<C> {
     word: AtomicU64,
     /// Locked while rules are exchanged, and by a thread that fetches the newest.
     current: Mutex<Current<C>>,
-    /// Held from the first look at the old rules until the new ones are in force.
-    reload: Mutex<()>,
+    /// The rules that are gone. Locked from the first look at the old rules until the new ones are
+    /// in force.
+    parked: Mutex<Parked<C>>,
 }
 
 struct Current<C> {
@@ -119,7 +121,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         let inner = Inner {
             word: AtomicU64::new(2),
             current: Mutex::new(Current { set, status }),
-            reload: Mutex::default(),
+            parked: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -163,8 +165,12 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// A rule takes over the state of the old rule whose name is its `was`, or else its own. Where
     /// numbers change, each key keeps what the rule's `inherit` says. Every other change leaves
-    /// the state as it is: conditions, `mode`, `cost`, `replaces`, tiers that are new. Rules that
-    /// are gone are forgotten.
+    /// the state as it is: conditions, `mode`, `cost`, `replaces`, tiers that are new.
+    ///
+    /// A rule that is gone keeps its state for an hour, by the rules' clock: in that time it comes
+    /// back under its name, or its name as `was`, and has forgotten nothing. At most 64 such rules
+    /// are kept, and a tenth of the [`memory_budget`](Rules::memory_budget); those that went first
+    /// are forgotten first.
     ///
     /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
     /// limit whose numbers change takes some microseconds, for which requests wait, and some
@@ -198,8 +204,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
-        let _one_at_a_time = self.inner.reload.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = self.exchange(rules, hash);
+        let mut parked = self.inner.parked();
+        let done = self.exchange(rules, hash, &mut parked);
         self.note(done.as_ref().err());
         done
     }
@@ -231,14 +237,21 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         }
     }
 
+    /// Forgets the rules that have been gone for long.
+    fn forget_old(&self) {
+        let now = self.rules().clock().now();
+        self.inner.parked().forget_old(now);
+    }
+
     fn note(&self, error: Option<&ReloadError>) {
         self.inner.current().status.last_error = error.cloned().map(Arc::new);
     }
 
-    fn exchange(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
+    fn exchange(&self, rules: Rules, hash: [u8; 32], parked: &mut Parked<C>) -> Result<u64, ReloadError> {
         let old = self.rules();
-        let Succession { set, changes } =
-            Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
+        parked.forget_old(old.clock().now());
+        let Succession { set, changes, taken } =
+            Succession::plan(rules, &old, parked).map_err(|hindrance| match hindrance {
                 Hindrance::Build(error) => ReloadError::Set(error),
                 Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
             })?;
@@ -258,6 +271,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         (current.status.hash, current.status.since) = (hash, SystemTime::now());
         let generation = current.status.generation;
         inner.word.store(word + 2, Release); // L2
+        drop(current);
+        parked.exchange(&old, |index| taken.contains(&index));
         Ok(generation)
     }
 }
@@ -282,6 +297,10 @@ fn tested(rules: &Rules) -> Result<(), ReloadError> {
 }
 
 impl<C> Inner<C> {
+    fn parked(&self) -> MutexGuard<'_, Parked<C>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn current(&self) -> MutexGuard<'_, Current<C>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -15,8 +15,9 @@ use crate::live::{LiveRules, ReloadError};
 /// The time between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a file must stay as it is before it is taken: a writer may not be done.
-const QUIET: Duration = Duration::from_millis(100);
+/// How long a file must stay as it is before it is taken, as a part of the time between two looks:
+/// a writer may not be done.
+const QUIET: u32 = 5;
 
 /// How often files are read that seem unchanged.
 const BACKSTOP: Duration = Duration::from_secs(10);
@@ -63,6 +64,7 @@ struct Files {
     /// What they looked like before they were read; `None`: read them again.
     seen: Option<Vec<Look>>,
     read_at: Instant,
+    quiet: Duration,
 }
 
 /// What tells of a file, without its bytes, that it changed.
@@ -83,6 +85,20 @@ impl Watched {
     pub fn spawn<C>(
         live: LiveRules<C>,
         path: impl Into<PathBuf>,
+        tell: impl FnMut(Result<u64, &ReloadError>) + Send + 'static,
+    ) -> std::io::Result<Self>
+    where
+        C: Clock + Clone + Send + Sync + 'static,
+    {
+        Self::spawn_every(INTERVAL, live, path, tell)
+    }
+
+    /// [`spawn`](Self::spawn) with another time between two looks, for tests.
+    #[doc(hidden)]
+    pub fn spawn_every<C>(
+        interval: Duration,
+        live: LiveRules<C>,
+        path: impl Into<PathBuf>,
         mut tell: impl FnMut(Result<u64, &ReloadError>) + Send + 'static,
     ) -> std::io::Result<Self>
     where
@@ -91,8 +107,9 @@ impl Watched {
         let ended = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&ended);
         let judged = live.status().hash;
-        let paths = Vec::new();
-        let mut files = Files { path: path.into(), judged, paths, seen: None, read_at: Instant::now() };
+        let (paths, quiet) = (Vec::new(), interval / QUIET);
+        let mut files =
+            Files { path: path.into(), judged, paths, seen: None, read_at: Instant::now(), quiet };
         let watch = move || {
             while !is_over.load(Relaxed) {
                 if let Some(reading) = files.changed() {
@@ -104,7 +121,8 @@ impl Watched {
                     }
                     tell(done.as_ref().copied());
                 }
-                thread::park_timeout(INTERVAL);
+                live.forget_old();
+                thread::park_timeout(interval);
             }
         };
         let thread = thread::Builder::new().name("tollgate-rules".into()).spawn(watch)?;
@@ -123,7 +141,7 @@ impl Files {
         if hash == self.judged {
             return None;
         }
-        thread::sleep(QUIET);
+        thread::sleep(self.quiet);
         let reading = self.read();
         if reading.hash() != hash {
             // It is being written. The next look is soon.

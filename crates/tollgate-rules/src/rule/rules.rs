@@ -19,6 +19,8 @@ pub struct Rules {
     pub fold_paths: bool,
     /// How refused requests are answered, as far as their rule does not say.
     pub answer: Refusal,
+    /// How many bytes the tables of all limits together may come to take.
+    pub memory_budget: usize,
     /// The tests of the rules.
     pub tests: Vec<RuleTest>,
 }

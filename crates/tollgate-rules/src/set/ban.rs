@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rate, Timestamp, WhenFull};
+use tollgate::{
+    BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rate, Timestamp, Usage, WhenFull,
+};
 
 /// The keys that a rule refuses for a while because it refused them once.
 ///
@@ -38,6 +40,11 @@ impl<C: Clock + 'static> Bans<C> {
         // Its answer says nothing: a full table admits.
         let _ = self.limiter.prepare(key).at(now).check();
         self.left(key, now)
+    }
+
+    /// How many keys are banned, and how much memory they take.
+    pub(crate) fn usage(&self) -> Usage {
+        self.limiter.usage()
     }
 
     /// Makes bans last this long from now on.

@@ -229,9 +229,8 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             if !decision.is_allowed() {
                 return Err(NotCharged { counted: Some(index) });
             }
-            if cost > 0 {
-                self.charges.quotas.push(Charge { line: index, receipt: decision.receipt() });
-            }
+            // Of a request that only looks, too: its cost may be settled later.
+            self.charges.quotas.push(Charge { line: index, receipt: decision.receipt() });
             if !departs {
                 return Err(NotCharged { counted: None });
             }

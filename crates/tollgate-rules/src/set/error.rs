@@ -35,6 +35,16 @@ pub enum SetError {
         /// The mistake, or that there is no memory.
         error: BuildError,
     },
+    /// All limits together may come to take more memory than the rules'
+    /// [`memory_budget`](crate::Rules::memory_budget). Nothing was reserved.
+    OverBudget {
+        /// Bytes that they may come to take.
+        needed: usize,
+        /// Bytes that they may.
+        budget: usize,
+        /// The rule that takes most.
+        largest: Box<str>,
+    },
 }
 
 impl fmt::Display for SetError {
@@ -45,6 +55,10 @@ impl fmt::Display for SetError {
             Self::Limit { rule, tier: Some(tier), error } => {
                 write!(f, "rule `{rule}`, tier `{tier}`: {error}")
             }
+            Self::OverBudget { needed, budget, largest } => {
+                write!(f, "the keys of all rules may take {needed} bytes, but the budget is {budget}; ")?;
+                write!(f, "`{largest}` takes most: lower max_keys, or raise memory_budget_mib")
+            }
         }
     }
 }
@@ -54,6 +68,7 @@ impl std::error::Error for SetError {
         match self {
             Self::Compile(error) => Some(error),
             Self::Limit { error, .. } => Some(error),
+            Self::OverBudget { .. } => None,
         }
     }
 }

@@ -5,10 +5,12 @@
 //! | `allowance` | the limiters of a rule, built or shared with the generation before |
 //! | `ban`, `at_once` | banned keys; requests in flight |
 //! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
+//! | `memory` | what all limiters may come to take |
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `usage` | how full the tables of a rule are |
 //! | `one_rule` | one rule asked by its name, without a request |
+//! | `parked` | rules that are gone, and may come back |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
@@ -19,7 +21,9 @@ mod conflict;
 mod decide;
 mod error;
 mod line;
+mod memory;
 mod one_rule;
+mod parked;
 mod scratch;
 mod succeed;
 mod ticket;
@@ -40,7 +44,9 @@ use scratch::Mark;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
 pub use line::{Line, Ruling};
+pub(crate) use memory::needed as needed_memory;
 pub use one_rule::AskRule;
+pub(crate) use parked::Parked;
 pub use scratch::Scratch;
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
@@ -137,8 +143,10 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// # Errors
     ///
-    /// [`SetError`], if the rules were built in code and mean nothing, or if there is no memory.
+    /// [`SetError`], if the rules were built in code and mean nothing, if they may come to take
+    /// more than their [`memory_budget`](Rules::memory_budget), or if there is no memory.
     pub fn new(rules: Rules, clock: C) -> Result<Self, SetError> {
+        memory::check(&rules)?;
         let limited = rules.rules.iter().map(|rule| Limited::new(rule, &clock)).collect::<Result<_, _>>()?;
         Self::of(rules, limited, clock)
     }

@@ -2,7 +2,8 @@
 //!
 //! A rule keeps its state by its name, or by the name that it had before. Limits whose numbers stay
 //! are shared by both generations. Where numbers change, the limiter is shared, too, and the change
-//! is left for the exchange: see [`Change`]. What would forget debts is a [`Conflict`].
+//! is left for the exchange: see [`Change`]. What would forget debts is a [`Conflict`]. A rule that
+//! is gone is [parked](super::parked), and comes back by its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,12 +15,21 @@ use crate::set::allowance::{Allowance, Current, CurrentAtOnce, Kind, Limited, Sh
 use crate::set::at_once::AtOnce;
 use crate::set::ban::Bans;
 use crate::set::conflict::{Cause, Conflict};
+use crate::set::parked::Parked;
 use crate::set::{RuleSet, SetError};
 
 /// Rules that take over the limiters of those before them, once the changes are made.
 pub(crate) struct Succession<C> {
     pub(crate) set: RuleSet<C>,
     pub(crate) changes: Vec<Change<C>>,
+    /// The rules that are taken over, by their indices: first all old ones, then the parked.
+    pub(crate) taken: BTreeSet<usize>,
+}
+
+/// A rule before the change, with its limiters.
+pub(super) struct Before<'p, C> {
+    pub(super) rule: &'p Rule,
+    pub(super) limited: &'p Limited<C>,
 }
 
 /// Why rules do not take over.
@@ -85,41 +95,49 @@ struct Plan<'p, C> {
 
 impl<C: Clock + Clone + 'static> Succession<C> {
     /// Works out which rule takes over what. Changes nothing.
-    pub(crate) fn plan(rules: Rules, old: &RuleSet<C>) -> Result<Self, Hindrance> {
-        let by_name = |rules: &Rules| -> BTreeMap<Box<str>, usize> {
-            rules.rules.iter().enumerate().map(|(index, rule)| (rule.name.clone(), index)).collect()
+    pub(crate) fn plan(rules: Rules, old: &RuleSet<C>, parked: &Parked<C>) -> Result<Self, Hindrance> {
+        super::memory::check(&rules).map_err(Hindrance::Build)?;
+        let olds = old.rules.rules.iter().zip(&old.limited);
+        let before: Vec<Before<'_, C>> =
+            olds.map(|(rule, limited)| Before { rule, limited }).chain(parked.rules()).collect();
+        let (live, gone) = before.split_at(old.limited.len());
+        let by_name = |befores: &[Before<'_, C>], first: usize| -> BTreeMap<Box<str>, usize> {
+            befores.iter().zip(first..).map(|(before, index)| (before.rule.name.clone(), index)).collect()
         };
-        let (olds, news) = (by_name(&old.rules), by_name(&rules));
+        let (olds, parked) = (by_name(live, 0), by_name(gone, live.len()));
+        let news: BTreeSet<&str> = rules.rules.iter().map(|rule| &*rule.name).collect();
         let predecessor = |rule: &Rule| {
             // Once renamed, the file may go on to say so.
-            let was = rule.was.as_ref().filter(|was| !news.contains_key(*was));
-            was.and_then(|was| olds.get(was)).or_else(|| olds.get(&rule.name)).copied()
+            let was = rule.was.as_ref().filter(|was| !news.contains(&***was));
+            let of = |names: &BTreeMap<Box<str>, usize>| was.and_then(|was| names.get(was)).copied();
+            let gone = || of(&parked).or_else(|| parked.get(&rule.name).copied());
+            of(&olds).or_else(|| olds.get(&rule.name).copied()).or_else(gone)
         };
         let predecessors: Vec<Option<usize>> = rules.rules.iter().map(predecessor).collect();
-        let kept: BTreeSet<usize> = predecessors.iter().flatten().copied().collect();
+        let taken: BTreeSet<usize> = predecessors.iter().flatten().copied().collect();
         let mut plan = Plan { old, changes: Vec::new(), conflicts: Vec::new() };
         let mut limited = Vec::new();
         for (rule, predecessor) in rules.rules.iter().zip(&predecessors) {
             let Some(index) = *predecessor else {
-                plan.seems_renamed(rule, &kept);
+                plan.seems_renamed(rule, &taken);
                 limited.push(Limited::new(rule, &old.clock).map_err(Hindrance::Build)?);
                 continue;
             };
-            limited.push(plan.succeed(rule, index).map_err(Hindrance::Build)?);
+            limited.push(plan.succeed(rule, &before[index]).map_err(Hindrance::Build)?);
         }
         let Plan { changes, conflicts, .. } = plan;
         if !conflicts.is_empty() {
             return Err(Hindrance::Conflicts(conflicts));
         }
         let set = RuleSet::of(rules, limited, old.clock.clone()).map_err(Hindrance::Build)?;
-        Ok(Self { set, changes })
+        Ok(Self { set, changes, taken })
     }
 }
 
 impl<C: Clock + Clone + 'static> Plan<'_, C> {
     /// Reports a rule that has the key and the limits of one that is gone: its debts would be
     /// forgotten.
-    fn seems_renamed(&mut self, rule: &Rule, kept: &BTreeSet<usize>) {
+    fn seems_renamed(&mut self, rule: &Rule, taken: &BTreeSet<usize>) {
         if rule.forget {
             return;
         }
@@ -129,10 +147,10 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
                 .any(|limits| matches!(limits, Limits::Each(_)));
             is_limited && old.key == rule.key && old.limits == rule.limits && old.tiers == rule.tiers
         };
-        let gone = self.old.rules.rules.iter().enumerate().filter(|(index, _)| !kept.contains(index));
+        let gone = self.old.rules.rules.iter().enumerate().filter(|(index, _)| !taken.contains(index));
         let twin = gone.filter(|(_, old)| is_same(old)).map(|(index, old)| (index, old.name.clone())).next();
         if let Some((index, was)) = twin {
-            let keys_in_debt = self.keys_in_debt(index);
+            let keys_in_debt = self.old.limited[index].keys_in_debt();
             self.conflicts.push(Conflict {
                 rule: rule.name.clone(),
                 tier: None,
@@ -143,8 +161,8 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
     }
 
     /// The rule with the limiters of an old one, and with new ones where that is allowed.
-    fn succeed(&mut self, rule: &Rule, index: usize) -> Result<Limited<C>, SetError> {
-        let (before, old) = (&self.old.rules.rules[index], &self.old.limited[index]);
+    fn succeed(&mut self, rule: &Rule, before: &Before<'_, C>) -> Result<Limited<C>, SetError> {
+        let Before { rule: before, limited: old } = *before;
         let cause = if before.key != rule.key {
             Some(Cause::Key)
         } else if max_keys(before) != max_keys(rule) {
@@ -154,7 +172,7 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
         };
         if let Some(cause) = cause {
             if !rule.forget {
-                let keys_in_debt = self.keys_in_debt(index);
+                let keys_in_debt = old.keys_in_debt();
                 self.conflicts.push(Conflict { rule: rule.name.clone(), tier: None, cause, keys_in_debt });
             }
             return Limited::new(rule, &self.old.clock);
@@ -252,10 +270,38 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
         }
         Ok(Some(Arc::clone(bans)))
     }
+}
 
-    /// How many keys are in debt to an old rule: of all its limiters, the most.
-    fn keys_in_debt(&self, index: usize) -> usize {
-        self.old.limited[index].allowances.iter().map(Allowance::keys_in_debt).sum()
+impl<C: Clock + Clone + 'static> Limited<C> {
+    /// How many keys are in debt: of all its limiters, the most.
+    fn keys_in_debt(&self) -> usize {
+        self.allowances.iter().map(Allowance::keys_in_debt).sum()
+    }
+
+    /// Whether there is a limiter, or are bans, whose state would be lost.
+    pub(super) fn has_state(&self) -> bool {
+        self.bans.is_some() || self.allowances.iter().any(Allowance::has_state)
+    }
+
+    /// Whether a key is in debt, or banned.
+    pub(super) fn is_in_debt(&self) -> bool {
+        self.keys_in_debt() > 0 || self.bans.as_ref().is_some_and(|bans| bans.usage().live_keys > 0)
+    }
+
+    /// How much memory its keys take now.
+    pub(super) fn memory_in_use(&self) -> usize {
+        let of = |allowance: &Allowance<C>| {
+            let limiter = allowance.quotas.as_ref().map(|current| current.shared.limiter.usage());
+            let at_once = allowance.at_once.iter().map(|limit| limit.shared.limiter.usage());
+            at_once.chain(limiter).map(|usage| usage.memory_in_use).sum::<usize>()
+        };
+        let bans = self.bans.as_ref().map_or(0, |bans| bans.usage().memory_in_use);
+        self.allowances.iter().map(of).sum::<usize>() + bans
+    }
+
+    /// The same limiters, for another generation.
+    pub(super) fn share(&self, rule: &Rule) -> Self {
+        Self::of(rule, self.allowances.iter().map(Allowance::share).collect(), self.bans.clone())
     }
 }
 

@@ -37,32 +37,95 @@ use crate::set::at_once::Guard;
 /// ```
 #[must_use = "a ticket that is dropped gives back the places in flight, and nothing else"]
 pub struct Ticket<C = TscClock> {
+    /// In the order in which they were made.
     pub(super) charges: Vec<OwnedCharge<C>>,
+    pub(super) costs: Vec<OwnedCost<C>>,
     pub(super) guards: Vec<Guard>,
 }
 
 pub(super) struct OwnedCharge<C> {
-    /// The index of the line.
+    /// The index of its rule's line.
     pub(super) line: usize,
     pub(super) shared: Arc<Shared<C>>,
     pub(super) receipt: Receipt<8>,
     pub(super) charge_if: Option<Arc<[u16]>>,
 }
 
+/// What a rule has charged whose cost may turn out to be another.
+pub(super) struct OwnedCost<C> {
+    pub(super) line: usize,
+    pub(super) shared: Arc<Shared<C>>,
+    pub(super) charge_if: Option<Arc<[u16]>>,
+    pub(super) key: Box<[u8]>,
+    pub(super) units: u64,
+    /// Whether another cost than that of the decision was told.
+    pub(super) is_settled: bool,
+}
+
 impl<C: Clock> Ticket<C> {
-    /// Whether there is nothing to give back.
+    /// Whether there is nothing to give back and no cost to settle.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.charges.is_empty() && self.guards.is_empty()
+        self.charges.is_empty() && self.costs.is_empty() && self.guards.is_empty()
+    }
+
+    /// Tells what the request really cost, which is known only now: each rule gives back what it
+    /// charged above that, or charges what is missing, over its limits if need be. Returns how many
+    /// units of `cost` are charged then, by the rule that charged least of it: `cost`, but for the
+    /// limits that hold no more than they admit.
+    ///
+    /// It concerns rules whose cost is an attribute, and those without a `cost` if the caller named
+    /// another one than 1 for the request ([`Ask::cost`](crate::Ask)). Rules that say themselves
+    /// what a request costs keep to it. So do places in flight. It may be told several times, and
+    /// before [`settle`](Self::settle), not after.
+    ///
+    /// **Guarantee.** What comes back is never more than was charged. What is charged too little is
+    /// [debited](tollgate::Prepared::debit): no limit refuses it, and later requests wait for it. A
+    /// sliding log, and limits beside one, cannot: they charge as much of it as they have left. A
+    /// queue, a sliding log, and a bucket that was debited give back only while no other request
+    /// has come.
+    ///
+    /// **Cost.** A refund or a debit for each such rule.
+    ///
+    /// # Examples
+    ///
+    /// Tokens of an answer, of which there are 100 a minute:
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+    ///
+    /// let text = "version = 1\nrule = [\
+    ///     { name = 'requests', key = 'client', limits = 'fixed-window:60/min' },\
+    ///     { name = 'tokens', key = 'client', limits = 'fixed-window:100/min', \
+    ///       cost = { from = 'label.tokens', default = 50 } }]";
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// let set = RuleSet::new(rules, ManualClock::new())?;
+    /// let mut scratch = Scratch::default();
+    /// let request = PlainRequest { client: Some([203, 0, 113, 9].into()), ..Default::default() };
+    ///
+    /// let mut ticket = set.check(&request, &mut scratch).ticket();
+    /// assert_eq!(ticket.settle_cost(20), 20); // 30 come back
+    /// let mut ticket = set.check(&request, &mut scratch).ticket();
+    /// assert_eq!(ticket.settle_cost(130), 130); // 80 more, over the limit
+    /// let verdict = set.peek(&request, &mut scratch);
+    /// assert_eq!(verdict.refused_by().map(|rule| &*rule.name), Some("tokens"));
+    /// assert_eq!(verdict.lines()[0].remaining, 58);
+    /// # Ok::<(), tollgate_rules::SetError>(())
+    /// ```
+    pub fn settle_cost(&mut self, cost: u64) -> u64 {
+        let Self { charges, costs, .. } = self;
+        costs.iter_mut().map(|one| one.settle(cost, charges)).fold(cost, u64::min)
     }
 
     /// Tells the status of the response: rules with `charge_if` that do not list it give back what
-    /// they charged. What remains charged stays so.
+    /// they charged. What remains charged stays so, and no cost is settled any more.
     ///
     /// The places in flight stay taken until the ticket is dropped.
     ///
     /// **Cost.** A [refund](tollgate::MultiLimiter::refund) for each rule that gives back.
     pub fn settle(&mut self, status: u16) {
+        self.costs.clear();
         for OwnedCharge { shared, receipt, charge_if, .. } in self.charges.drain(..).rev() {
             if charge_if.is_some_and(|statuses| !statuses.contains(&status)) {
                 shared.limiter.refund(receipt);
@@ -78,13 +141,41 @@ impl<C: Clock> Ticket<C> {
     /// [`cancel`](Self::cancel), which calls `kept` with the index, in
     /// [`Verdict::lines`](crate::Verdict::lines), of each line of which nothing came back. In a
     /// queue a later request has a turn then, and this one stays charged: another request may have
-    /// it, by [`Ask::held`](crate::Ask::held).
+    /// it, by [`Ask::held`](crate::Ask::held). A line whose cost was
+    /// [settled](Self::settle_cost) is none of them.
     pub fn cancel_each(mut self, mut kept: impl FnMut(usize)) {
         for OwnedCharge { line, shared, receipt, .. } in self.charges.drain(..).rev() {
-            if shared.limiter.refund(receipt) == 0 {
+            // Of a cost that was settled, parts may have come back.
+            let is_whole = !self.costs.iter().any(|one| one.line == line && one.is_settled);
+            if shared.limiter.refund(receipt) == 0 && is_whole {
                 kept(line);
             }
         }
+    }
+}
+
+impl<C: Clock> OwnedCost<C> {
+    /// Makes what is charged this cost, as far as the limits can. Returns how much of it is.
+    fn settle(&mut self, cost: u64, charges: &mut Vec<OwnedCharge<C>>) -> u64 {
+        let Self { line, shared, charge_if, key, units, is_settled } = self;
+        *is_settled = true;
+        let mut excess = units.saturating_sub(cost);
+        for charge in charges.iter_mut().rev().filter(|charge| charge.line == *line) {
+            let part = excess.min(charge.receipt.left());
+            // What does not come back stays charged, and is not asked for again.
+            shared.limiter.refund_part(&mut charge.receipt, part);
+            excess -= part;
+        }
+        let missing = cost.saturating_sub(*units);
+        *units = (*units).min(cost);
+        if missing > 0 {
+            let key = shared.limiter.prepare(key);
+            let receipt = key.debit(missing).unwrap_or_else(|_| key.check_up_to(missing)).receipt();
+            *units += receipt.left();
+            let (line, shared, charge_if) = (*line, Arc::clone(shared), charge_if.clone());
+            charges.push(OwnedCharge { line, shared, receipt, charge_if });
+        }
+        *units
     }
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tollgate::{Clock, Timestamp, TscClock};
 
 use crate::matcher::Concerned;
-use crate::rule::Rule;
+use crate::rule::{Cost, Rule};
 use crate::set::RuleSet;
 use crate::set::line::{Line, Ruling};
 use crate::set::scratch::{Charge, Mark, Scratch};
-use crate::set::ticket::{OwnedCharge, Ticket};
+use crate::set::ticket::{OwnedCharge, OwnedCost, Ticket};
 
 /// What all rules together say of a request.
 ///
@@ -218,15 +218,30 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
     /// **Cost.** Memory for the charges: take it only of a request that is served.
     pub fn ticket(mut self) -> Ticket<C> {
         self.forget_settled();
-        let Scratch { found, charges, .. } = &mut *self.scratch;
+        let Scratch { found, charges, cost, .. } = &mut *self.scratch;
         let concerned = found.concerned();
-        let own = |Charge { line, receipt }| {
-            let current = self.set.allowance(&concerned[line]).quotas.as_ref()?;
-            let charge_if = self.set.limited(&concerned[line]).charge_if.clone();
-            Some(OwnedCharge { line, shared: Arc::clone(&current.shared), receipt, charge_if })
-        };
         let guards = charges.guards.drain(..).map(|(_, guard)| guard).collect();
-        Ticket { charges: charges.take(Mark::default()).filter_map(own).collect(), guards }
+        let mut ticket = Ticket { charges: Vec::new(), costs: Vec::new(), guards };
+        for Charge { line, receipt } in charges.take(Mark::default()) {
+            let one = &concerned[line];
+            let Some(current) = &self.set.allowance(one).quotas else { continue };
+            let (shared, charge_if) = (&current.shared, &self.set.limited(one).charge_if);
+            let may_differ = match self.set.rules().rules[one.rule].cost {
+                Cost::From { .. } => true,
+                Cost::Fixed(1) => *cost != 1,
+                Cost::Fixed(_) | Cost::Cases(_) => false,
+            };
+            if may_differ {
+                let (shared, charge_if, key) = (Arc::clone(shared), charge_if.clone(), found.key(one).into());
+                let units = self.set.cost(one, *cost);
+                ticket.costs.push(OwnedCost { line, shared, charge_if, key, units, is_settled: false });
+            }
+            if receipt.left() > 0 {
+                let (shared, charge_if) = (Arc::clone(shared), charge_if.clone());
+                ticket.charges.push(OwnedCharge { line, shared, receipt, charge_if });
+            }
+        }
+        ticket
     }
 }
 

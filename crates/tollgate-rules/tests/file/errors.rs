@@ -259,3 +259,25 @@ fn the_hash_changes_with_any_byte_that_is_read() {
     assert_ne!(first, hash(&text, "b"));
     assert_ne!(first, hash(&format!("{text} "), "a"));
 }
+
+#[test]
+fn rules_beyond_the_memory_budget_are_an_error() {
+    let text = |mib: u64| {
+        let rules =
+            [rule("a", "key = \"client\""), rule("b", "key = \"client\"\nmax_keys = 100_000"), rule("c", "")];
+        format!("version = 1\nmemory_budget_mib = {mib}\n{}", rules.concat())
+    };
+    assert!(reading(&text(7)).rules().is_some());
+    let reading = reading(&text(6));
+    let [problem] = reading.problems() else { panic!("{reading}") };
+    assert_eq!((problem.code, problem.line), (Code::TooMuch, 10));
+    let message =
+        "the keys of all rules may take 7 MiB, but the budget is 6 MiB; the most, 4 MiB, are those of `b`";
+    assert_eq!(&*problem.message, message);
+    // As many rules as a file may have, each by client.
+    let many: String = (0..10_000).map(|n| rule(&format!("r{n}"), "key = \"client\"")).collect();
+    let many = crate::reading(&format!("version = 1\n{many}"));
+    assert!(many.problems()[0].message.contains("20000 MiB, but the budget is 1024 MiB"), "{many}");
+    let for_everyone: String = (0..10_000).map(|n| rule(&format!("r{n}"), "")).collect();
+    assert!(crate::reading(&format!("version = 1\n{for_everyone}")).rules().is_some());
+}

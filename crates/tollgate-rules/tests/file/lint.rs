@@ -86,7 +86,10 @@ fn limits_and_costs_that_surprise_are_told() {
     assert_eq!(codes(&[("r", "limits = \"fixed-window:5/h\"")]), [""; 0]);
     assert_eq!(codes(&[("r", "cost = { from = \"header.x-cost\" }")]), ["W6"]);
     assert_eq!(codes(&[("r", "cost = { from = \"label.cost\" }")]), [""; 0]);
-    assert_eq!(codes(&[("r", "key = \"client\"\nlimits = \"sliding-log:100000/d\"")]), ["W7"]);
+    let log = rule("r", "key = \"client\"\nlimits = \"sliding-log:100000/d\"");
+    let reading =
+        crate::reading(&format!("version = 1\nmemory_budget_mib = 1_000_000\n{}{log}", rule("all", "")));
+    assert_eq!(reading.problems().iter().map(|problem| problem.code.as_str()).collect::<Vec<_>>(), ["W7"]);
     assert_eq!(codes(&[("r", "limits = \"sliding-log:100000/d\"")]), [""; 0]);
     assert_eq!(codes(&[("r", "forget = true")]), ["W8"]);
     assert_eq!(codes(&[("r", "limits = \"sliding-log:5/min\"\ncharge_if.status = 401")]), ["W10"]);
@@ -101,4 +104,29 @@ fn w9_a_rule_that_frees_what_another_blocks() {
     assert_eq!(codes(&[block, ("o", &office("203.0.113.0/24"))]), [""; 0]);
     let both = ("b", "match.client = \"192.0.2.7\"\nlimits = \"block\"\nreplaces = \"*\"");
     assert_eq!(codes(&[both, ("o", &office("192.0.2.0/24"))]), [""; 0]);
+}
+
+#[test]
+fn w11_rules_that_a_listener_cannot_keep() {
+    use tollgate_rules::Listener::{Auth, Check, RateLimitService, Redis};
+    let text = [
+        rule("all", ""),
+        rule("exports", "limits = [\"10/s\", \"in-flight:2\"]"),
+        rule("line", "limits = \"leaky-bucket:1/s,capacity=9,queue\""),
+        rule("failed", "limits = \"10/s\"\ncharge_if.status = 401\nmode = \"shadow\""),
+        rule("off", "limits = \"in-flight:2\"\nmode = \"off\""),
+        rule("tiers", "tier = [{ name = \"t\", match.path = \"/t\", limits = \"in-flight:2\" }]"),
+    ];
+    let rules = crate::rules(&format!("version = 1\n{}", text.concat()));
+    for (listener, names) in [
+        (Check, &["exports", "tiers"][..]),
+        (Auth, &["exports", "failed", "tiers"]),
+        (RateLimitService, &["exports", "line", "failed", "tiers"]),
+        (Redis, &["exports", "line", "failed", "tiers"]),
+    ] {
+        let told = rules.unserved(listener);
+        assert!(told.iter().all(|problem| problem.code == tollgate_rules::Code::W11 && problem.line == 0));
+        let of = |problem: &tollgate_rules::Problem| problem.message.split('`').nth(1).map(str::to_owned);
+        assert_eq!(told.iter().filter_map(of).collect::<Vec<_>>(), names, "{listener:?}");
+    }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, Scratch,
+    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, RuleSet, Scratch,
+    SetError,
 };
 
 use crate::{X, Y, from, rules};
@@ -118,6 +119,131 @@ fn a_renamed_rule_keeps_its_state_if_it_says_so() {
     assert_eq!(live.left(X), [10]);
 }
 
+const OTHER: &str = "rule = [{ name = 'other', key = 'client', limits = '5/d' }]";
+
+#[test]
+fn a_rule_put_back_has_forgotten_nothing() {
+    let mut live = Live::new(&r("limits = '10/d', ban = '1d'"));
+    assert!(live.spend(X, 8) && live.spend(Y, 10) && !live.spend(Y, 1));
+    live.reload(OTHER).unwrap();
+    assert_eq!(live.left(X), [5]);
+    // Broken rules, and others, in between.
+    live.reload(&r("limits = 'sliding-log:10/d'")).unwrap_err();
+    live.reload(&OTHER.replace('5', "6")).unwrap();
+    live.clock.advance(Duration::from_secs(3_599));
+    assert_eq!(conflict(live.reload(&r("limits = 'sliding-log:10/d'"))).1, 2);
+    assert_eq!(conflict(live.reload(&r("limits = '10/d'").replace("'client'", "'everyone'"))).0, Cause::Key);
+    live.reload(&r("limits = '20/d', ban = '1d'")).unwrap();
+    // In the hour less than half a unit has come back.
+    assert_eq!(live.left(X), [12]);
+    assert!(!live.spend(Y, 1), "it is banned");
+
+    live.reload(OTHER).unwrap();
+    live.reload("rule = [{ name = 'q', was = 'r', key = 'client', limits = '20/d' }]").unwrap();
+    assert_eq!(live.left(X), [12]);
+    live.reload(OTHER).unwrap();
+    live.reload(&r("limits = '20/d'")).unwrap();
+    assert_eq!(live.left(X), [20], "it is `q` that is gone");
+}
+
+#[test]
+fn a_rule_is_forgotten_an_hour_after_it_went() {
+    let mut live = Live::new(&r("limits = '10/d'"));
+    assert!(live.spend(X, 8));
+    live.reload(OTHER).unwrap();
+    live.clock.advance(Duration::from_secs(3_600));
+    live.reload(&r("limits = 'sliding-log:10/d'")).unwrap();
+    assert_eq!(live.left(X), [10]);
+}
+
+#[test]
+fn rules_that_went_first_are_forgotten_first() {
+    let names = |numbers: std::ops::Range<usize>| {
+        let rule = |n| format!("{{ name = 'r{n}', key = 'client', limits = 'fixed-window:{}/d' }}", n + 10);
+        format!("rule = [{}]", numbers.map(rule).collect::<Vec<_>>().join(", "))
+    };
+    let mut live = Live::new(&names(0..66));
+    assert!(live.spend(X, 1));
+    // Those without debts make room before any that has some.
+    let idle: Vec<String> =
+        (0..70).map(|n| format!("{{ name = 'idle{n}', key = 'everyone', limits = '1/s' }}")).collect();
+    live.reload(&names(1..66).replace('[', &format!("[{}, ", idle.join(", ")))).unwrap();
+    live.reload(&names(2..66)).unwrap();
+    live.reload(&names(0..66)).unwrap();
+    assert_eq!(live.left(X)[..3], [9, 10, 11]);
+    live.reload(&names(65..66)).unwrap();
+    live.reload(&names(0..66)).unwrap();
+    assert_eq!(live.left(X)[..3], [10, 10, 11], "65 went at once");
+}
+
+#[test]
+fn rules_beyond_the_memory_budget_do_not_come_into_force() {
+    let mut live = Live::new(&r("limits = '10/d'"));
+    assert!(live.spend(X, 8));
+    let mut large = rules(&r("limits = '10/d'"));
+    let one = large.rules[0].clone();
+    large.rules.extend((0..600).map(|number| {
+        let mut rule = one.clone();
+        rule.name = format!("r{number}").into();
+        rule.max_keys = Some(if number == 7 { 100_000 } else { 65_536 });
+        rule
+    }));
+    let over = |error: &SetError| {
+        let SetError::OverBudget { needed, budget, largest, .. } = error else { panic!("{error}") };
+        assert_eq!((*needed, *budget, &**largest), (602 << 21, 1 << 30, "r7"));
+    };
+    let Err(ReloadError::Set(error)) = live.live.reload(large.clone(), [1; 32]) else { panic!("in force") };
+    over(&error);
+    assert_eq!((live.left(X), live.live.status().generation), (vec![2], 1));
+    over(&RuleSet::new(large.clone(), live.clock.clone()).unwrap_err());
+    large.memory_budget = 602 << 21;
+    assert_eq!(live.live.reload(large, [1; 32]).unwrap(), 2);
+    assert_eq!(live.left(X)[..2], [2, 10]);
+}
+
+#[test]
+fn rules_that_are_gone_take_a_tenth_of_the_budget() {
+    // 5,000 keys take between 205 and 410 KiB.
+    let text = |names: &[&str], mib: u64| {
+        let rule = |name: &&str| {
+            format!("{{ name = '{name}', key = 'client', max_keys = 8000, limits = 'fixed-window:9/d' }}")
+        };
+        let rules = names.iter().map(rule).collect::<Vec<_>>().join(", ");
+        format!("memory_budget_mib = {mib}\nrule = [{rules}]")
+    };
+    let all = ["a", "b", "c", "d"];
+    for (mib, left) in [(100, [8, 8, 8, 8]), (4, [9, 9, 8, 8])] {
+        let mut live = Live::new(&text(&all, mib));
+        for client in 0..5_000_u32 {
+            let [_, b, c, d] = client.to_be_bytes();
+            assert!(live.spend(&format!("10.{b}.{c}.{d}"), 1));
+        }
+        // The longest gone is the first that is forgotten; `d` stays in force.
+        for gone in 1..4 {
+            live.reload(&text(&all[gone..], mib)).unwrap();
+        }
+        live.reload(&text(&all, mib)).unwrap();
+        assert_eq!(live.left("10.0.0.1"), left, "{mib} MiB");
+    }
+}
+
+#[test]
+fn a_name_that_is_used_again_keeps_its_own_state() {
+    let text = |rules: &str| format!("rule = [{rules}]");
+    let (r, q) = ("{ name = 'r', key = 'client', limits = '10/d' }", "key = 'client', limits = '9/d' }");
+    let mut live = Live::new(&text(r));
+    assert!(live.spend(X, 8));
+    let renamed = format!("{{ name = 'q', was = 'r', {q}");
+    live.reload(&text(&renamed)).unwrap();
+    assert_eq!(live.left(X), [1]);
+    // Another `r`, which goes again.
+    live.reload(&text(&format!("{{ name = 'q', {q}, {r}"))).unwrap();
+    assert_eq!(live.left(X), [1, 10]);
+    live.reload(&text(&format!("{{ name = 'q', {q}"))).unwrap();
+    live.reload(&text(&renamed)).unwrap();
+    assert_eq!(live.left(X), [1]);
+}
+
 #[test]
 fn a_reload_that_would_forget_is_refused() {
     let text = r("limits = '10/d'");
@@ -222,7 +348,7 @@ fn resident() -> u64 {
 }
 
 /// Ends the threads, also by a panic.
-struct Over<'o>(&'o AtomicBool);
+pub(crate) struct Over<'o>(pub(crate) &'o AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

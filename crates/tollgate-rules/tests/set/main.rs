@@ -2,9 +2,11 @@
 //! exchanged.
 
 mod cases;
+mod crossings;
 mod exchange;
 mod model;
 mod one_rule;
+mod settle;
 mod threads;
 mod together;
 mod trial;

@@ -79,6 +79,8 @@ struct Rule {
     limits: Vec<(Limit, Model)>,
     is_shadow: bool,
     charge_if: bool,
+    /// Whether its cost is that of a label.
+    is_labelled: bool,
     ban: Option<u64>,
     banned: BTreeMap<String, u64>,
 }
@@ -110,6 +112,7 @@ impl Rule {
             limits: limits.into_iter().map(|limit| (limit, Model::new(limit.algorithm()))).collect(),
             is_shadow: random.below(5) == 0,
             charge_if: random.below(3) == 0,
+            is_labelled: random.below(3) == 0,
             ban: (random.below(5) == 0).then(|| 1 + random.below(20)),
             banned: BTreeMap::new(),
         }
@@ -125,6 +128,9 @@ impl Rule {
         let mut text = format!("[[rule]]\nname = 'r{number}'\nkey = '{key}'\nlimits = {limits:?}\n");
         if self.is_shadow {
             text += "mode = 'shadow'\n";
+        }
+        if self.is_labelled {
+            text += "cost = { from = 'label.n', default = 2 }\n";
         }
         if self.charge_if {
             text += "charge_if.status = [401]\n";
@@ -194,24 +200,64 @@ impl Rule {
     }
 
     fn give_back(&mut self, charge: Charge, now: u64) {
-        for (number, receipt) in charge {
+        for (number, receipt) in charge.into_iter().rev() {
             self.limits[number].1.refund(receipt, now);
         }
     }
+
+    /// Makes a charge of `units` one of `cost`, and returns how many units it is then.
+    fn settle_cost(&mut self, (key, now): (&str, u64), charge: &mut Charge, units: u64, cost: u64) -> u64 {
+        if cost <= units {
+            let mut excess: Vec<u64> = self.limits.iter().map(|_| units - cost).collect();
+            for (number, receipt) in charge.iter_mut().rev() {
+                let part = excess[*number].min(receipt.cost());
+                excess[*number] -= part;
+                self.limits[*number].1.refund_part(receipt, part, now);
+            }
+            return cost;
+        }
+        if self.limits.iter().all(|(limit, _)| limit.kind != Kind::Log) {
+            for (number, (_, model)) in self.limits.iter_mut().enumerate() {
+                let receipt = model.debit(key, now, cost - units).unwrap();
+                assert_eq!(receipt.cost(), cost - units, "no word is full");
+                charge.push((number, receipt));
+            }
+            return cost;
+        }
+        let more = self.remaining(key, now).max(1).min(cost - units);
+        if self.limits.iter().all(|(_, model)| model.peek(key, now, more).allowed) {
+            charge.extend(self.charge(key, now, more));
+            return units + more;
+        }
+        for (_, model) in &mut self.limits {
+            if !model.peek(key, now, more).allowed {
+                model.check(key, now, more);
+            }
+        }
+        units
+    }
+}
+
+/// A request that was admitted and not answered yet.
+struct Open {
+    ticket: Ticket<ManualClock>,
+    charges: Vec<Charge>,
+    keys: Vec<String>,
+    /// Of each rule whose cost may be settled, what it charged.
+    units: Vec<Option<u64>>,
 }
 
 /// All rules decide a request: those that are enforced together, each in shadow mode alone.
 fn decide(
     rules: &mut [Rule],
-    client: u64,
-    user: u64,
+    keys: &[String],
     now: u64,
-    cost: u64,
+    costs: &[u64],
     peek: bool,
-) -> (Vec<Said>, Vec<Charge>) {
-    let keys: Vec<String> = rules.iter().map(|rule| rule.key(client, user)).collect();
-    let mut said: Vec<Said> = rules.iter().zip(&keys).map(|(rule, key)| rule.look(key, now, cost)).collect();
-    let mut charges: Vec<Charge> = rules.iter().map(|_| Vec::new()).collect();
+) -> (Vec<Said>, Vec<Option<Charge>>) {
+    let look = |((rule, key), cost): ((&Rule, &String), &u64)| rule.look(key, now, *cost);
+    let mut said: Vec<Said> = rules.iter().zip(keys).zip(costs).map(look).collect();
+    let mut charges: Vec<Option<Charge>> = rules.iter().map(|_| None).collect();
     let enforced: Vec<usize> = (0..rules.len()).filter(|&number| !rules[number].is_shadow).collect();
     let shadows = (0..rules.len()).filter(|&number| rules[number].is_shadow).map(|number| vec![number]);
     let groups: Vec<Vec<usize>> = shadows.chain([enforced]).collect();
@@ -219,10 +265,11 @@ fn decide(
         let worst = group.iter().map(|&number| said[number].ruling).max().unwrap_or(Ruling::Admitted);
         for number in group {
             let (rule, key, said) = (&mut rules[number], &keys[number], &mut said[number]);
+            let cost = costs[number];
             match (worst, said.ruling) {
                 (Ruling::Admitted, _) => {
                     if !peek {
-                        charges[number] = rule.charge(key, now, cost);
+                        charges[number] = Some(rule.charge(key, now, cost));
                         said.remaining = rule.remaining(key, now);
                     } else {
                         said.remaining -= cost;
@@ -241,8 +288,7 @@ struct Play {
     live: LiveRules<ManualClock>,
     clock: ManualClock,
     now: u64,
-    /// Requests that were admitted and not answered yet.
-    open: Vec<(Ticket<ManualClock>, Vec<Charge>)>,
+    open: Vec<Open>,
 }
 
 impl Play {
@@ -255,18 +301,23 @@ impl Play {
             (random.below(3), random.below(2), random.below(8).saturating_sub(4).max(1));
         let cost = if random.below(12) == 0 { 0 } else { cost };
         let is_peek = random.below(6) == 0;
-        let request = PlainRequest {
+        let label = [None, Some(0), Some(1), Some(3)][random.below(4) as usize];
+        let mut request = PlainRequest {
             client: Some([192, 0, 2, client as u8].into()),
             labels: vec![header("user", &format!("u{user}"))],
             ..PlainRequest::default()
         };
+        request.labels.extend(label.map(|label| header("n", &label.to_string())));
+        let keys: Vec<String> = self.rules.iter().map(|rule| rule.key(client, user)).collect();
+        let cost_of = |rule: &Rule| if rule.is_labelled { label.unwrap_or(2) } else { cost };
+        let costs: Vec<u64> = self.rules.iter().map(cost_of).collect();
         let mut handle = self.live.handle();
         let verdict = handle.ask(&request, Ask { cost, is_peek, ..Ask::default() }, scratch);
         let answers: Vec<_> = verdict.answers().map(|one| (one.rule, one.ruling, one.is_shadow)).collect();
         let lines: Vec<_> =
             verdict.lines().iter().map(|line| (line.rule, line.ruling, line.is_shadow)).collect();
         assert_eq!(answers, lines);
-        let (said, charges) = decide(&mut self.rules, client, user, self.now, cost, is_peek);
+        let (said, charges) = decide(&mut self.rules, &keys, self.now, &costs, is_peek);
         let is_whole = |ruling| ruling != Ruling::Never;
         for ((line, said), rule) in verdict.lines().iter().zip(&said).zip(&self.rules) {
             let context = format!(
@@ -293,13 +344,35 @@ impl Play {
             assert_eq!(verdict.retry_after().map(|wait| wait.as_nanos() as u64), wait);
         }
         let ticket = verdict.ticket();
+        let units = self.rules.iter().zip(&charges).zip(costs);
+        let units = units.map(|((rule, charge), units)| {
+            (charge.is_some() && (rule.is_labelled || cost != 1)).then_some(units)
+        });
+        let units = units.collect();
+        let charges = charges.into_iter().map(Option::unwrap_or_default).collect();
+        let mut open = Open { ticket, charges, keys, units };
+        if random.below(2) == 0 {
+            self.settle_cost(&mut open, random.below(6));
+        }
         match random.below(3) {
-            0 => self.open.push((ticket, charges)),
-            status => self.settle(ticket, charges, if status == 1 { 200 } else { 401 }),
+            0 => self.open.push(open),
+            status => self.settle(open, if status == 1 { 200 } else { 401 }),
         }
     }
 
-    fn settle(&mut self, mut ticket: Ticket<ManualClock>, charges: Vec<Charge>, status: u16) {
+    fn settle_cost(&mut self, open: &mut Open, cost: u64) {
+        let mut least = cost;
+        for (number, rule) in self.rules.iter_mut().enumerate() {
+            if let Some(units) = &mut open.units[number] {
+                let key = (&*open.keys[number], self.now);
+                *units = rule.settle_cost(key, &mut open.charges[number], *units, cost);
+                least = least.min(*units);
+            }
+        }
+        assert_eq!(open.ticket.settle_cost(cost), least, "cost {cost}\n{}", Self::text(&self.rules));
+    }
+
+    fn settle(&mut self, Open { mut ticket, charges, .. }: Open, status: u16) {
         ticket.settle(status);
         for (rule, charge) in self.rules.iter_mut().zip(charges) {
             if rule.charge_if && status != 401 {
@@ -310,8 +383,8 @@ impl Play {
 
     /// Changes the numbers of fixed windows, and what leaves the state as it is.
     fn reload(&mut self, random: &mut Random) {
-        while let Some((ticket, charges)) = self.open.pop() {
-            self.settle(ticket, charges, 401);
+        while let Some(open) = self.open.pop() {
+            self.settle(open, 401);
         }
         for rule in &mut self.rules {
             rule.charge_if = random.below(3) == 0;
@@ -343,10 +416,14 @@ fn rules_decide_as_the_specification_does() {
                     play.now += random.below(3 * SECOND);
                     play.clock.set(Timestamp::ZERO + Duration::from_nanos(play.now));
                 }
-                5 if !play.open.is_empty() => {
-                    let (ticket, charges) =
-                        play.open.swap_remove(random.below(play.open.len() as u64) as usize);
-                    play.settle(ticket, charges, if random.below(2) == 0 { 200 } else { 401 });
+                5 | 6 if !play.open.is_empty() => {
+                    let mut open = play.open.swap_remove(random.below(play.open.len() as u64) as usize);
+                    if random.below(2) == 0 {
+                        play.settle_cost(&mut open, random.below(6));
+                        play.open.push(open);
+                    } else {
+                        play.settle(open, if random.below(2) == 0 { 200 } else { 401 });
+                    }
                 }
                 _ => play.request(random, &mut scratch),
             }

@@ -123,6 +123,16 @@ fn lines_show_the_decision_however_late_they_are_asked() {
     assert_eq!(remaining(settled.lines()), [6, 2]);
     settled.cancel();
     assert_eq!(remaining(desk.set.peek(&from(X), first).lines()), [5, 1]);
+
+    // One whose status gives back what it was charged.
+    let mut desk =
+        Desk::new("rule = [{ name = 'r', key = 'client', limits = '5/min', charge_if.status = [401] }]");
+    assert!(desk.check(&from(X)).is_admitted());
+    let mut settled = desk.check(&from(X));
+    settled.settle(200);
+    assert_eq!(settled.lines()[0].remaining, 3);
+    drop(settled);
+    assert_eq!(desk.check(&from(X)).lines()[0].remaining, 3);
 }
 
 #[test]

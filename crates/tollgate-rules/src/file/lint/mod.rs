@@ -7,8 +7,10 @@
 //! | file | what |
 //! |------|------|
 //! | `compare` | comparisons of two sets of conditions |
+//! | `listener` | what a way of asking cannot keep of rules |
 
 mod compare;
+mod listener;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::rule::{
     Attribute, Condition, Conditions, Cost, Key, Limit, Limits, MissingKey, Mode, Replaces, Rule, Tier,
 };
 use compare::{Seen, Work};
+pub use listener::Listener;
 
 /// The longest fixed window without a warning.
 const LONG_WINDOW: Duration = Duration::from_secs(3_600);

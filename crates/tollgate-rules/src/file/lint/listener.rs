@@ -1,0 +1,84 @@
+//! W11: rules that a way of asking cannot keep.
+
+use crate::file::problem::{Code, Problem};
+use crate::rule::{Limit, Limits, Mode, Rule, Rules};
+
+/// A way in which a server's callers ask about requests.
+///
+/// | | `charge_if` | requests in flight | queues |
+/// |---|---|---|---|
+/// | [`Check`](Self::Check) | kept, with a ticket | not asked | kept: it tells the delay |
+/// | [`Auth`](Self::Auth) | only looked at | not asked | kept: it waits |
+/// | [`RateLimitService`](Self::RateLimitService) | only looked at | not asked | refused |
+/// | [`Redis`](Self::Redis) | only looked at | not asked | refused |
+///
+/// A rule that is only looked at is charged by a report of the response, and can be exceeded by the
+/// requests that are served meanwhile. In front of the served program itself, as in a middleware,
+/// all rules are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Listener {
+    /// Checks over HTTP, whose tickets the caller settles.
+    Check,
+    /// Forward authentication of a proxy, which tells nothing of the response.
+    Auth,
+    /// Envoy's rate limit service.
+    RateLimitService,
+    /// The protocol of Redis.
+    Redis,
+}
+
+impl Rules {
+    /// Warns (`W11`) of rules that this way of asking cannot keep, at most thrice of each rule. The
+    /// warnings have no place in a file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_rules::{Listener, Memory, read};
+    ///
+    /// let rule = "{ name = 'exports', key = 'client', limits = 'in-flight:2' }";
+    /// let text = format!("version = 1\nrule = [{rule}]");
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// let warnings = rules.unserved(Listener::Auth);
+    /// assert_eq!(warnings[0].code.as_str(), "W11");
+    /// assert!(warnings[0].message.starts_with("`exports` limits requests in flight"));
+    /// ```
+    #[must_use]
+    pub fn unserved(&self, listener: Listener) -> Vec<Problem> {
+        let asked = self.rules.iter().filter(|rule| rule.mode != Mode::Off);
+        asked.flat_map(|rule| unserved(rule, listener)).collect()
+    }
+}
+
+fn unserved(rule: &Rule, listener: Listener) -> impl Iterator<Item = Problem> {
+    let all = std::iter::once(&rule.limits).chain(rule.tiers.iter().map(|tier| &tier.limits));
+    let limits = all.flat_map(|limits| if let Limits::Each(limits) = limits { &limits[..] } else { &[] });
+    let (mut is_in_flight, mut queues) = (false, false);
+    for limit in limits {
+        match limit {
+            Limit::InFlight { .. } => is_in_flight = true,
+            Limit::Quota(quota) => queues |= quota.is_queue(),
+        }
+    }
+    let hears_responses = listener == Listener::Check;
+    let waits = matches!(listener, Listener::Check | Listener::Auth);
+    let told = [
+        (rule.charge_if.is_some() && !hears_responses).then_some((
+            "charges by status, which is not told here: it is only looked at",
+            "report each response, or put the middleware in front",
+        )),
+        is_in_flight.then_some((
+            "limits requests in flight, whose end is not told here: that limit is not asked",
+            "acquire and release it, or put the middleware in front",
+        )),
+        (queues && !waits).then_some((
+            "lets requests wait, which callers cannot here: those are refused",
+            "a leaky bucket without a queue",
+        )),
+    ];
+    let name = rule.name.clone();
+    told.into_iter().flatten().map(move |(what, hint)| {
+        Problem::at(("", 0, 0), Code::W11, format!("`{name}` {what}"), Some(hint.into()))
+    })
+}
