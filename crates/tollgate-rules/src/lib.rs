@@ -15,12 +15,15 @@ pub use envoy::{
     EnvoyHandle, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
 };
 pub use file::{Code, Disk, Memory, Problem, Reading, Source, read, schema};
-pub use live::{Handle, LiveRules, ReloadError, Status, Watched};
+pub use live::{Handle, LiveRules, ReloadError, Resumed, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Tier, Values,
 };
-pub use set::{Ask, Cause, Conflict, Line, RuleAnswer, RuleSet, Ruling, Scratch, SetError, Ticket, Verdict};
+pub use set::{
+    Ask, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleSet, Ruling, SavedLimits, Scratch,
+    SetError, Ticket, Verdict,
+};
 pub use trial::{TestFailure, run_tests};

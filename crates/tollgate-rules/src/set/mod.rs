@@ -6,6 +6,7 @@
 //! | `ban`, `at_once` | banned keys; requests in flight |
 //! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `decide`, `brief` | how rules decide a request together; the short way |
+//! | `saved` | the debts and bans for the next process |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
@@ -17,6 +18,7 @@ mod conflict;
 mod decide;
 mod error;
 mod line;
+pub(crate) mod saved;
 mod scratch;
 mod succeed;
 mod ticket;
@@ -36,6 +38,7 @@ use scratch::Mark;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
 pub use line::{Line, Ruling};
+pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
