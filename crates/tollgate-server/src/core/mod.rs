@@ -5,10 +5,12 @@ mod decider;
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
-use tollgate::{BuildError, Clock, PerCallLimiter};
+use tokio_util::sync::CancellationToken;
+use tollgate::{Clock, PerCallLimiter};
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
+use crate::state::StateReport;
 pub(crate) use decider::{Decider, Free};
 
 /// The clock of everything that the server decides.
@@ -24,17 +26,28 @@ pub(crate) struct Core {
     pub(crate) calls: PerCallLimiter<[u8], ServerClock>,
     pub(crate) clock: ServerClock,
     pub(crate) metrics: Metrics,
+    /// Cancelled when the server was told to end: it still serves, but is not ready any more.
+    pub(crate) draining: CancellationToken,
+    /// What became of the state file.
+    pub(crate) state: StateReport,
     free: ArrayQueue<Box<Decider>>,
 }
 
 impl Core {
     pub(crate) fn new(
         live: LiveRules<ServerClock>,
+        calls: PerCallLimiter<[u8], ServerClock>,
         clock: ServerClock,
-        max_keys: usize,
-    ) -> Result<Self, BuildError> {
-        let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
-        Ok(Self { live, calls, clock, metrics: Metrics::new(), free: ArrayQueue::new(FREE) })
+    ) -> Self {
+        Self {
+            live,
+            calls,
+            clock,
+            metrics: Metrics::new(),
+            draining: CancellationToken::new(),
+            state: StateReport::default(),
+            free: ArrayQueue::new(FREE),
+        }
     }
 
     /// A decider that no other task uses, until it is dropped.
