@@ -4,6 +4,7 @@
 mod cases;
 mod exchange;
 mod model;
+mod saved;
 mod threads;
 mod together;
 mod trial;
