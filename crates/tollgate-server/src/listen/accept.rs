@@ -183,3 +183,17 @@ impl Lines {
         Some(std::mem::take(&mut self.unsaid))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_logged_once_a_second_at_most() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.next(), Some(0));
+        assert!((0..100).all(|_| lines.next().is_none()));
+        lines.last = lines.last.and_then(|last| last.checked_sub(BETWEEN_LINES));
+        assert_eq!(lines.next(), Some(100));
+    }
+}
