@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
+use crate::{accuracy, replay, rules, stress, tune};
 #[cfg(feature = "serve")]
 use crate::{pages, serve};
-use crate::{accuracy, replay, rules, stress, tune};
 
 /// Try rate limits on real traffic: replay logs, tune limits, stress this machine
 #[derive(Debug, Parser)]
@@ -79,6 +79,51 @@ impl Cli {
             Command::Man(args) => pages::man(args),
             #[cfg(not(feature = "serve"))]
             Command::Serve { .. } => Err(Failure::Usage(INSTALL.to_owned())),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "serve"))]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
+
+    fn packaged(file: &str) -> String {
+        let path = format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn the_command_lines_of_packages_parse() {
+        let mut lines = Vec::new();
+        for unit in ["systemd/tollgate.service", "systemd/tollgate.service.d/sockets.conf"] {
+            let text = packaged(unit);
+            let starts = text.lines().filter_map(|line| line.strip_prefix("ExecStart=/usr/bin/"));
+            lines.extend(starts.map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>()));
+        }
+        let container = packaged("Containerfile");
+        let words = |instruction: &str| -> Vec<String> {
+            let line = container.lines().find_map(|line| line.strip_prefix(instruction)).expect(instruction);
+            serde_json::from_str(line).expect(instruction)
+        };
+        lines.push([words("ENTRYPOINT "), words("CMD ")].concat());
+        lines.push(words("HEALTHCHECK --interval=10s --timeout=3s CMD "));
+        assert_eq!(lines.len(), 4);
+        for line in lines {
+            if let Err(error) = Cli::try_parse_from(&line) {
+                panic!("{}: {error}", line.join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_is_described() {
+        Cli::command().debug_assert();
+        let serve = Cli::command();
+        let serve = serve.find_subcommand("serve").expect("it is there");
+        for option in serve.get_arguments() {
+            assert!(option.get_help().is_some(), "{}", option.get_id());
         }
     }
 }

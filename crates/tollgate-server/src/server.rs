@@ -11,7 +11,8 @@ use tollgate_rules::{Disk, ReloadError, Watched};
 
 use crate::core::{Core, ServerClock};
 use crate::life::{Asked, Signals, Systemd};
-use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all, refuse};
+use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
+use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
@@ -106,8 +107,11 @@ impl Server {
         let bound = bind(&settings, &drain)?;
         let clock: ServerClock = Arc::new(TscClock::new());
         let Begun { live, calls, report } = crate::state::begin(&settings, &clock)?;
-        let mut core = Core::new(live.clone(), calls, clock);
+        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
         core.state = report;
+        if let Some(calls) = calls {
+            core.calls = calls;
+        }
         let core = Arc::new(core);
         let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
             Ok(generation) => tracing::info!(generation, "new rules are in force"),
@@ -143,14 +147,16 @@ impl Server {
                 }
             }
         };
-        let refusal = match kind {
-            Listener::Http | Listener::Admin => refuse::HTTP,
-            Listener::Grpc => refuse::HTTP2,
-            Listener::Resp => refuse::RESP,
+        let refuse = move |connection: Connection| async move {
+            match kind {
+                Listener::Http | Listener::Admin => refuse(connection, HTTP_REFUSAL).await,
+                Listener::Grpc => refuse(connection, GRPC_REFUSAL).await,
+                Listener::Resp => refuse(connection, RESP_REFUSAL).await,
+            }
         };
         let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
         let bounds = Bounds { most: limits.connections, handshake: limits.read_timeout };
-        tokio::spawn(accept_all(listening, bounds, self.drain.clone(), serve, refusal, count))
+        tokio::spawn(accept_all(listening, bounds, self.drain.clone(), serve, refuse, count))
     }
 
     /// The addresses that are listened on, with the ports that they have got: those of `http`,

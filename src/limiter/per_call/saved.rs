@@ -104,7 +104,8 @@ impl<K: Key + ?Sized, C: Clock> PerCallBuilder<K, C> {
                     keys += 1;
                     if !rule.expired(payload, at) {
                         found += 1;
-                        has_room &= state.table.enter(dated, at, Debt::Key { fingerprint, payload, times: &[] });
+                        has_room &=
+                            state.table.enter(dated, at, Debt::Key { fingerprint, payload, times: &[] });
                     }
                 }
                 END if input.word()? == keys => break,

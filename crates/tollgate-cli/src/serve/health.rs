@@ -42,7 +42,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let path = if args.ready { "/readyz" } else { "/healthz" };
     let answer = ask(&args.admin, path);
-    let answer = answer.map_err(|error| Failure::PromiseBroken(format!("{} does not answer: {error}", args.admin)))?;
+    let answer =
+        answer.map_err(|error| Failure::PromiseBroken(format!("{} does not answer: {error}", args.admin)))?;
     let line = answer.lines().next().unwrap_or_default();
     if line.split(' ').nth(1) == Some("200") {
         return print_result(&format!("{line}\n"));

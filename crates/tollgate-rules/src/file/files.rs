@@ -266,9 +266,10 @@ impl<'s> Files<'s> {
 
     /// A copy of everything that was read.
     pub(crate) fn copy(&self) -> Memory {
-        let files = self.loaded.iter().fold(Memory::default(), |memory, loaded| {
-            memory.file(&loaded.path, loaded.text.as_bytes())
-        });
+        let files = self
+            .loaded
+            .iter()
+            .fold(Memory::default(), |memory, loaded| memory.file(&loaded.path, loaded.text.as_bytes()));
         self.variables.iter().fold(files, |memory, (name, value)| memory.variable(name, value))
     }
 

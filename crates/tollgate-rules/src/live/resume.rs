@@ -17,8 +17,8 @@ use tollgate::Clock;
 
 use crate::file::{Memory, Source, read};
 use crate::live::{FilesRead, LiveRules, ReloadError, tried};
-use crate::set::saved::pieces::{read_array, read_bytes, read_number, read_text, write_bytes};
 use crate::set::saved::Summed;
+use crate::set::saved::pieces::{read_array, read_bytes, read_number, read_text, write_bytes};
 use crate::set::{Conflict, NotRestored, RestoreError, RuleSet};
 
 /// The first bytes of saved rules. No text file begins so, and a transfer that converts line ends

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 use tokio_util::sync::CancellationToken;
-use tollgate::{Clock, PerCallLimiter};
+use tollgate::{BuildError, Clock, PerCallLimiter};
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
@@ -36,18 +36,12 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(
         live: LiveRules<ServerClock>,
-        calls: PerCallLimiter<[u8], ServerClock>,
         clock: ServerClock,
-    ) -> Self {
-        Self {
-            live,
-            calls,
-            clock,
-            metrics: Metrics::new(),
-            draining: CancellationToken::new(),
-            state: StateReport::default(),
-            free: ArrayQueue::new(FREE),
-        }
+        max_keys: usize,
+    ) -> Result<Self, BuildError> {
+        let calls = PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(&clock)).build()?;
+        let (draining, state) = (CancellationToken::new(), StateReport::default());
+        Ok(Self { live, calls, clock, metrics: Metrics::new(), draining, state, free: ArrayQueue::new(FREE) })
     }
 
     /// A decider that no other task uses, until it is dropped.

@@ -83,17 +83,18 @@ impl Listening {
     }
 }
 
-/// Takes connections and serves each in a task of its own, until the server ends. Those above the
-/// limit get the bytes `refusal`. `count` is called for everything that went wrong.
-pub(crate) async fn accept_all<S>(
+/// Takes connections and serves each in a task of its own, until the server ends. `refuse` answers
+/// those above the limit. `count` is called for everything that went wrong.
+pub(crate) async fn accept_all<S, R>(
     listening: Listening,
     bounds: Bounds,
     drain: Drain,
     serve: impl Fn(Connection) -> S + Clone + Send + 'static,
-    refusal: &'static [u8],
+    refuse: impl Fn(Connection) -> R,
     count: impl Fn(Mishap) + Clone + Send + 'static,
 ) where
     S: Future<Output = ()> + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
 {
     let (places, refusing) = (Arc::new(Semaphore::new(bounds.most)), Arc::new(Semaphore::new(REFUSING)));
     let (mut failures, mut crowds) = (Lines::default(), Lines::default());
@@ -124,8 +125,9 @@ pub(crate) async fn accept_all<S>(
             }
             // An answer before the handshake would be no TLS.
             if let (None, Ok(turn)) = (&listening.tls, Arc::clone(&refusing).try_acquire_owned()) {
+                let refused = refuse(connection);
                 drain.connections.spawn(async move {
-                    super::refuse::refuse(connection, refusal).await;
+                    refused.await;
                     drop(turn);
                 });
             }

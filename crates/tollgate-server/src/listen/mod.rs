@@ -13,7 +13,7 @@
 mod accept;
 mod address;
 mod inherited;
-pub(crate) mod refuse;
+mod refuse;
 mod socket;
 mod stream;
 #[cfg(test)]
@@ -22,6 +22,7 @@ mod tls;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, accept_all};
 pub use address::{BadAddress, ListenAddress};
+pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use stream::{Connection, Peer, Stream};
 pub(crate) use tls::Tls;
 pub use tls::{BadTlsFiles, TlsFiles};

@@ -13,22 +13,23 @@ const READ: Duration = Duration::from_secs(1);
 const DROPPED: usize = 64 << 10;
 
 /// For HTTP/1. A client that speaks HTTP/2 sees an error of the protocol.
-pub(crate) const HTTP: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+pub(crate) const HTTP_REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
 retry-after: 1\r\ncontent-length: 85\r\nconnection: close\r\n\r\n\
 {\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"max number of clients reached\"}";
 
 /// For Redis clients, as Redis says it.
-pub(crate) const RESP: &[u8] = b"-ERR max number of clients reached\r\n";
+pub(crate) const RESP_REFUSAL: &[u8] = b"-ERR max number of clients reached\r\n";
 
 /// For HTTP/2: empty SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
-pub(crate) const HTTP2: &[u8] = &[
+pub(crate) const GRPC_REFUSAL: &[u8] = &[
     0, 0, 0, 4, 0, 0, 0, 0, 0, // SETTINGS
     0, 0, 8, 7, 0, 0, 0, 0, 0, // GOAWAY
     0, 0, 0, 0, 0, 0, 0, 0xb, // No stream was served; the reason.
 ];
 
 /// Writes the answer and closes the connection.
-pub(super) async fn refuse(connection: Connection, answer: &[u8]) {
+pub(crate) async fn refuse(connection: Connection, answer: &[u8]) {
     let mut stream = connection.stream;
     let answered = async {
         stream.write_all(answer).await?;
@@ -52,7 +53,7 @@ pub(super) async fn refuse(connection: Connection, answer: &[u8]) {
 mod tests {
     #[test]
     fn the_refusal_has_the_length_that_it_says() {
-        let text = std::str::from_utf8(super::HTTP).expect("it is text");
+        let text = std::str::from_utf8(super::HTTP_REFUSAL).expect("it is text");
         let (head, body) = text.split_once("\r\n\r\n").expect("it has a head");
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
     }

@@ -47,7 +47,14 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
         }
     };
     let count = move |mishap| counts.lock().unwrap().push(mishap);
-    tokio::spawn(accept_all(listening, bounds, drain.clone(), serve, refuse::RESP, count));
+    tokio::spawn(accept_all(
+        listening,
+        bounds,
+        drain.clone(),
+        serve,
+        |connection| refuse(connection, RESP_REFUSAL),
+        count,
+    ));
     (address, counted, served)
 }
 
@@ -252,7 +259,9 @@ async fn echoes_in_tls(client: &TlsConnector, address: SocketAddr, name: &str) -
         return false;
     };
     let mut answer = [0; 4];
-    stream.write_all(b"ping").await.is_ok() && stream.read_exact(&mut answer).await.is_ok() && answer == *b"ping"
+    stream.write_all(b"ping").await.is_ok()
+        && stream.read_exact(&mut answer).await.is_ok()
+        && answer == *b"ping"
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,7 +66,11 @@ impl FromStr for TlsFiles {
 
 impl fmt::Display for BadTlsFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} does not name TLS files: write cert.pem,key.pem or cert.pem,key.pem,client-ca.pem", self.0)
+        write!(
+            f,
+            "{:?} does not name TLS files: write cert.pem,key.pem or cert.pem,key.pem,client-ca.pem",
+            self.0
+        )
     }
 }
 

@@ -14,7 +14,8 @@ use crate::settings::Settings;
 /// What a server begins with.
 pub(crate) struct Begun {
     pub(crate) live: LiveRules<ServerClock>,
-    pub(crate) calls: PerCallLimiter<[u8], ServerClock>,
+    /// The keys of `CL.THROTTLE`; `None`: there are none yet.
+    pub(crate) calls: Option<PerCallLimiter<[u8], ServerClock>>,
     pub(crate) report: StateReport,
 }
 
@@ -23,20 +24,15 @@ pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, S
     let Some(Restored { live, forgotten, calls }) = restored(settings, clock)? else {
         let live = LiveRules::open(&settings.rules, &Disk, ServerClock::clone(clock));
         let live = live.map_err(StartError::Rules)?;
-        let calls = builder(settings, clock).build().map_err(StartError::Calls)?;
-        return Ok(Begun { live, calls, report: StateReport::default() });
+        return Ok(Begun { live, calls: None, report: StateReport::default() });
     };
     let resumed = live.reload_forgetting(&settings.rules, &Disk).map_err(StartError::Rules)?;
     let report = StateReport::default();
     report.forgotten_rules.store(tell(&forgotten, &resumed.forgotten), Relaxed);
-    let calls = match calls {
-        Ok(calls) => calls,
-        Err(error) => {
-            tracing::error!(%error, "the keys of CL.THROTTLE begin without the state that they had");
-            builder(settings, clock).build().map_err(StartError::Calls)?
-        }
-    };
-    Ok(Begun { live, calls, report })
+    if let Err(error) = &calls {
+        tracing::error!(%error, "the keys of CL.THROTTLE begin without the state that they had");
+    }
+    Ok(Begun { live, calls: calls.ok(), report })
 }
 
 fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], ServerClock> {

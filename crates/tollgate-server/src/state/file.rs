@@ -87,9 +87,9 @@ pub(super) fn restore(
     let restored = LiveRules::restore(&mut input, ServerClock::clone(clock));
     let (live, forgotten) = restored.map_err(StateError::Rules)?;
     let calls = match calls.restore(&mut input) {
-        Err(error @ (RestoreError::Differs { .. } | RestoreError::NoRoom { .. } | RestoreError::Build(_))) => {
-            Err(error)
-        }
+        Err(
+            error @ (RestoreError::Differs { .. } | RestoreError::NoRoom { .. } | RestoreError::Build(_)),
+        ) => Err(error),
         Err(error) => return Err(StateError::Calls(error)),
         Ok(calls) if input.read(&mut [0])? == 0 => Ok(calls),
         Ok(_) => return Err(StateError::Longer),

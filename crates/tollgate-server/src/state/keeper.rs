@@ -20,12 +20,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Saves at each interval, until `ends`.
-    pub(crate) fn spawn(
-        core: Arc<Core>,
-        path: PathBuf,
-        interval: Duration,
-        ends: CancellationToken,
-    ) -> Self {
+    pub(crate) fn spawn(core: Arc<Core>, path: PathBuf, interval: Duration, ends: CancellationToken) -> Self {
         let (kept, file) = (Arc::clone(&core), path.clone());
         let task = tokio::spawn(async move {
             loop {

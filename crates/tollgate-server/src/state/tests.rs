@@ -12,7 +12,7 @@ use tollgate::{CallQuota, ManualClock};
 use tollgate_rules::{Ask, PlainRequest, Scratch};
 
 use super::{StateError, begin, file};
-use crate::core::ServerClock;
+use crate::core::{Core, ServerClock};
 use crate::server::StartError;
 use crate::settings::Settings;
 
@@ -61,37 +61,46 @@ fn clock(unix: u64) -> ServerClock {
 }
 
 /// A server without listeners.
-struct Quiet(super::Begun);
+struct Quiet {
+    core: Core,
+}
 
 impl Quiet {
     fn new(settings: &Settings, unix: u64) -> Self {
-        Self(begin(settings, &clock(unix)).unwrap_or_else(|error| panic!("{error}")))
+        let clock = clock(unix);
+        let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
+        let mut core = Core::new(begun.live, clock, settings.resp_max_keys).unwrap();
+        core.state = begun.report;
+        if let Some(calls) = begun.calls {
+            core.calls = calls;
+        }
+        Self { core }
     }
 
     fn spend(&self, cost: u64) {
         let ask = Ask { cost, ..Ask::default() };
-        let mut handle = self.0.live.handle();
+        let mut handle = self.core.live.handle();
         assert!(handle.ask(&PlainRequest::default(), ask, &mut Scratch::default()).is_admitted());
     }
 
     fn left(&self) -> u64 {
         let ask = Ask { cost: 0, is_peek: true, now: None };
-        let (mut handle, mut scratch) = (self.0.live.handle(), Scratch::default());
+        let (mut handle, mut scratch) = (self.core.live.handle(), Scratch::default());
         let verdict = handle.ask(&PlainRequest::default(), ask, &mut scratch);
         verdict.lines()[0].remaining
     }
 
     fn call(&self, key: &[u8], cost: u64) -> u64 {
         let quota = CallQuota::from_nanos(1_000_000_000, 100_000_000_000).unwrap();
-        self.0.calls.check(key, quota, cost).unwrap().remaining()
+        self.core.calls.check(key, quota, cost).unwrap().remaining()
     }
 
     fn save(&self, path: &Path) -> std::io::Result<usize> {
-        file::save(path, &self.0.live, &self.0.calls)
+        file::save(path, &self.core.live, &self.core.calls)
     }
 
     fn forgotten(&self) -> u64 {
-        self.0.report.forgotten_rules.load(Relaxed)
+        self.core.state.forgotten_rules.load(Relaxed)
     }
 }
 
