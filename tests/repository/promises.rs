@@ -34,9 +34,15 @@ fn sections() -> Vec<(&'static str, &'static str)> {
 #[test]
 fn every_test_that_the_page_names_exists() {
     let mut code = String::new();
-    for folder in
-        ["tests", "src", "loom-tests/tests", "crates/tollgate-rules/tests", "crates/tollgate-tower/tests"]
-    {
+    for folder in [
+        "tests",
+        "src",
+        "loom-tests/tests",
+        "crates/tollgate-rules/tests",
+        "crates/tollgate-tower/tests",
+        "crates/tollgate-server/src",
+        "crates/tollgate-cli/tests",
+    ] {
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut code);
     }
     for (heading, text) in sections() {

@@ -6,6 +6,8 @@
 //! | `systemd` | ready, reloading, stopping; the watchdog |
 
 mod signals;
+#[cfg(test)]
+mod soak;
 mod systemd;
 
 pub(crate) use signals::{Asked, Signals};
