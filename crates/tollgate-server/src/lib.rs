@@ -33,5 +33,5 @@ mod web;
 
 pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
 pub use server::{Server, StartError};
-pub use settings::{Limits, Settings};
+pub use settings::{Limits, Secret, Settings};
 pub use state::StateError;

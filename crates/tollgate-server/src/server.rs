@@ -312,12 +312,19 @@ impl fmt::Display for StartError {
                     _ => Ok(()),
                 }
             }
-            Self::Open { listener, address } => write!(
-                f,
-                "the {listener} listener {address} is reached from other machines, and its callers are \
-                 trusted: let them show certificates (--{listener}-tls CERT,KEY,CLIENT-CA), listen on \
-                 loopback or a Unix socket, or say --open if the network keeps others out"
-            ),
+            Self::Open { listener, address } => {
+                let secret = match *listener {
+                    "admin" => " or a token (--admin-token-file FILE)",
+                    "resp" => " or a password (--resp-password-file FILE)",
+                    _ => "",
+                };
+                write!(
+                    f,
+                    "the {listener} listener {address} is reached from other machines, and its callers are \
+                     trusted: let them show certificates (--{listener}-tls CERT,KEY,CLIENT-CA){secret}, \
+                     listen on loopback or a Unix socket, or say --open if the network keeps others out"
+                )
+            }
             Self::Tls { listener, error } => write!(f, "--{listener}-tls: {error}"),
             Self::State { path, error } => write!(f, "the state file {}: {error}", path.display()),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),

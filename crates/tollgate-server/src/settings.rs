@@ -1,7 +1,13 @@
 //! What a server is started with.
 
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use http::HeaderName;
+use ipnet::IpNet;
+use tollgate_rules::{EnvoyCharge, SameDomain};
 
 use crate::listen::{ListenAddress, TlsFiles};
 use crate::metrics::Listener;
@@ -13,8 +19,15 @@ use crate::metrics::Listener;
 pub struct Settings {
     /// The rules file. It is read again whenever it changes.
     pub rules: PathBuf,
-    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy.
+    /// Files or directories of envoyproxy/ratelimit, for calls by Envoy. They are read again
+    /// whenever they change.
     pub envoy: Vec<PathBuf>,
+    /// What becomes of two of these files with the same domain.
+    pub envoy_same_domain: SameDomain,
+    /// What a call is charged if one of its descriptors is over a limit of these files.
+    pub envoy_charge: EnvoyCharge,
+    /// The keys with hits in the current window for which each limit of these files has room.
+    pub envoy_max_keys: usize,
     /// Where `/v1/*` and `/json` are served.
     pub http: Vec<ListenAddress>,
     /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*` and the live page are served.
@@ -33,6 +46,10 @@ pub struct Settings {
     pub resp_tls: Option<TlsFiles>,
     /// How many keys `CL.THROTTLE` may keep.
     pub resp_max_keys: usize,
+    /// What Redis clients must tell by `AUTH`; `None`: they need not.
+    pub resp_password: Option<Secret>,
+    /// What a Redis client tells by `AUTH` before `FLUSHALL`; `None`: no client may send it.
+    pub resp_admin_password: Option<Secret>,
     /// The file in which state is saved; `None`: it ends with the process.
     pub state: Option<PathBuf>,
     /// How often state is saved, besides at the end.
@@ -40,14 +57,54 @@ pub struct Settings {
     /// Whether the server does not start on a damaged state file. Otherwise it puts the file aside
     /// and starts without state.
     pub strict_state: bool,
+    /// The file with the token that `/admin/*` asks for; `None`: it is served to this machine only.
+    pub admin_token: Option<PathBuf>,
+    /// Whether `/admin/top` and the live page show keys, not hashes of them.
+    pub show_keys: bool,
     /// Whether listeners beyond loopback need no authentication.
     pub open: bool,
     /// How long the server still serves after it was told to end.
     pub drain_delay: Duration,
     /// How long it then waits for its connections.
     pub drain_timeout: Duration,
+    /// The networks of proxies that `/v1/auth` believes. By default, those of loopback.
+    pub auth_trusted: Vec<IpNet>,
+    /// The labels that `/v1/auth` reads from headers, which the proxy sets: names of labels and of
+    /// headers.
+    pub auth_labels: Vec<(String, HeaderName)>,
     /// What a connection may use.
     pub limits: Limits,
+}
+
+/// Text that is never shown: its `Debug` form does not have it.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_server::Secret;
+///
+/// let password = Secret::from("open sesame".to_owned());
+/// assert_eq!(format!("{password:?}"), "Secret");
+/// ```
+#[derive(Clone)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// What a listener and its connections may use.
@@ -85,6 +142,9 @@ impl Settings {
         Self {
             rules: rules.into(),
             envoy: Vec::new(),
+            envoy_same_domain: SameDomain::Refuse,
+            envoy_charge: EnvoyCharge::Together,
+            envoy_max_keys: 1 << 20,
             http: Vec::new(),
             admin: Vec::new(),
             grpc: Vec::new(),
@@ -94,12 +154,18 @@ impl Settings {
             grpc_tls: None,
             resp_tls: None,
             resp_max_keys: 1 << 24,
+            resp_password: None,
+            resp_admin_password: None,
             state: None,
             state_interval: Duration::from_secs(60),
             strict_state: false,
+            admin_token: None,
+            show_keys: false,
             open: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
+            auth_trusted: vec![loopback([127, 0, 0, 0].into(), 8), loopback(Ipv6Addr::LOCALHOST.into(), 128)],
+            auth_labels: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -127,7 +193,18 @@ impl Settings {
     /// Whether a listener at this address may be opened: only this machine reaches it, its clients
     /// must show who they are, or `open` says so.
     pub(crate) fn may_open(&self, listener: Listener, address: &ListenAddress) -> bool {
-        let has_client_certificates = self.tls(listener).is_some_and(|tls| tls.client_ca.is_some());
-        self.open || address.is_local() || has_client_certificates
+        let asks_for_certificates = self.tls(listener).is_some_and(|tls| tls.client_ca.is_some());
+        let asks_for_secret = match listener {
+            Listener::Admin => self.admin_token.is_some(),
+            Listener::Resp => {
+                self.resp_password.as_ref().is_some_and(|password| !password.as_bytes().is_empty())
+            }
+            Listener::Http | Listener::Grpc => false,
+        };
+        self.open || address.is_local() || asks_for_certificates || asks_for_secret
     }
+}
+
+fn loopback(address: IpAddr, bits: u8) -> IpNet {
+    IpNet::new_assert(address, bits)
 }

@@ -1,9 +1,12 @@
 //! The options of `tollgate serve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate_server::{ListenAddress, Settings, TlsFiles};
+use http::HeaderName;
+use ipnet::IpNet;
+use tollgate_rules::{EnvoyCharge, SameDomain};
+use tollgate_server::{ListenAddress, Secret, Settings, TlsFiles};
 
 use super::log::Level;
 use crate::spec::{period, within};
@@ -18,6 +21,18 @@ pub(crate) struct Args {
     /// A file or directory of envoyproxy/ratelimit, for calls by Envoy; may be repeated
     #[arg(long, value_name = "PATH")]
     envoy: Vec<PathBuf>,
+
+    /// What becomes of two of these files with the same domain
+    #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Envoy")]
+    envoy_same_domain: Same,
+
+    /// What a call is charged if one of its descriptors is over a limit of these files
+    #[arg(long, value_name = "WHAT", default_value = "together", help_heading = "Envoy")]
+    envoy_charge: Charge,
+
+    /// The keys in the current window for which each limit of these files has room
+    #[arg(long, value_name = "N", default_value = "1048576", value_parser = within::<usize>(1, 1 << 32), help_heading = "Envoy")]
+    envoy_max_keys: usize,
 
     /// Where /v1/* and /json are served; may be repeated [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
@@ -43,6 +58,30 @@ pub(crate) struct Args {
     /// The connections of one listener
     #[arg(long, value_name = "N", default_value = "10000", value_parser = within::<usize>(1, 1_000_000), help_heading = "Listeners")]
     max_connections: usize,
+
+    /// A file with the password that Redis clients must send
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
+    resp_password_file: Option<PathBuf>,
+
+    /// A file with the password for FLUSHALL [default: no client may]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
+    resp_admin_password_file: Option<PathBuf>,
+
+    /// A file with the token that /admin/* asks for [default: it is served to this machine only]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
+    admin_token_file: Option<PathBuf>,
+
+    /// Show keys on the live page and in /admin/top, not hashes of them
+    #[arg(long, help_heading = "Authentication")]
+    show_keys: bool,
+
+    /// A network of proxies that /v1/auth believes; may be repeated [default: loopback]
+    #[arg(long, value_name = "NETWORK", help_heading = "Authentication")]
+    auth_trusted: Vec<IpNet>,
+
+    /// A label that /v1/auth reads from a header of the proxy, as user=x-user; may be repeated
+    #[arg(long, value_name = "LABEL=HEADER", value_parser = label, help_heading = "Authentication")]
+    auth_label: Vec<(String, HeaderName)>,
 
     /// TLS of the --http listeners over TCP
     #[arg(long, value_name = "CERT,KEY[,CLIENT-CA]", help_heading = "TLS")]
@@ -89,6 +128,22 @@ pub(crate) struct Args {
     pub(super) log: Level,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Same {
+    /// It is an error
+    Refuse,
+    /// The domain has the descriptors of both
+    Merge,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Charge {
+    /// All descriptors, as in envoyproxy/ratelimit
+    Each,
+    /// Those that are over the limit, and no others
+    Together,
+}
+
 /// An address, or none.
 #[derive(Clone, Debug)]
 enum Where {
@@ -113,7 +168,8 @@ Addresses:
   off                              none: for --http and --admin, which are on otherwise
 
 A listener that other machines reach needs client certificates (--resp-tls
-CERT,KEY,CLIENT-CA) or --open: callers are trusted.
+CERT,KEY,CLIENT-CA), --resp-password-file, --admin-token-file, or --open:
+callers are trusted.
 
 Signals:
   SIGHUP           read the rules now
@@ -157,6 +213,23 @@ impl Args {
             return Err("nothing would be served: give --http, --grpc or --resp an address".to_owned());
         }
         settings.envoy.clone_from(&self.envoy);
+        settings.envoy_same_domain = match self.envoy_same_domain {
+            Same::Refuse => SameDomain::Refuse,
+            Same::Merge => SameDomain::Merge,
+        };
+        settings.envoy_charge = match self.envoy_charge {
+            Charge::Each => EnvoyCharge::Each,
+            Charge::Together => EnvoyCharge::Together,
+        };
+        settings.envoy_max_keys = self.envoy_max_keys;
+        settings.resp_password = self.resp_password_file.as_deref().map(secret).transpose()?;
+        settings.resp_admin_password = self.resp_admin_password_file.as_deref().map(secret).transpose()?;
+        settings.admin_token.clone_from(&self.admin_token_file);
+        settings.show_keys = self.show_keys;
+        if !self.auth_trusted.is_empty() {
+            settings.auth_trusted.clone_from(&self.auth_trusted);
+        }
+        settings.auth_labels.clone_from(&self.auth_label);
         settings.open = self.open;
         settings.limits.connections = self.max_connections;
         settings.http_tls.clone_from(&self.http_tls);
@@ -179,6 +252,24 @@ fn addresses(given: &[Where]) -> Vec<ListenAddress> {
         Where::At(address) => Some(address.clone()),
     };
     given.iter().filter_map(address).collect()
+}
+
+/// Reads a password: the first line of a file.
+fn secret(path: &Path) -> Result<Secret, String> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    match text.lines().next().unwrap_or_default() {
+        "" => Err(format!("the first line of {} is to be the password, but is empty", path.display())),
+        line => Ok(line.to_owned().into()),
+    }
+}
+
+/// Reads the name of a label and of its header.
+fn label(text: &str) -> Result<(String, HeaderName), String> {
+    let (label, header) =
+        text.split_once('=').filter(|(label, _)| !label.is_empty()).ok_or("write user=x-user")?;
+    let header = header.parse().map_err(|_| format!("{header:?} is no name of a header"))?;
+    Ok((label.to_owned(), header))
 }
 
 /// Reads a time, which may be 0.

@@ -20,6 +20,14 @@ fn listeners_beyond_loopback_need_authentication_or_open() {
     }
     let mut server = Running::start(serve(&folder, &["--http", "0.0.0.0:0", "--open"]));
     server.says("serving");
+    let (secret, empty) = (folder.path("secret"), folder.path("empty"));
+    folder.write("secret", "open sesame\n");
+    folder.write("empty", "\n");
+    let password = ["--resp", "0.0.0.0:0", "--resp-password-file", &secret];
+    Running::start(serve(&folder, &password)).says("serving");
+    let (code, said) = fails(serve(&folder, &["--resp", "0.0.0.0:0", "--resp-password-file", &empty]));
+    assert!(code == Some(2) && said.contains("is empty"), "{said}");
+    Running::start(serve(&folder, &["--admin", "0.0.0.0:0", "--admin-token-file", &secret])).says("serving");
 }
 
 #[test]
