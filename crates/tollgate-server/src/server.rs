@@ -79,7 +79,7 @@ pub enum StartError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        error: StateError,
+        error: Box<StateError>,
     },
     /// The thread that watches the rules file.
     Watch(io::Error),

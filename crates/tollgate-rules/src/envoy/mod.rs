@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::{Code, Files, Holds, Memory, Place, Reading, Source};
+use crate::file::{Code, Files, Holds, Place, Reading, Source};
 pub use convert::Converted;
 use fields::Reader;
 pub use limit::{EnvoyLimit, EnvoyUnit};
@@ -108,7 +108,7 @@ impl EnvoyConfig {
         }
         let rules = (!files.has_errors()).then_some(loaded.config);
         let (problems, hash, paths) = files.finish();
-        Reading { rules, problems, hash, paths, copy: Memory::default() }
+        Reading { rules, problems, hash, paths, copy: Arc::default() }
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Reading<T = Rules> {
     pub(crate) hash: [u8; 32],
     pub(crate) paths: Vec<PathBuf>,
     /// Everything that was read, where it has no error.
-    pub(crate) copy: Memory,
+    pub(crate) copy: Arc<Memory>,
 }
 
 impl<T> Reading<T> {
@@ -155,7 +155,7 @@ pub fn read(path: impl AsRef<Path>, source: &dyn Source) -> Reading {
     let mut files = Files::new(source);
     let rules = files.read(path.as_ref(), Holds::Rules, None).and_then(|main| whole(&mut files, main));
     let rules = rules.filter(|_| !files.has_errors());
-    let copy = if rules.is_some() { files.copy() } else { Memory::default() };
+    let copy = Arc::new(if rules.is_some() { files.copy() } else { Memory::default() });
     let (problems, hash, paths) = files.finish();
     Reading { rules, problems, hash, paths, copy }
 }

@@ -100,7 +100,7 @@ struct Current<C> {
 /// What rules were read from.
 struct FilesRead {
     path: PathBuf,
-    copy: Memory,
+    copy: Arc<Memory>,
 }
 
 /// The rules in force: see [`LiveRules::status`].

@@ -142,7 +142,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         for _ in 0..read_number(&mut input)? {
             copy = copy.variable(read_text(&mut input)?, read_text(&mut input)?);
         }
-        let rules = read(&path, &copy).into_rules();
+        let copy = Arc::new(copy);
+        let rules = read(&path, &*copy).into_rules();
         let rules = rules.map_err(|reading| RestoreError::Rules(ReloadError::File(Box::new(reading))))?;
         let set = RuleSet::new(rules, clock);
         let mut set = set.map_err(|error| RestoreError::Rules(ReloadError::Set(error)))?;

@@ -42,7 +42,7 @@ fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], Ser
 /// The state of the file. `None`: there is none, or it is damaged and was put aside.
 fn restored(settings: &Settings, clock: &ServerClock) -> Result<Option<Restored>, StartError> {
     let Some(path) = &settings.state else { return Ok(None) };
-    let fail = |error: StateError| StartError::State { path: path.clone(), error };
+    let fail = |error: StateError| StartError::State { path: path.clone(), error: Box::new(error) };
     file::check(path).map_err(fail)?;
     let error = match file::restore(path, builder(settings, clock), clock) {
         Ok(restored) => {
