@@ -7,7 +7,7 @@
 //! | `tune` | Which limit fits a log? |
 //! | `accuracy` | How far is the sliding window's estimate from the exact count? |
 //! | `rules` | Is a rules file right, what concerns a request, whom does a change refuse? |
-//! | `serve` | How do other programs ask? (feature `serve`, with `health`, `completions` and `man`) |
+//! | `serve` | How do other programs ask? (feature `serve`, with `health`, `completions`, `man`) |
 //! | `stress` | How fast is the limiter on this machine, and does the limit hold? |
 //!
 //! Every command decides with the engine, through its public interface only.

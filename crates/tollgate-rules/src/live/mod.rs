@@ -93,7 +93,8 @@ struct Inner<C> {
 struct Current<C> {
     set: Arc<RuleSet<C>>,
     status: Status,
-    /// The files of the rules; `None`: a program made them. Changed under the mutex of reloads only.
+    /// The files of the rules; `None`: a program made them. Changed under the mutex of reloads
+    /// only.
     files: Option<Arc<FilesRead>>,
 }
 

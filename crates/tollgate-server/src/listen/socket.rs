@@ -51,8 +51,8 @@ impl Socket {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // An answer is one write: it must not wait for an acknowledgement of the one before.
-                // An error means that the client has gone, which its connection finds out.
+                // An answer is one write: it must not wait for an acknowledgement of the one
+                // before. An error means that the client has gone, which its connection finds out.
                 let _ = stream.set_nodelay(true);
                 Ok(Connection { stream: Stream::Tcp(stream), peer: Peer::Tcp(peer) })
             }

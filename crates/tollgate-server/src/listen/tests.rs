@@ -148,7 +148,7 @@ async fn a_drain_closes_the_listener_and_waits() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_has_the_mode_and_replaces_a_dead_one() {
+async fn a_unix_socket_has_its_mode_and_replaces_dead_ones() {
     let folder = Folder::new("unix");
     let path = folder.0.join("socket");
     let address: ListenAddress = format!("unix:{},mode=0600", path.display()).parse().unwrap();

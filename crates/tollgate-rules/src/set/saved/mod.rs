@@ -36,8 +36,8 @@ const LIMITS: u8 = 1;
 const BANS: u8 = 2;
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// Writes down all debts to limits by time, and all bans. Returns how many. The quotas must stay
-    /// meanwhile.
+    /// Writes down all debts to limits by time, and all bans. Returns how many. The quotas must
+    /// stay meanwhile.
     pub(crate) fn save(&self, out: &mut impl Write) -> io::Result<usize> {
         let mut debts = 0;
         for (rule, limited) in (0_u32..).zip(&self.limited) {

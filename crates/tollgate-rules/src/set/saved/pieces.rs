@@ -1,5 +1,5 @@
-//! Numbers, texts, and a limiter in pieces: so that it can be skipped, and that neither a save nor a
-//! restore holds it in memory.
+//! Numbers, texts, and a limiter in pieces: so that it can be skipped, and that neither a save nor
+//! a restore holds it in memory.
 
 use std::io::{self, Read, Write};
 
