@@ -31,11 +31,12 @@ const MOST: u64 = 50;
 /// The memory that may come beside what was in use after a third of the time.
 const GROWTH: usize = 16 << 20;
 
-/// The rules that take turns. Each has other numbers or other conditions.
+/// The rules that take turns. Each has other numbers or other conditions. The burst stays: a
+/// smaller one forgets what is owed beyond it.
 fn rules(turn: u32) -> String {
-    let most = [MOST, MOST / 2, MOST][turn as usize % 3];
+    let rate = [MOST, MOST / 2, MOST][turn as usize % 3];
     let except = ["", "except.path = '/health',", "except.method = 'PUT',"][turn as usize % 3];
-    let each = format!("name = 'each', key = 'client', limits = '{most}/s,burst={most}', max_keys = 20_000");
+    let each = format!("name = 'each', key = 'client', limits = '{rate}/s,burst={MOST}', max_keys = 20_000");
     format!(
         "version = 1\nrule = [{{ {except} {each} }}, {{ name = 'all', key = 'everyone', limits = '1000000000/s' }}]"
     )
