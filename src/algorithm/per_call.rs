@@ -22,7 +22,7 @@ use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Rin
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 use crate::ring::Ring;
-use crate::time::Timestamp;
+use crate::time::{Shift, Timestamp};
 
 /// The longest emission interval and the largest tolerance: 292 years.
 const MOST: u64 = i64::MAX as u64;
@@ -183,6 +183,12 @@ impl PerCallRule {
 
     /// For what depends on no quota.
     pub(crate) const ANY: Self = Self { tolerance: MOST };
+
+    /// A TAT of the saved clock as this clock tells it.
+    pub(crate) fn carry(tat: u64, shift: Shift) -> Payload {
+        // It is between 0 and a `u64`.
+        Payload((i128::from(tat) + shift.nanos()).clamp(0, i128::from(Self::LAST)) as u64)
+    }
 
     /// Why a request of this charge was refused.
     pub(crate) fn refusal(self, payload: Payload, at: Moment, charge: u64) -> Refusal {

@@ -42,6 +42,8 @@ pub use as_much::DebitError;
 pub use lease::{Lease, Leased};
 pub use one::{Global, Keyed, One};
 pub use reserve::{Reservation, ReserveError};
+pub(crate) use restore::{hasher, shift};
+pub(crate) use save::{end, naming, reading, record};
 pub(crate) use several::recall;
 pub use several::{Glance, LimitDecision, MultiDecision, Several};
 pub(crate) use space::Space;

@@ -50,7 +50,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 }
 
 /// The hasher of the saved keys, if it hashes them here as it did there.
-fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
+pub(crate) fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
     let Naming { secret, fingerprint, buckets } = &header.naming;
     if header.is_without_keys() {
         return Ok(KeyHasher::random(trusted_keys));
@@ -66,7 +66,7 @@ fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError
 
 /// How much later the new clock reads than the saved one did, and what it reads. The Unix time
 /// first: if the thread is held up in between, debts last longer.
-fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
+pub(crate) fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
     let unix = nanos(clock.unix_now());
     let now = clock.now();
     (Shift::between(header.reading, Reading { at: now.as_nanos(), unix }), now)

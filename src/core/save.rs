@@ -39,7 +39,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 }
 
 /// By which secret the keys of this table are hashed; none without a table.
-fn naming(hasher: &KeyHasher, words: Option<&impl Words>) -> Naming {
+pub(crate) fn naming(hasher: &KeyHasher, words: Option<&impl Words>) -> Naming {
     match words {
         Some(words) if words.buckets() > 0 => Naming {
             secret: hasher.secret().clone(),
@@ -52,7 +52,7 @@ fn naming(hasher: &KeyHasher, words: Option<&impl Words>) -> Naming {
 
 /// What the clock shows, and then the Unix time: if the thread is held up in between, debts last
 /// longer.
-fn reading(clock: &impl Clock) -> Reading {
+pub(crate) fn reading(clock: &impl Clock) -> Reading {
     Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
 }
 
@@ -124,7 +124,8 @@ fn debts<R: Numbers, W: Write>(
     Ok(keys)
 }
 
-fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
+/// Writes down a debt.
+pub(crate) fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
     match debt {
         Debt::Key { fingerprint, payload, times } => {
             out.byte(KEY)?;
@@ -141,7 +142,8 @@ fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
     }
 }
 
-fn end<W: Write>(out: &mut Writer<W>, keys: usize) -> io::Result<()> {
+/// Ends the debts of a table.
+pub(crate) fn end<W: Write>(out: &mut Writer<W>, keys: usize) -> io::Result<()> {
     out.byte(END)?;
     out.word(keys as u64)
 }

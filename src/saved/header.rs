@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A limiter of several limits has them in place of tiers, in the order in which the user gave
-//! them.
+//! them. One whose quotas come with the calls has none.
 //!
 //! Times are nanoseconds. A text is its length, a u8, and its bytes. The last line says how the
 //! keys are hashed, and how many buckets the table had; a limiter without keys has zeros there.
@@ -26,6 +26,7 @@ pub enum Kind {
     Keyed,
     Global,
     Several,
+    PerCall,
 }
 
 impl Kind {
@@ -34,6 +35,7 @@ impl Kind {
             Self::Keyed => "Limiter",
             Self::Global => "GlobalLimiter",
             Self::Several => "MultiLimiter",
+            Self::PerCall => "PerCallLimiter",
         }
     }
 
@@ -41,7 +43,7 @@ impl Kind {
     fn quota(self) -> &'static str {
         match self {
             Self::Several => "limit",
-            Self::Keyed | Self::Global => "tier",
+            Self::Keyed | Self::Global | Self::PerCall => "tier",
         }
     }
 }
@@ -124,6 +126,7 @@ impl Header {
             0 => Kind::Keyed,
             1 => Kind::Global,
             2 => Kind::Several,
+            3 => Kind::PerCall,
             _ => return Err(RestoreError::Corrupt),
         };
         let unix_at_zero = from.word()?;

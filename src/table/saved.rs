@@ -1,7 +1,7 @@
 //! The debts of a table for the next process: read while checks go on, restored before the table is
 //! shared.
 
-use crate::algorithm::{Moment, Numbers, Payload};
+use crate::algorithm::{Moment, Payload, Rule};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
 use crate::table::Table;
@@ -29,7 +29,7 @@ impl Table {
     /// bucket's slots are read before its overflow word, and an evicted key's debt is written there
     /// *before* its slot is claimed: so it is found in one of the two. A key that migrates may be
     /// found twice: that errs by refusing.
-    pub(crate) fn debts<R: Numbers, E>(
+    pub(crate) fn debts<R: Rule, E>(
         &self,
         rule: Dated<'_, R>,
         at: Moment,
@@ -64,13 +64,13 @@ impl Table {
     }
 
     /// Restores a debt, before the table is shared. `false` when there is no room for it.
-    pub(crate) fn enter<R: Numbers>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
+    pub(crate) fn enter<R: Rule>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
         match debt {
             Debt::Key { fingerprint, payload, times } => loop {
                 let (view, header) = self.view(fingerprint).home_bucket(fingerprint);
                 let entered = view.admit(rule, fingerprint.kept(), payload, times);
                 if entered || !view.make_room(header, || view.is_crowded(rule, at)) {
-                    let shares = !entered && rule.half(at).is_some();
+                    let shares = !entered && R::SHARES && rule.half(at).is_some();
                     if shares {
                         view.owe(payload);
                     }
@@ -98,7 +98,7 @@ impl Slot {
     /// so the two belong together. Each repetition means that another thread got on. If the ring
     /// moved meanwhile, an entry was replaced by a later one after it had left the window, or by a
     /// counted refusal; oldest first, so that no entry is missed.
-    pub(crate) fn debt<R: Numbers>(
+    pub(crate) fn debt<R: Rule>(
         &self,
         rule: Dated<'_, R>,
         ring: Ring<'_>,
@@ -128,7 +128,7 @@ impl View<'_> {
     }
 
     /// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
-    fn admit<R: Numbers>(
+    fn admit<R: Rule>(
         self,
         rule: Dated<'_, R>,
         fingerprint: Fingerprint,

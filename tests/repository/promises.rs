@@ -39,8 +39,10 @@ fn every_test_that_the_page_names_exists() {
         "src",
         "loom-tests/tests",
         "crates/tollgate-rules/tests",
+        "crates/tollgate-server/src",
         "crates/tollgate-server/tests",
         "crates/tollgate-tower/tests",
+        "crates/tollgate-cli/tests",
     ] {
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut code);
     }

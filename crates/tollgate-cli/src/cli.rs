@@ -4,6 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
 use crate::{accuracy, replay, rules, stress, tune};
+#[cfg(feature = "serve")]
+use crate::{pages, serve};
 
 /// Try rate limits on real traffic: replay logs, tune limits, stress this machine
 #[derive(Debug, Parser)]
@@ -19,7 +21,8 @@ Start here:
   tollgate replay access.log --limit token-bucket:60/min,burst=20
   tollgate tune access.log --period 1min
   tollgate rules check rules.toml
-  tollgate replay access.log --rules rules.toml";
+  tollgate replay access.log --rules rules.toml
+  tollgate serve --rules rules.toml";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -28,7 +31,30 @@ enum Command {
     Accuracy(accuracy::Args),
     Stress(stress::Args),
     Rules(rules::Args),
+    /// Serve the limits of a rules file to Redis clients, to Envoy and over HTTP
+    #[cfg(feature = "serve")]
+    #[command(after_long_help = serve::AFTER)]
+    Serve(Box<serve::Args>),
+    #[cfg(feature = "serve")]
+    #[command(after_long_help = serve::HEALTH_AFTER)]
+    Health(serve::HealthArgs),
+    #[cfg(feature = "serve")]
+    Completions(pages::Completions),
+    #[cfg(feature = "serve")]
+    Man(pages::Man),
+    /// Serve the limits of a rules file (this binary was built without it)
+    #[cfg(not(feature = "serve"))]
+    #[command(disable_help_flag = true)]
+    Serve {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        options: Vec<std::ffi::OsString>,
+    },
 }
+
+/// How a binary with the server is installed.
+#[cfg(not(feature = "serve"))]
+const INSTALL: &str = "this binary was built without the server: install one by
+  cargo install --path crates/tollgate-cli --features serve";
 
 impl Cli {
     /// Runs the named command.
@@ -43,6 +69,61 @@ impl Cli {
             Command::Accuracy(args) => accuracy::run(args),
             Command::Stress(args) => stress::run(args),
             Command::Rules(args) => rules::run(args),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => serve::run(args),
+            #[cfg(feature = "serve")]
+            Command::Health(args) => serve::health(args),
+            #[cfg(feature = "serve")]
+            Command::Completions(args) => pages::completions(args),
+            #[cfg(feature = "serve")]
+            Command::Man(args) => pages::man(args),
+            #[cfg(not(feature = "serve"))]
+            Command::Serve { .. } => Err(Failure::Usage(INSTALL.to_owned())),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "serve"))]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
+
+    fn packaged(file: &str) -> String {
+        let path = format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn the_command_lines_of_packages_parse() {
+        let mut lines = Vec::new();
+        for unit in ["systemd/tollgate.service", "systemd/tollgate.service.d/sockets.conf"] {
+            let text = packaged(unit);
+            let starts = text.lines().filter_map(|line| line.strip_prefix("ExecStart=/usr/bin/"));
+            lines.extend(starts.map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>()));
+        }
+        let container = packaged("Containerfile");
+        let words = |instruction: &str| -> Vec<String> {
+            let line = container.lines().find_map(|line| line.strip_prefix(instruction)).expect(instruction);
+            serde_json::from_str(line).expect(instruction)
+        };
+        lines.push([words("ENTRYPOINT "), words("CMD ")].concat());
+        lines.push(words("HEALTHCHECK --interval=10s --timeout=3s CMD "));
+        assert_eq!(lines.len(), 4);
+        for line in lines {
+            if let Err(error) = Cli::try_parse_from(&line) {
+                panic!("{}: {error}", line.join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_is_described() {
+        Cli::command().debug_assert();
+        let serve = Cli::command();
+        let serve = serve.find_subcommand("serve").expect("it is there");
+        for option in serve.get_arguments() {
+            assert!(option.get_help().is_some(), "{}", option.get_id());
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `tune` | Which limit fits a log? |
 //! | `accuracy` | How far is the sliding window's estimate from the exact count? |
 //! | `rules` | Is a rules file right, what concerns a request, whom does a change refuse? |
+//! | `serve` | How do other programs ask? (feature `serve`, with `health`, `completions`, `man`) |
 //! | `stress` | How fast is the limiter on this machine, and does the limit hold? |
 //!
 //! Every command decides with the engine, through its public interface only.
@@ -19,6 +20,8 @@ mod demo;
 mod failure;
 mod ingest;
 mod output;
+#[cfg(feature = "serve")]
+mod pages;
 pub mod probe;
 mod progress;
 mod random;
@@ -27,6 +30,8 @@ mod replay;
 mod report;
 mod round_numbers;
 mod rules;
+#[cfg(feature = "serve")]
+mod serve;
 mod share;
 mod spec;
 mod stress;

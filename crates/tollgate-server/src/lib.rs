@@ -13,12 +13,14 @@
 //! | `admin` | administration, and the live page |
 //! | `state` | what is saved, and restored at the start |
 //! | `web` | requests and answers of HTTP |
+//! | `life` | signals, and what systemd is told |
 //! | `listen` | sockets, TLS, connections |
 //! | `core` | the rules in force, and who asks them |
 //! | `metrics` | what is counted |
 
 mod admin;
 mod core;
+mod life;
 mod listen;
 mod metrics;
 mod resp;
@@ -37,6 +39,7 @@ pub mod probe {
 }
 
 pub use core::EnvoyFilesError;
-pub use listen::{BadAddress, ListenAddress};
+pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
 pub use server::{Server, StartError};
 pub use settings::{Limits, Secret, Settings};
+pub use state::StateError;

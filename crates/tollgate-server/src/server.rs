@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tollgate::TscClock;
-use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
+use tollgate_rules::{Disk, ReloadError, Watched};
 
 use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerClock};
-use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
+use crate::life::{Asked, Signals, Systemd};
+use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
+use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::{admin, resp, rls, v1, web};
+use crate::state::{Begun, Keeper, StateError};
+use crate::{admin, resp, rls, v1};
 
 /// A running server.
 ///
@@ -38,7 +42,8 @@ pub struct Server {
     addresses: Vec<(Listener, ListenAddress)>,
     accepting: Vec<JoinHandle<()>>,
     grpc: Arc<rls::Grpc>,
-    _watched: Watched,
+    state: Option<Keeper>,
+    watched: Watched,
     _envoy_watch: Option<EnvoyWatch>,
 }
 
@@ -59,12 +64,35 @@ pub enum StartError {
         /// Why it was not bound.
         error: io::Error,
     },
+    /// An address that other machines reach, where clients need not show who they are.
+    Open {
+        /// What it speaks: `http`, `admin`, `grpc` or `resp`.
+        listener: &'static str,
+        /// The address.
+        address: ListenAddress,
+    },
+    /// The certificates of a listener.
+    Tls {
+        /// What it speaks: `http`, `admin`, `grpc` or `resp`.
+        listener: &'static str,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The state file is damaged, and [`strict_state`](Settings::strict_state) is set; or it can
+    /// never be written.
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<StateError>,
+    },
     /// The thread that watches the rules file.
     Watch(io::Error),
 }
 
 impl Server {
-    /// Reads the rules, binds all listeners, and serves from now on, in tasks of the runtime.
+    /// Reads the rules, restores the state, binds all listeners, and serves from now on, in tasks
+    /// of the runtime.
     ///
     /// # Errors
     ///
@@ -74,60 +102,59 @@ impl Server {
     ///
     /// Outside of a tokio runtime.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
+        for (listener, addresses) in settings.listeners() {
+            let known = addresses.iter().filter(|address| !matches!(address, ListenAddress::Inherited(_)));
+            known.into_iter().try_for_each(|address| judge(&settings, listener, address))?;
+        }
+        let drain = Drain::default();
+        // Whatever fails: the tasks that were begun end.
+        let begun = drain.ends.clone().drop_guard();
+        let bound = bind(&settings, &drain)?;
         let clock: ServerClock = Arc::new(TscClock::new());
-        let live = LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
-        let envoy = envoy(&settings, &clock)?;
+        let Begun { live, calls, report } = crate::state::begin(&settings, &clock)?;
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
-        core.envoy = envoy;
-        let (core, drain) = (Arc::new(core), Drain::default());
-        let grpc = rls::Grpc::new(&core, settings.limits, &drain).await;
+        core.envoy = envoy(&settings, &core.clock)?;
+        core.state = report;
+        if let Some(calls) = calls {
+            core.calls.put(calls);
+        }
+        let core = Arc::new(core);
+        let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
         let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
         let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
             Ok(generation) => tracing::info!(generation, "new rules are in force"),
             Err(error) => tracing::error!(%error, "the old rules stay in force"),
         });
+        let watched = watched.map_err(StartError::Watch)?;
+        let state = settings.state.as_ref().map(|path| {
+            Keeper::spawn(Arc::clone(&core), path.clone(), settings.state_interval, drain.ends.clone())
+        });
+        let (addresses, accepting) = (Vec::new(), Vec::new());
+        let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
         let mut server = Self {
-            v1: Arc::new(v1::Service::new(Arc::clone(&core), &settings)),
+            v1,
             core,
-            drain,
-            grpc: Arc::new(grpc),
-            addresses: Vec::new(),
-            accepting: Vec::new(),
-            _watched: watched.map_err(StartError::Watch)?,
-            _envoy_watch: envoy_watch,
             settings,
+            drain,
+            addresses,
+            accepting,
+            grpc,
+            state,
+            watched,
+            _envoy_watch: envoy_watch,
         };
-        server.listen()?;
+        for (listener, listening) in bound {
+            server.addresses.push((listener, listening.address().clone()));
+            let accepting = server.accept(listener, listening);
+            server.accepting.push(accepting);
+        }
+        begun.disarm();
         Ok(server)
-    }
-
-    /// Binds all listeners, and only then takes connections.
-    fn listen(&mut self) -> Result<(), StartError> {
-        let settings = &self.settings;
-        let named = [
-            (Listener::Http, &settings.http),
-            (Listener::Admin, &settings.admin),
-            (Listener::Grpc, &settings.grpc),
-            (Listener::Resp, &settings.resp),
-        ];
-        let mut bound = Vec::new();
-        for (kind, addresses) in named {
-            for address in addresses {
-                let listening = Listening::bind(address)
-                    .map_err(|error| StartError::Listen { address: address.clone(), error })?;
-                bound.push((kind, listening));
-            }
-        }
-        for (kind, listening) in bound {
-            self.addresses.push((kind, listening.address().clone()));
-            let accepting = self.accept(kind, listening);
-            self.accepting.push(accepting);
-        }
-        Ok(())
     }
 
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
         let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
+        let counts = Arc::clone(&self.core);
         let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
         let serve = move |connection: Connection| {
@@ -144,13 +171,16 @@ impl Server {
             }
         };
         let refuse = move |connection: Connection| async move {
-            match kind {
-                Listener::Http | Listener::Admin => web::refuse(connection.stream).await,
-                Listener::Grpc => rls::refuse(connection).await,
-                Listener::Resp => resp::refuse(connection).await,
-            }
+            let answer = match kind {
+                Listener::Http | Listener::Admin => HTTP_REFUSAL,
+                Listener::Grpc => GRPC_REFUSAL,
+                Listener::Resp => RESP_REFUSAL,
+            };
+            refuse(connection, answer).await;
         };
-        tokio::spawn(accept_all(listening, limits.connections, self.drain.clone(), serve, refuse))
+        let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
+        let bounds = Bounds { most: limits.connections, handshake: limits.read_timeout };
+        tokio::spawn(accept_all(listening, bounds, self.drain.clone(), serve, refuse, count))
     }
 
     /// The addresses that are listened on, with the ports that they have got: those of `http`,
@@ -171,19 +201,122 @@ impl Server {
         self.core.live.reload_file(&self.settings.rules, &Disk)
     }
 
-    /// Ends the server: no more connections, each request in progress is answered, and after
-    /// [`drain_timeout`](Settings::drain_timeout) what is left is closed.
-    pub async fn end(self) {
-        self.core.draining.cancel();
-        tokio::time::sleep(self.settings.drain_delay).await;
-        self.drain.ends.cancel();
-        for accepting in self.accepting {
-            // A task that panicked accepts no connections either.
-            let _ = accepting.await;
+    /// Serves until SIGTERM or SIGINT, and then [ends](Self::end). SIGHUP reads the rules again. A
+    /// second signal to end ends the waiting: connections are closed at once, and the state is
+    /// saved. A third ends the process.
+    ///
+    /// Under systemd it tells when the server is ready, reloads and ends, and serves the watchdog.
+    ///
+    /// # Errors
+    ///
+    /// The operating system refuses to hand over signals.
+    pub async fn run(self) -> io::Result<()> {
+        let mut signals = Signals::new()?;
+        for (listener, address) in &self.addresses {
+            let tls = self.settings.tls(*listener).is_some() && matches!(address, ListenAddress::Tcp(_));
+            tracing::info!(%address, tls, "listening for {}", listener.name());
         }
-        self.drain.connections.close();
-        let _ = tokio::time::timeout(self.settings.drain_timeout, self.drain.connections.wait()).await;
+        let generation = self.core.live.status().generation;
+        let rules = self.core.live.rules().rules().rules.len();
+        let file = self.settings.rules.display();
+        tracing::info!(%file, rules, generation, "serving");
+        let systemd = Systemd::ready(&format!("{rules} rules, generation {generation}"));
+        while signals.next().await == Asked::Reload {
+            systemd.reloading();
+            self.reload_by_signal().await;
+            systemd.reloaded(&format!("generation {}", self.core.live.status().generation));
+        }
+        systemd.stopping();
+        tracing::info!(
+            delay = ?self.settings.drain_delay,
+            timeout = ?self.settings.drain_timeout,
+            "draining: another signal ends at once"
+        );
+        self.end_by(async {
+            signals.end().await;
+            tracing::warn!("not waiting for connections any longer");
+            tokio::spawn(async move {
+                signals.end().await;
+                std::process::exit(1);
+            });
+        })
+        .await;
+        tracing::info!("ended");
+        Ok(())
     }
+
+    async fn reload_by_signal(&self) {
+        let (live, file) = (self.core.live.clone(), self.settings.rules.clone());
+        match tokio::task::spawn_blocking(move || live.reload_file(&file, &Disk)).await {
+            Ok(Ok(generation)) => tracing::info!(generation, "SIGHUP: the rules of the file are in force"),
+            Ok(Err(error)) => tracing::error!(%error, "SIGHUP: the old rules stay in force"),
+            Err(error) => tracing::error!(%error, "SIGHUP: the old rules stay in force"),
+        }
+    }
+
+    /// Ends the server. For [`drain_delay`](Settings::drain_delay) it still serves and says that it
+    /// is not ready. Then there are no more connections, each request in progress is answered, and
+    /// after [`drain_timeout`](Settings::drain_timeout) what is left is closed. Then the state is
+    /// saved.
+    pub async fn end(self) {
+        self.end_by(std::future::pending()).await;
+    }
+
+    /// Ends the server, without waiting for more once `hurry` is there.
+    async fn end_by(self, hurry: impl Future<Output = ()>) {
+        let Self { core, settings, drain, accepting, state, watched, .. } = self;
+        core.draining.cancel();
+        let drained = async {
+            tokio::time::sleep(settings.drain_delay).await;
+            drain.ends.cancel();
+            for accepting in accepting {
+                // A task that panicked accepts no connections either.
+                let _ = accepting.await;
+            }
+            drain.connections.close();
+            if tokio::time::timeout(settings.drain_timeout, drain.connections.wait()).await.is_err() {
+                tracing::warn!(connections = drain.connections.len(), "closing what is still open");
+            }
+        };
+        tokio::select! {
+            () = drained => {}
+            () = hurry => drain.ends.cancel(),
+        }
+        drop(watched);
+        if let Some(state) = state {
+            state.finish().await;
+        }
+    }
+}
+
+/// Refuses an address that other machines reach, unless clients must show who they are.
+fn judge(settings: &Settings, listener: Listener, address: &ListenAddress) -> Result<(), StartError> {
+    if settings.may_open(listener, address) {
+        return Ok(());
+    }
+    Err(StartError::Open { listener: listener.name(), address: address.clone() })
+}
+
+/// Binds all listeners. None takes connections yet.
+fn bind(settings: &Settings, drain: &Drain) -> Result<Vec<(Listener, Listening)>, StartError> {
+    let mut bound = Vec::new();
+    for (listener, addresses) in settings.listeners() {
+        let protocols: &'static [&'static [u8]] = match listener {
+            Listener::Http | Listener::Admin => &[b"h2", b"http/1.1"],
+            Listener::Grpc => &[b"h2"],
+            Listener::Resp => &[],
+        };
+        let tls = settings.tls(listener).filter(|_| !addresses.is_empty());
+        let tls = tls.map(|files| Tls::watch(files, protocols, drain.ends.clone())).transpose();
+        let tls = tls.map_err(|error| StartError::Tls { listener: listener.name(), error })?;
+        for address in addresses {
+            let listening = Listening::bind(address, tls.clone())
+                .map_err(|error| StartError::Listen { address: address.clone(), error })?;
+            judge(settings, listener, listening.address())?;
+            bound.push((listener, listening));
+        }
+    }
+    Ok(bound)
 }
 
 /// The files of envoyproxy/ratelimit, if the settings name any.
@@ -212,7 +345,29 @@ impl fmt::Display for StartError {
             Self::Rules(error) => error.fmt(f),
             Self::Envoy(error) => error.fmt(f),
             Self::Calls(error) => error.fmt(f),
-            Self::Listen { address, error } => write!(f, "{address} cannot be listened on: {error}"),
+            Self::Listen { address, error } => {
+                write!(f, "{address} cannot be listened on: {error}")?;
+                match error.kind() {
+                    io::ErrorKind::AddrInUse => write!(f, "; another process does: choose another port"),
+                    io::ErrorKind::PermissionDenied => write!(f, "; ports below 1024 need a privilege"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Open { listener, address } => {
+                let secret = match *listener {
+                    "admin" => " or a token (--admin-token-file FILE)",
+                    "resp" => " or a password (--resp-password-file FILE)",
+                    _ => "",
+                };
+                write!(
+                    f,
+                    "the {listener} listener {address} is reached from other machines, and its callers are \
+                     trusted: let them show certificates (--{listener}-tls CERT,KEY,CLIENT-CA){secret}, \
+                     listen on loopback or a Unix socket, or say --open if the network keeps others out"
+                )
+            }
+            Self::Tls { listener, error } => write!(f, "--{listener}-tls: {error}"),
+            Self::State { path, error } => write!(f, "the state file {}: {error}", path.display()),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
         }
     }

@@ -9,7 +9,8 @@ use http::HeaderName;
 use ipnet::IpNet;
 use tollgate_rules::{EnvoyCharge, SameDomain};
 
-use crate::listen::ListenAddress;
+use crate::listen::{ListenAddress, TlsFiles};
+use crate::metrics::Listener;
 
 /// What a [`Server`](crate::Server) is started with. [`Settings::new`] has the defaults of the
 /// command line.
@@ -35,6 +36,14 @@ pub struct Settings {
     pub grpc: Vec<ListenAddress>,
     /// Where Redis clients are served.
     pub resp: Vec<ListenAddress>,
+    /// The TLS of the `http` listeners over TCP; `None`: they speak plain text.
+    pub http_tls: Option<TlsFiles>,
+    /// The TLS of the `admin` listeners over TCP.
+    pub admin_tls: Option<TlsFiles>,
+    /// The TLS of the `grpc` listeners over TCP.
+    pub grpc_tls: Option<TlsFiles>,
+    /// The TLS of the `resp` listeners over TCP.
+    pub resp_tls: Option<TlsFiles>,
     /// How many keys `CL.THROTTLE` may keep.
     pub resp_max_keys: usize,
     /// What Redis clients must tell by `AUTH`; `None`: they need not.
@@ -43,6 +52,15 @@ pub struct Settings {
     pub resp_admin_password: Option<Secret>,
     /// The file in which state is saved; `None`: it ends with the process.
     pub state: Option<PathBuf>,
+    /// How often state is saved, besides at the end.
+    pub state_interval: Duration,
+    /// Whether the server does not start on a damaged state file. Otherwise it puts the file aside
+    /// and starts without state.
+    pub strict_state: bool,
+    /// The file with the token that `/admin/*` asks for; `None`: it is served to this machine only.
+    pub admin_token: Option<PathBuf>,
+    /// Whether `/admin/top` and the live page show keys, not hashes of them.
+    pub show_keys: bool,
     /// Whether listeners beyond loopback need no authentication.
     pub open: bool,
     /// How long the server still serves after it was told to end.
@@ -131,10 +149,18 @@ impl Settings {
             admin: Vec::new(),
             grpc: Vec::new(),
             resp: Vec::new(),
+            http_tls: None,
+            admin_tls: None,
+            grpc_tls: None,
+            resp_tls: None,
             resp_max_keys: 1 << 24,
             resp_password: None,
             resp_admin_password: None,
             state: None,
+            state_interval: Duration::from_secs(60),
+            strict_state: false,
+            admin_token: None,
+            show_keys: false,
             open: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),
@@ -142,6 +168,40 @@ impl Settings {
             auth_labels: Vec::new(),
             limits: Limits::default(),
         }
+    }
+
+    /// Each kind of listeners with their addresses.
+    pub(crate) fn listeners(&self) -> [(Listener, &[ListenAddress]); 4] {
+        [
+            (Listener::Http, &self.http),
+            (Listener::Admin, &self.admin),
+            (Listener::Grpc, &self.grpc),
+            (Listener::Resp, &self.resp),
+        ]
+    }
+
+    /// The TLS of a kind of listeners.
+    pub(crate) fn tls(&self, listener: Listener) -> Option<&TlsFiles> {
+        match listener {
+            Listener::Http => self.http_tls.as_ref(),
+            Listener::Admin => self.admin_tls.as_ref(),
+            Listener::Grpc => self.grpc_tls.as_ref(),
+            Listener::Resp => self.resp_tls.as_ref(),
+        }
+    }
+
+    /// Whether a listener at this address may be opened: only this machine reaches it, its clients
+    /// must show who they are, or `open` says so.
+    pub(crate) fn may_open(&self, listener: Listener, address: &ListenAddress) -> bool {
+        let asks_for_certificates = self.tls(listener).is_some_and(|tls| tls.client_ca.is_some());
+        let asks_for_secret = match listener {
+            Listener::Admin => self.admin_token.is_some(),
+            Listener::Resp => {
+                self.resp_password.as_ref().is_some_and(|password| !password.as_bytes().is_empty())
+            }
+            Listener::Http | Listener::Grpc => false,
+        };
+        self.open || address.is_local() || asks_for_certificates || asks_for_secret
     }
 }
 

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use crate::clock::{Clock, TscClock};
 use crate::core::Space;
 use crate::error::BuildError;
-use crate::key::Key;
+use crate::key::{Key, KeyHasher};
 use crate::limiter::per_call::{PerCallLimiter, State};
 use crate::sync::{AtomicU64, Tally, TallyOrdering};
 use crate::table::WhenFull;
@@ -27,7 +27,7 @@ use crate::table::term::Term;
 /// ```
 #[must_use = "a builder does nothing until it is built"]
 pub struct PerCallBuilder<K: ?Sized, C> {
-    space: Space,
+    pub(super) space: Space,
     clock: Box<dyn FnOnce() -> C>,
     key: PhantomData<fn(&K)>,
 }
@@ -81,13 +81,19 @@ impl<K: Key + ?Sized, C: Clock> PerCallBuilder<K, C> {
     /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
     /// then.
     pub fn build(self) -> Result<PerCallLimiter<K, C>, BuildError> {
+        let hasher = self.space.hasher();
+        self.hashing_by(hasher)
+    }
+
+    /// A limiter that names its keys by this hasher.
+    pub(super) fn hashing_by(self, hasher: KeyHasher) -> Result<PerCallLimiter<K, C>, BuildError> {
         static LIMITERS: Tally = Tally::new(0);
         // A slot is inherited, or the table is full: the rule shares no overflow word.
         let space = Space { when_full: WhenFull::Share, ..self.space };
         let state = State {
             table: space.table(space.size(0)?)?,
             term: Term::endless(),
-            hasher: space.hasher(),
+            hasher,
             clock: (self.clock)(),
             resets: AtomicU64::new(0),
             number: LIMITERS.fetch_add(1, TallyOrdering::Relaxed),

@@ -5,6 +5,7 @@
 //! | `prepared` | the verbs, for one key |
 //! | `decision` | the answer, and why there is none |
 //! | `builder` | the settings |
+//! | `saved` | the debts for the next process |
 //!
 //! # Orderings
 //!
@@ -18,6 +19,7 @@
 mod builder;
 mod decision;
 mod prepared;
+mod saved;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -54,8 +56,8 @@ pub use prepared::PreparedCall;
 ///
 /// That is exact, in whole nanoseconds. A quota that is the same at each call is a token bucket of
 /// `tolerance / emission` tokens, which refills one each `emission`. There is nothing to
-/// [reconfigure](crate::Limiter::reconfigure), and no [save](crate::Limiter::save): the debts end
-/// with the process. Where the quotas are known beforehand, a [`Limiter`](crate::Limiter) with
+/// [reconfigure](crate::Limiter::reconfigure). The debts can be [saved](Self::save) for the next
+/// process. Where the quotas are known beforehand, a [`Limiter`](crate::Limiter) with
 /// [tiers](crate::Builder::tier) does more.
 ///
 /// **Guarantee.** From any number of threads: the admitted charges of a key in any interval of

@@ -4,6 +4,7 @@ mod extremes;
 mod full;
 mod giving_back;
 mod oracle;
+mod saved;
 mod threads;
 mod throttle;
 

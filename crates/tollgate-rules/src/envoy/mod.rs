@@ -108,7 +108,7 @@ impl EnvoyConfig {
         }
         let rules = (!files.has_errors()).then_some(loaded.config);
         let (problems, hash, paths) = files.finish();
-        Reading { rules, problems, hash, paths }
+        Reading { rules, problems, hash, paths, copy: Arc::default() }
     }
 }
 

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::draw::Excerpt;
 use super::problem::{Code, Problem};
-use super::source::Source;
+use super::source::{Memory, Source};
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub(crate) struct Files<'s> {
     loaded: Vec<Loaded>,
     /// Every path that was read, or that could not be.
     paths: Vec<PathBuf>,
+    /// The environment variables that were read.
+    variables: Vec<(String, String)>,
     /// The bytes of each kind of files.
     bytes: [u64; 3],
     /// Whether a file is not TOML. Then a missing field may stand in a part that was not parsed.
@@ -86,6 +88,7 @@ impl<'s> Files<'s> {
             source,
             loaded,
             paths,
+            variables: Vec::new(),
             bytes: [0; 3],
             broken: false,
             hash: Sha256::new(),
@@ -177,6 +180,7 @@ impl<'s> Files<'s> {
     pub(crate) fn variable(&mut self, name: &str) -> Option<String> {
         let value = self.source.variable(name);
         self.feed(name.as_bytes(), value.as_deref().unwrap_or_default().as_bytes());
+        self.variables.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
         value
     }
 
@@ -258,6 +262,15 @@ impl<'s> Files<'s> {
     pub(crate) fn has_errors(&self) -> bool {
         self.left_out.is_some_and(|(code, _)| !code.is_warning())
             || self.problems.iter().any(|(_, problem)| !problem.is_warning())
+    }
+
+    /// A copy of everything that was read.
+    pub(crate) fn copy(&self) -> Memory {
+        let files = self
+            .loaded
+            .iter()
+            .fold(Memory::default(), |memory, loaded| memory.file(&loaded.path, loaded.text.as_bytes()));
+        self.variables.iter().fold(files, |memory, (name, value)| memory.variable(name, value))
     }
 
     /// The problems in the order of files and lines, the hash of all bytes, and the paths.

@@ -73,6 +73,8 @@ pub struct Reading<T = Rules> {
     pub(crate) problems: Vec<Problem>,
     pub(crate) hash: [u8; 32],
     pub(crate) paths: Vec<PathBuf>,
+    /// Everything that was read, where it has no error.
+    pub(crate) copy: Arc<Memory>,
 }
 
 impl<T> Reading<T> {
@@ -159,8 +161,9 @@ pub fn read(path: impl AsRef<Path>, source: &dyn Source) -> Reading {
     let mut files = Files::new(source);
     let rules = files.read(path.as_ref(), Holds::Rules, None).and_then(|main| whole(&mut files, main));
     let rules = rules.filter(|_| !files.has_errors());
+    let copy = Arc::new(if rules.is_some() { files.copy() } else { Memory::default() });
     let (problems, hash, paths) = files.finish();
-    Reading { rules, problems, hash, paths }
+    Reading { rules, problems, hash, paths, copy }
 }
 
 /// The rules of a file and of all that it includes.

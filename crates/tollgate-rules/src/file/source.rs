@@ -120,8 +120,8 @@ impl Source for Disk {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    files: BTreeMap<PathBuf, Vec<u8>>,
-    variables: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<PathBuf, Vec<u8>>,
+    pub(crate) variables: BTreeMap<String, String>,
 }
 
 impl Memory {

@@ -28,23 +28,25 @@
 //! L1: a request that has met new numbers finds another word after its decision.
 
 mod error;
+mod resume;
 mod watch;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use tollgate::{Clock, TscClock};
 
-use crate::file::{Reading, Source, read};
+use crate::file::{Memory, Reading, Source, read};
 use crate::request::Request;
 use crate::rule::Rules;
 use crate::set::{Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetError, Succession, Verdict};
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
+pub use resume::Resumed;
 pub use watch::Watched;
 
 /// Rules that can be exchanged while requests are decided.
@@ -93,6 +95,15 @@ struct Inner<C> {
 struct Current<C> {
     set: Arc<RuleSet<C>>,
     status: Status,
+    /// The files of the rules; `None`: a program made them. Changed under the mutex of reloads
+    /// only.
+    files: Option<Arc<FilesRead>>,
+}
+
+/// What rules were read from.
+struct FilesRead {
+    path: PathBuf,
+    copy: Arc<Memory>,
 }
 
 /// The rules in force: see [`LiveRules::status`].
@@ -116,14 +127,18 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// As [`RuleSet::new`].
     pub fn new(rules: Rules, hash: [u8; 32], clock: C) -> Result<Self, SetError> {
-        let set = Arc::new(RuleSet::new(rules, clock)?);
+        Ok(Self::of(RuleSet::new(rules, clock)?, hash, None))
+    }
+
+    fn of(set: RuleSet<C>, hash: [u8; 32], files: Option<FilesRead>) -> Self {
+        let (set, files) = (Arc::new(set), files.map(Arc::new));
         let status = Status { generation: 1, hash, since: SystemTime::now(), last_error: None };
         let inner = Inner {
             word: AtomicU64::new(2),
-            current: Mutex::new(Current { set, status }),
+            current: Mutex::new(Current { set, status, files }),
             parked: Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// Reads a rules file, runs its tests, and puts its rules in force.
@@ -132,11 +147,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// [`ReloadError`]: the file is wrong, or a test of it fails.
     pub fn open(path: impl AsRef<Path>, source: &dyn Source, clock: C) -> Result<Self, ReloadError> {
-        let reading = read(path, source);
-        let hash = reading.hash();
-        let rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)))?;
-        tested(&rules)?;
-        Ok(Self::new(rules, hash, clock)?)
+        let (rules, hash, files) = tried(read(path, source))?;
+        Ok(Self::of(RuleSet::new(rules, clock)?, hash, Some(files)))
     }
 
     /// A handle for one thread.
@@ -204,8 +216,20 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
+        self.reload_from(rules, hash, None)
+    }
+
+    fn reload_from(
+        &self,
+        rules: Rules,
+        hash: [u8; 32],
+        files: Option<FilesRead>,
+    ) -> Result<u64, ReloadError> {
         let mut parked = self.inner.parked();
         let done = self.exchange(rules, hash, &mut parked);
+        if done.is_ok() {
+            self.inner.current().files = files.map(Arc::new);
+        }
         self.note(done.as_ref().err());
         done
     }
@@ -221,15 +245,13 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     }
 
     fn reload_reading(&self, reading: Reading) -> Result<u64, ReloadError> {
-        let hash = reading.hash();
         let Status { hash: current, generation, .. } = self.status();
-        let rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)));
-        if rules.is_ok() && hash == current {
+        if reading.rules().is_some() && reading.hash() == current {
             self.note(None);
             return Ok(generation);
         }
-        match rules.and_then(|rules| tested(&rules).map(|()| rules)) {
-            Ok(rules) => self.reload(rules, hash),
+        match tried(reading) {
+            Ok((rules, hash, files)) => self.reload_from(rules, hash, Some(files)),
             Err(error) => {
                 self.note(Some(&error));
                 Err(error)
@@ -291,9 +313,16 @@ fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, toll
     Ok(())
 }
 
-fn tested(rules: &Rules) -> Result<(), ReloadError> {
-    let failures = run_tests(rules);
-    if failures.is_empty() { Ok(()) } else { Err(ReloadError::Tests(failures)) }
+/// The rules of a file, after its tests have passed, with its hash and itself.
+fn tried(mut reading: Reading) -> Result<(Rules, [u8; 32], FilesRead), ReloadError> {
+    let (hash, copy) = (reading.hash(), std::mem::take(&mut reading.copy));
+    let path = reading.paths().first().cloned().unwrap_or_default();
+    let rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)))?;
+    let failures = run_tests(&rules);
+    if !failures.is_empty() {
+        return Err(ReloadError::Tests(failures));
+    }
+    Ok((rules, hash, FilesRead { path, copy }))
 }
 
 impl<C> Inner<C> {

@@ -1,5 +1,6 @@
 //! The banned keys of a rule.
 
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use tollgate::{
@@ -45,6 +46,23 @@ impl<C: Clock + 'static> Bans<C> {
     /// How many keys are banned, and how much memory they take.
     pub(crate) fn usage(&self) -> Usage {
         self.limiter.usage()
+    }
+
+    /// Writes down the banned keys. Returns how many.
+    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
+        self.limiter.save(out)
+    }
+
+    /// The bans of this length that were saved.
+    pub(crate) fn restore(
+        length: Duration,
+        max_keys: Option<usize>,
+        clock: C,
+        input: impl Read,
+    ) -> Result<Self, tollgate::RestoreError> {
+        let builder = MultiLimiter::builder([quota(length)]).when_full(WhenFull::Allow).clock(clock);
+        let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
+        Ok(Self { limiter: builder.memory_budget(usize::MAX).restore(input)? })
     }
 
     /// Makes bans last this long from now on.

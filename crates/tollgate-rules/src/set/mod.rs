@@ -7,6 +7,7 @@
 //! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `memory` | what all limiters may come to take |
 //! | `decide`, `brief` | how rules decide a request together; the short way |
+//! | `saved` | the debts and bans for the next process |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `usage` | how full the tables of a rule are |
 //! | `one_rule` | one rule asked by its name, without a request |
@@ -24,6 +25,7 @@ mod line;
 mod memory;
 mod one_rule;
 mod parked;
+pub(crate) mod saved;
 mod scratch;
 mod succeed;
 mod ticket;
@@ -47,6 +49,7 @@ pub use line::{Line, Ruling};
 pub(crate) use memory::needed as needed_memory;
 pub use one_rule::AskRule;
 pub(crate) use parked::Parked;
+pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;

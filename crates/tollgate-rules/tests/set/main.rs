@@ -6,6 +6,7 @@ mod crossings;
 mod exchange;
 mod model;
 mod one_rule;
+mod saved;
 mod settle;
 mod threads;
 mod together;

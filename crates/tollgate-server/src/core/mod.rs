@@ -15,6 +15,7 @@ use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 
 use crate::metrics::Metrics;
+use crate::state::StateReport;
 pub(crate) use calls::{CallLimiter, Calls};
 pub(crate) use decider::{Decider, Free};
 pub use envoy::EnvoyFilesError;
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) metrics: Metrics,
     /// Cancelled when the server was told to end: it still serves, but is not ready any more.
     pub(crate) draining: CancellationToken,
+    /// What became of the state file.
+    pub(crate) state: StateReport,
     /// The Unix time at which the clock showed zero.
     pub(crate) unix_zero: UnixZero,
     /// The newest generation that a decider has met.
@@ -55,8 +58,8 @@ impl Core {
         let calls = Calls::new(max_keys, Arc::clone(&clock))?;
         let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
         let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
-        let draining = CancellationToken::new();
-        Ok(Self { live, calls, envoy: None, clock, draining, metrics, unix_zero, newest, free })
+        let (draining, state) = (CancellationToken::new(), StateReport::default());
+        Ok(Self { live, calls, envoy: None, clock, draining, metrics, state, unix_zero, newest, free })
     }
 
     /// The generation in force, with what HTTP needs of it.

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to listen: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/tollgate.sock`, or
-/// `unix:/run/tollgate.sock,mode=0660`.
+/// Where to listen: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/tollgate.sock`,
+/// `unix:/run/tollgate.sock,mode=0660`, or `fd:http`.
 ///
 /// # Examples
 ///
@@ -30,6 +30,9 @@ pub enum ListenAddress {
         /// Its permissions; `None`: what the process's umask leaves.
         mode: Option<u32>,
     },
+    /// A socket that systemd has bound, by its `FileDescriptorName`. Of several with one name, each
+    /// mention takes one.
+    Inherited(String),
 }
 
 /// Text that names no address.
@@ -40,12 +43,14 @@ pub struct BadAddress {
 }
 
 impl ListenAddress {
-    /// Whether only this machine can reach it: loopback, or a Unix socket.
+    /// Whether only this machine can reach it: loopback, or a Unix socket. An inherited socket is
+    /// not, before it has been taken and its address is known.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
             Self::Unix { .. } => true,
+            Self::Inherited(_) => false,
         }
     }
 }
@@ -55,9 +60,13 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, BadAddress> {
         let bad = |why| BadAddress { text: text.into(), why };
+        if let Some(name) = text.strip_prefix("fd:") {
+            let is_name = !name.is_empty() && !name.contains(':');
+            return if is_name { Ok(Self::Inherited(name.into())) } else { Err(bad("write fd:name")) };
+        }
         let Some(unix) = text.strip_prefix("unix:") else {
             let address = text.parse();
-            return address.map(Self::Tcp).map_err(|_| bad("write 127.0.0.1:8080 or unix:/path"));
+            return address.map(Self::Tcp).map_err(|_| bad("write 127.0.0.1:8080, unix:/path or fd:name"));
         };
         let (path, mode) = match unix.split_once(",mode=") {
             None => (unix, None),
@@ -78,6 +87,7 @@ impl fmt::Display for ListenAddress {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+            Self::Inherited(name) => write!(f, "fd:{name}"),
         }
     }
 }

@@ -4,14 +4,25 @@
 //! |------|------|
 //! | `address` | where to listen, as text |
 //! | `socket` | a bound socket |
+//! | `inherited` | sockets that systemd has bound |
 //! | `stream` | a connection's bytes, of TCP or a Unix socket, with TLS or without |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
+//! | `refuse` | the answer to a connection above the limit |
+//! | `tls` | TLS, with certificates that may be exchanged |
 
 mod accept;
 mod address;
+mod inherited;
+mod refuse;
 mod socket;
 mod stream;
+#[cfg(test)]
+mod tests;
+mod tls;
 
-pub(crate) use accept::{Drain, Listening, accept_all};
+pub(crate) use accept::{Bounds, Drain, Listening, Mishap, accept_all};
 pub use address::{BadAddress, ListenAddress};
+pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use stream::{Connection, Peer, Stream};
+pub(crate) use tls::Tls;
+pub use tls::{BadTlsFiles, TlsFiles};

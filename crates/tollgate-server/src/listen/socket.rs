@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tokio::net::{TcpListener, UnixListener};
 
+use super::inherited::{self, Bound};
 use super::{Connection, ListenAddress, Peer, Stream};
 
 /// A socket that takes connections.
@@ -18,13 +19,7 @@ impl Socket {
     /// Binds an address. Returns the socket with the address that it has got.
     pub(super) fn bind(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
         match address {
-            ListenAddress::Tcp(address) => {
-                let listener = std::net::TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
-                let listener = TcpListener::from_std(listener)?;
-                let bound = ListenAddress::Tcp(listener.local_addr()?);
-                Ok((Self::Tcp(listener), bound))
-            }
+            ListenAddress::Tcp(address) => Self::tcp(std::net::TcpListener::bind(address)?),
             ListenAddress::Unix { path, mode } => {
                 remove_left_socket(path)?;
                 let listener = UnixListener::bind(path)?;
@@ -33,15 +28,32 @@ impl Socket {
                 }
                 Ok((Self::Unix(listener), address.clone()))
             }
+            ListenAddress::Inherited(name) => match inherited::take(name)? {
+                Bound::Tcp(listener) => Self::tcp(listener),
+                Bound::Unix(listener) => {
+                    listener.set_nonblocking(true)?;
+                    let path = listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
+                    let bound = ListenAddress::Unix { path, mode: None };
+                    Ok((Self::Unix(UnixListener::from_std(listener)?), bound))
+                }
+            },
         }
+    }
+
+    fn tcp(listener: std::net::TcpListener) -> io::Result<(Self, ListenAddress)> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let bound = ListenAddress::Tcp(listener.local_addr()?);
+        Ok((Self::Tcp(listener), bound))
     }
 
     pub(super) async fn accept(&self) -> io::Result<Connection> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // An answer is one write: it must not wait for an acknowledgement of the one before.
-                stream.set_nodelay(true)?;
+                // An answer is one write: it must not wait for an acknowledgement of the one
+                // before. An error means that the client has gone, which its connection finds out.
+                let _ = stream.set_nodelay(true);
                 Ok(Connection { stream: Stream::Tcp(stream), peer: Peer::Tcp(peer) })
             }
             Self::Unix(listener) => {

@@ -59,16 +59,6 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, drain: Dr
     }
 }
 
-/// Refuses a connection that is one too many.
-pub(crate) async fn refuse(connection: Connection) {
-    let mut wire = Wire::new(connection.stream);
-    wire.output.extend_from_slice(b"-ERR max number of clients reached\r\n");
-    let sent = tokio::time::timeout(Duration::from_secs(1), wire.wait(Wait::Sent)).await;
-    if matches!(sent, Ok(Ok(Waited::Done))) {
-        wire.close().await;
-    }
-}
-
 /// Answers commands. `Ok`: the connection is to be closed in order.
 async fn answer_all(
     shared: &Arc<Shared>,

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
@@ -40,11 +40,6 @@ const PREFACE: usize = 24;
 
 /// Calls whose client may send several messages, and waits for an answer to each.
 const STREAMING: &str = "/grpc.reflection.";
-
-/// What a client gets beyond the most connections: `SETTINGS`, and `GOAWAY` with
-/// `ENHANCE_YOUR_CALM`.
-const REFUSAL: &[u8] =
-    b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0b";
 
 /// The services of a listener for Envoy.
 pub(crate) struct Grpc {
@@ -160,14 +155,6 @@ async fn answer(
         Ok(response) => response,
         Err(never) => match never {},
     }
-}
-
-/// Tells a client that there are too many connections.
-pub(crate) async fn refuse(connection: Connection) {
-    let mut stream = connection.stream;
-    // The client may have gone.
-    let _ = stream.write_all(REFUSAL).await;
-    let _ = stream.shutdown().await;
 }
 
 /// A stream that counts what was read from it.

@@ -33,5 +33,5 @@ mod service;
 mod status;
 
 pub(crate) use self::json::json;
-pub(crate) use connection::{Grpc, refuse};
+pub(crate) use connection::Grpc;
 pub use probe::{CallAnswer, CallProbe};

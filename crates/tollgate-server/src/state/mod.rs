@@ -1,1 +1,40 @@
 //! What is saved, and restored at the start.
+//!
+//! | file | what |
+//! |------|------|
+//! | `begin` | restores the state, and puts the rules of today in force |
+//! | `file` | the file: whole, or not there |
+//! | `keeper` | saves every minute, and at the end |
+//! | `error` | what is wrong with a state file |
+//!
+//! ```text
+//!   magic: 8 | version: u32 | rules in force, their debts and bans | debts of CL.THROTTLE
+//! ```
+//!
+//! The two parts are what [`LiveRules::save`](tollgate_rules::LiveRules::save) and
+//! [`PerCallLimiter::save`](tollgate::PerCallLimiter::save) write; each ends where it says, with
+//! checksums.
+
+mod begin;
+mod error;
+mod file;
+mod keeper;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::AtomicU64;
+
+pub(crate) use begin::{Begun, begin};
+pub use error::StateError;
+pub(crate) use keeper::Keeper;
+
+/// What became of the state file, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct StateReport {
+    /// How many rules began without the state that they had.
+    pub(crate) forgotten_rules: AtomicU64,
+    /// How often a save failed.
+    pub(crate) failed_saves: AtomicU64,
+    /// When state was last saved, in seconds of Unix time; 0: never.
+    pub(crate) saved_at: AtomicU64,
+}

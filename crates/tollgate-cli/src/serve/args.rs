@@ -1,0 +1,278 @@
+//! The options of `tollgate serve`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::HeaderName;
+use ipnet::IpNet;
+use tollgate_rules::{EnvoyCharge, SameDomain};
+use tollgate_server::{ListenAddress, Secret, Settings, TlsFiles};
+
+use super::log::Level;
+use crate::spec::{period, within};
+
+/// What is served, and where
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The rules file; it is read again whenever it changes
+    #[arg(long, value_name = "FILE", value_parser = crate::by_rules::path)]
+    rules: PathBuf,
+
+    /// A file or directory of envoyproxy/ratelimit, for calls by Envoy; may be repeated
+    #[arg(long, value_name = "PATH")]
+    envoy: Vec<PathBuf>,
+
+    /// What becomes of two of these files with the same domain
+    #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Envoy")]
+    envoy_same_domain: Same,
+
+    /// What a call is charged if one of its descriptors is over a limit of these files
+    #[arg(long, value_name = "WHAT", default_value = "together", help_heading = "Envoy")]
+    envoy_charge: Charge,
+
+    /// The keys in the current window for which each limit of these files has room
+    #[arg(long, value_name = "N", default_value = "1048576", value_parser = within::<usize>(1, 1 << 32), help_heading = "Envoy")]
+    envoy_max_keys: usize,
+
+    /// Where /v1/* and /json are served; may be repeated [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
+    http: Vec<Where>,
+
+    /// Where /metrics, /healthz, /readyz, /admin/* and the live page are served; may be repeated
+    /// [default: 127.0.0.1:9080]
+    #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
+    admin: Vec<Where>,
+
+    /// Where Envoy's rate limit service is served; may be repeated [default: off]
+    #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
+    grpc: Vec<Where>,
+
+    /// Where Redis clients are served; may be repeated [default: off]
+    #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
+    resp: Vec<Where>,
+
+    /// Let listeners be reached from other machines without authentication
+    #[arg(long, help_heading = "Listeners")]
+    open: bool,
+
+    /// The connections of one listener
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = within::<usize>(1, 1_000_000), help_heading = "Listeners")]
+    max_connections: usize,
+
+    /// A file with the password that Redis clients must send
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
+    resp_password_file: Option<PathBuf>,
+
+    /// A file with the password for FLUSHALL [default: no client may]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
+    resp_admin_password_file: Option<PathBuf>,
+
+    /// A file with the token that /admin/* asks for [default: it is served to this machine only]
+    #[arg(long, value_name = "FILE", help_heading = "Authentication")]
+    admin_token_file: Option<PathBuf>,
+
+    /// Show keys on the live page and in /admin/top, not hashes of them
+    #[arg(long, help_heading = "Authentication")]
+    show_keys: bool,
+
+    /// A network of proxies that /v1/auth believes; may be repeated [default: loopback]
+    #[arg(long, value_name = "NETWORK", help_heading = "Authentication")]
+    auth_trusted: Vec<IpNet>,
+
+    /// A label that /v1/auth reads from a header of the proxy, as user=x-user; may be repeated
+    #[arg(long, value_name = "LABEL=HEADER", value_parser = label, help_heading = "Authentication")]
+    auth_label: Vec<(String, HeaderName)>,
+
+    /// TLS of the --http listeners over TCP
+    #[arg(long, value_name = "CERT,KEY[,CLIENT-CA]", help_heading = "TLS")]
+    http_tls: Option<TlsFiles>,
+
+    /// TLS of the --admin listeners over TCP
+    #[arg(long, value_name = "CERT,KEY[,CLIENT-CA]", help_heading = "TLS")]
+    admin_tls: Option<TlsFiles>,
+
+    /// TLS of the --grpc listeners over TCP
+    #[arg(long, value_name = "CERT,KEY[,CLIENT-CA]", help_heading = "TLS")]
+    grpc_tls: Option<TlsFiles>,
+
+    /// TLS of the --resp listeners over TCP
+    #[arg(long, value_name = "CERT,KEY[,CLIENT-CA]", help_heading = "TLS")]
+    resp_tls: Option<TlsFiles>,
+
+    /// The keys that CL.THROTTLE keeps at most
+    #[arg(long, value_name = "N", default_value = "16777216", value_parser = within::<usize>(1, 1 << 32), help_heading = "State")]
+    resp_max_keys: usize,
+
+    /// Save state in this file, and begin with it [default: state ends with the process]
+    #[arg(long, value_name = "FILE", help_heading = "State")]
+    state: Option<PathBuf>,
+
+    /// How often state is saved, besides at the end
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "State")]
+    state_interval: Duration,
+
+    /// Do not start on a damaged state file, instead of putting it aside as FILE.bad
+    #[arg(long, requires = "state", help_heading = "State")]
+    strict_state: bool,
+
+    /// How long to go on serving after a signal to end, while /readyz says 503
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time, help_heading = "End")]
+    drain_delay: Duration,
+
+    /// How long to wait then for connections to end
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "End")]
+    drain_timeout: Duration,
+
+    /// What is logged, on standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Output")]
+    pub(super) log: Level,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Same {
+    /// It is an error
+    Refuse,
+    /// The domain has the descriptors of both
+    Merge,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Charge {
+    /// All descriptors, as in envoyproxy/ratelimit
+    Each,
+    /// Those that are over the limit, and no others
+    Together,
+}
+
+/// An address, or none.
+#[derive(Clone, Debug)]
+enum Where {
+    Off,
+    At(ListenAddress),
+}
+
+impl std::str::FromStr for Where {
+    type Err = tollgate_server::BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::At) }
+    }
+}
+
+pub(crate) const AFTER: &str = "\
+Addresses:
+  127.0.0.1:8080, [::1]:8080       TCP; port 0 lets the system choose
+  unix:/run/tollgate.sock          a Unix socket
+  unix:/run/t.sock,mode=0660       with these permissions
+  fd:http                          a socket of systemd with this FileDescriptorName
+  off                              none: for --http and --admin, which are on otherwise
+
+A listener that other machines reach needs client certificates (--resp-tls
+CERT,KEY,CLIENT-CA), --resp-password-file, --admin-token-file, or --open:
+callers are trusted.
+
+Signals:
+  SIGHUP           read the rules now
+  SIGTERM, SIGINT  drain, save the state, end; again: do not wait for connections
+
+Examples:
+  tollgate serve --rules rules.toml --resp 127.0.0.1:6380
+  redis-cli -p 6380 CL.THROTTLE alice 15 30 60
+  tollgate serve --rules rules.toml --http 0.0.0.0:8080 --grpc 0.0.0.0:8081 --open
+  tollgate serve --rules rules.toml --state /var/lib/tollgate/state
+docs/server.md describes every listener.";
+
+impl Args {
+    /// The settings of the server.
+    ///
+    /// # Errors
+    ///
+    /// No listener is left, or TLS is meant for none.
+    pub(super) fn settings(&self) -> Result<Settings, String> {
+        let default = |given: &[Where], default: &str| {
+            let known = || vec![Where::At(default.parse().expect("the default is an address"))];
+            addresses(&if given.is_empty() { known() } else { given.to_vec() })
+        };
+        let mut settings = Settings::new(&self.rules);
+        settings.http = default(&self.http, "127.0.0.1:8080");
+        settings.admin = default(&self.admin, "127.0.0.1:9080");
+        (settings.grpc, settings.resp) = (addresses(&self.grpc), addresses(&self.resp));
+        let tls = [
+            ("http", &self.http_tls, &settings.http),
+            ("admin", &self.admin_tls, &settings.admin),
+            ("grpc", &self.grpc_tls, &settings.grpc),
+            ("resp", &self.resp_tls, &settings.resp),
+        ];
+        for (name, files, addresses) in tls {
+            let is_plain = |address: &ListenAddress| matches!(address, ListenAddress::Unix { .. });
+            if files.is_some() && addresses.iter().all(is_plain) {
+                return Err(format!("--{name}-tls is for TCP, but no --{name} listens there"));
+            }
+        }
+        if [&settings.http, &settings.grpc, &settings.resp].iter().all(|addresses| addresses.is_empty()) {
+            return Err("nothing would be served: give --http, --grpc or --resp an address".to_owned());
+        }
+        settings.envoy.clone_from(&self.envoy);
+        settings.envoy_same_domain = match self.envoy_same_domain {
+            Same::Refuse => SameDomain::Refuse,
+            Same::Merge => SameDomain::Merge,
+        };
+        settings.envoy_charge = match self.envoy_charge {
+            Charge::Each => EnvoyCharge::Each,
+            Charge::Together => EnvoyCharge::Together,
+        };
+        settings.envoy_max_keys = self.envoy_max_keys;
+        settings.resp_password = self.resp_password_file.as_deref().map(secret).transpose()?;
+        settings.resp_admin_password = self.resp_admin_password_file.as_deref().map(secret).transpose()?;
+        settings.admin_token.clone_from(&self.admin_token_file);
+        settings.show_keys = self.show_keys;
+        if !self.auth_trusted.is_empty() {
+            settings.auth_trusted.clone_from(&self.auth_trusted);
+        }
+        settings.auth_labels.clone_from(&self.auth_label);
+        settings.open = self.open;
+        settings.limits.connections = self.max_connections;
+        settings.http_tls.clone_from(&self.http_tls);
+        settings.admin_tls.clone_from(&self.admin_tls);
+        settings.grpc_tls.clone_from(&self.grpc_tls);
+        settings.resp_tls.clone_from(&self.resp_tls);
+        settings.resp_max_keys = self.resp_max_keys;
+        settings.state.clone_from(&self.state);
+        settings.state_interval = self.state_interval;
+        settings.strict_state = self.strict_state;
+        settings.drain_delay = self.drain_delay;
+        settings.drain_timeout = self.drain_timeout;
+        Ok(settings)
+    }
+}
+
+fn addresses(given: &[Where]) -> Vec<ListenAddress> {
+    let address = |given: &Where| match given {
+        Where::Off => None,
+        Where::At(address) => Some(address.clone()),
+    };
+    given.iter().filter_map(address).collect()
+}
+
+/// Reads a password: the first line of a file.
+fn secret(path: &Path) -> Result<Secret, String> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    match text.lines().next().unwrap_or_default() {
+        "" => Err(format!("the first line of {} is to be the password, but is empty", path.display())),
+        line => Ok(line.to_owned().into()),
+    }
+}
+
+/// Reads the name of a label and of its header.
+fn label(text: &str) -> Result<(String, HeaderName), String> {
+    let (label, header) =
+        text.split_once('=').filter(|(label, _)| !label.is_empty()).ok_or("write user=x-user")?;
+    let header = header.parse().map_err(|_| format!("{header:?} is no name of a header"))?;
+    Ok((label.to_owned(), header))
+}
+
+/// Reads a time, which may be 0.
+fn time(text: &str) -> Result<Duration, String> {
+    if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { period(text) }
+}

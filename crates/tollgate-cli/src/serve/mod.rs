@@ -1,0 +1,41 @@
+//! `tollgate serve`: the limiter as a service; `tollgate health`: whether one answers.
+
+mod args;
+mod health;
+mod log;
+
+use tollgate_server::{Server, Settings, StartError};
+
+use crate::failure::Failure;
+
+pub(crate) use args::{AFTER, Args};
+pub(crate) use health::{AFTER as HEALTH_AFTER, Args as HealthArgs, run as health};
+
+/// Serves until a signal ends the process.
+///
+/// # Errors
+///
+/// When it does not start.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let settings = args.settings().map_err(Failure::Usage)?;
+    log::begin(args.log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Usage(format!("no threads can be started: {error}")))?;
+    let ended = runtime.block_on(serve(settings));
+    // What the drain did not wait for is not waited for now.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(settings: Settings) -> Result<(), Failure> {
+    let rules = settings.rules.clone();
+    let server = Server::start(settings).await.map_err(|error| {
+        Failure::Usage(match error {
+            StartError::Rules(error) => {
+                format!("{error}\nthe server did not start: see tollgate rules check {}", rules.display())
+            }
+            error => error.to_string(),
+        })
+    })?;
+    server.run().await.map_err(|error| Failure::Usage(format!("signals cannot be received: {error}")))
+}

@@ -1,0 +1,91 @@
+//! Signals, and the state over a restart.
+
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use crate::{Folder, Running, exists, fails, serve};
+
+#[test]
+fn a_signal_drains_and_ends_the_server() {
+    for signal in ["TERM", "INT"] {
+        let folder = Folder::new(&format!("drain-{signal}"));
+        let mut server = Running::start(serve(&folder, &["--drain-delay", "2s"]));
+        let address = server.address("http");
+        server.says("serving");
+        server.signal(signal);
+        server.says("draining");
+        let told = Instant::now();
+        assert!(TcpStream::connect(&address).is_ok(), "it still serves");
+        assert_eq!(server.ends(), Some(0), "{}", server.said);
+        assert!(told.elapsed() >= Duration::from_secs(1), "it ended after the delay");
+        assert!(TcpStream::connect(&address).is_err());
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once() {
+    let folder = Folder::new("twice");
+    let state = folder.path("state");
+    let mut server = Running::start(serve(&folder, &["--drain-delay", "10min", "--state", &state]));
+    server.says("serving");
+    server.signal("TERM");
+    server.says("draining");
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(0), "{}", server.said);
+    assert!(exists(&state), "the state is saved all the same");
+}
+
+#[test]
+fn a_hangup_reads_the_rules_again() {
+    let folder = Folder::new("hangup");
+    let mut server = Running::start(serve(&folder, &["--drain-delay", "0"]));
+    server.says("serving");
+    server.signal("HUP");
+    assert!(server.says("SIGHUP").contains("generation=1"));
+    folder.write("rules.toml", "nonsense");
+    server.signal("HUP");
+    assert!(server.says("SIGHUP").contains("the old rules stay in force"));
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(0));
+}
+
+#[test]
+fn state_is_saved_at_the_end_and_restored() {
+    let folder = Folder::new("state");
+    let state = folder.path("state");
+    let options = ["--drain-delay", "0", "--state", &*state, "--strict-state"];
+    let mut server = Running::start(serve(&folder, &options));
+    assert!(server.says("state was read").contains("is_there=false"));
+    server.says("serving");
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(0));
+    assert_eq!(std::fs::metadata(&state).expect("it is there").permissions().mode() & 0o777, 0o600);
+
+    let mut server = Running::start(serve(&folder, &options));
+    assert!(server.says("state was read").contains("is_there=true"));
+    server.says("serving");
+    drop(server);
+
+    let whole = std::fs::read(&state).expect("it is there");
+    std::fs::write(&state, &whole[..whole.len() / 2]).expect("it is written");
+    let (code, said) = fails(serve(&folder, &options));
+    assert!(code == Some(2) && said.contains("it is damaged"), "{said}");
+    let mut server = Running::start(serve(&folder, &options[..4]));
+    server.says("STATE IS LOST");
+    server.says("serving");
+    assert!(exists(folder.path("state.bad")));
+}
+
+#[test]
+fn state_is_saved_while_the_server_runs() {
+    let folder = Folder::new("interval");
+    let state = folder.path("state");
+    let mut server = Running::start(serve(&folder, &["--state", &state, "--state-interval", "20ms"]));
+    server.says("serving");
+    let begun = Instant::now();
+    while !exists(&state) {
+        assert!(begun.elapsed() < crate::LONG);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

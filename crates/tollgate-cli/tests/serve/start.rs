@@ -1,0 +1,95 @@
+//! What it says when it does not start; the commands beside it.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use crate::{Folder, Running, fails, serve, tollgate};
+
+#[test]
+fn listeners_beyond_loopback_need_authentication_or_open() {
+    let folder = Folder::new("open");
+    for listener in ["http", "admin", "grpc", "resp"] {
+        for address in ["0.0.0.0:0", "[::]:0"] {
+            let option = format!("--{listener}");
+            let (code, said) = fails(serve(&folder, &[&option, address]));
+            assert_eq!(code, Some(2), "{said}");
+            let parts = [&format!("the {listener} listener"), address, &format!("{option}-tls"), "--open"];
+            assert!(parts.iter().all(|part| said.contains(*part)), "{said}");
+        }
+    }
+    let mut server = Running::start(serve(&folder, &["--http", "0.0.0.0:0", "--open"]));
+    server.says("serving");
+    let (secret, empty) = (folder.path("secret"), folder.path("empty"));
+    folder.write("secret", "open sesame\n");
+    folder.write("empty", "\n");
+    let password = ["--resp", "0.0.0.0:0", "--resp-password-file", &secret];
+    Running::start(serve(&folder, &password)).says("serving");
+    let (code, said) = fails(serve(&folder, &["--resp", "0.0.0.0:0", "--resp-password-file", &empty]));
+    assert!(code == Some(2) && said.contains("is empty"), "{said}");
+    Running::start(serve(&folder, &["--admin", "0.0.0.0:0", "--admin-token-file", &secret])).says("serving");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let folder = Folder::new("errors");
+    let (state, missing) = (folder.path("no/state"), folder.path("missing.pem"));
+    let tls = format!("{missing},{missing}");
+    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let held = (held.local_addr().expect("it is bound").to_string(), held);
+    let cases: [(&[&str], &[&str]); 9] = [
+        (&["--http", "8080"], &["127.0.0.1:8080, unix:/path or fd:name"]),
+        (&["--http", &held.0], &[&held.0, "choose another port"]),
+        (&["--resp", "fd:resp"], &["fd:resp", "socket unit"]),
+        (&["--state", &state], &["create it"]),
+        (&["--strict-state"], &["--state"]),
+        (&["--http-tls", &tls], &["--http-tls", "missing.pem cannot be read"]),
+        (&["--grpc-tls", &tls], &["no --grpc listens"]),
+        (&["--http", "off"], &["nothing would be served"]),
+        (&["--state-interval", "0s"], &["longer than nothing"]),
+    ];
+    for (options, parts) in cases {
+        let (code, said) = fails(serve(&folder, options));
+        assert_eq!(code, Some(2), "{options:?}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{options:?}: {said}");
+    }
+    folder.write("rules.toml", "version = 1\nrule = [{ name = 'each', kye = 'client' }]");
+    let (code, said) = fails(serve(&folder, &[]));
+    let parts = ["did you mean `key`?", "tollgate rules check"];
+    assert!(code == Some(2) && parts.iter().all(|part| said.contains(part)), "{said}");
+}
+
+#[test]
+fn health_is_what_the_server_answers() {
+    for (answer, code) in [("200 OK", Some(0)), ("503 Service Unavailable", Some(1))] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let server = thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("a client");
+            let mut request = [0; 256];
+            let read = client.read(&mut request).expect("a request");
+            write!(client, "HTTP/1.1 {answer}\r\ncontent-length: 0\r\n\r\n").expect("it is sent");
+            String::from_utf8_lossy(&request[..read]).into_owned()
+        });
+        let run = tollgate().args(["health", "--ready", "--admin", &address]).output().expect("it runs");
+        assert_eq!(run.status.code(), code, "{run:?}");
+        assert!(server.join().expect("it ends").starts_with("GET /readyz HTTP/1.1\r\nhost: localhost\r\n"));
+    }
+    let run = tollgate().args(["health", "--admin", "127.0.0.1:1"]).output().expect("it runs");
+    assert_eq!(run.status.code(), Some(1));
+}
+
+#[test]
+fn completions_and_manual_pages_are_printed() {
+    for shell in ["bash", "zsh", "fish"] {
+        let run = tollgate().args(["completions", shell]).output().expect("it runs");
+        assert!(String::from_utf8_lossy(&run.stdout).contains("drain-delay"), "{shell}");
+    }
+    let run = tollgate().arg("man").output().expect("it runs");
+    assert!(run.stdout.starts_with(b".ie") || String::from_utf8_lossy(&run.stdout).contains(".TH tollgate"));
+    let folder = Folder::new("man");
+    let run = tollgate().args(["man", "--all", &folder.path("")]).output().expect("it runs");
+    assert!(run.status.success(), "{run:?}");
+    let page = std::fs::read_to_string(folder.path("tollgate-serve.1")).expect("it is written");
+    assert!(page.contains("drain") && page.contains("SIGHUP"), "{page}");
+}

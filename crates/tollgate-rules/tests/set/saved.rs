@@ -1,0 +1,204 @@
+//! Rules in force over a restart.
+
+use std::time::Duration;
+
+use tollgate::ManualClock;
+use tollgate_rules::{Ask, Cause, LiveRules, Memory, RestoreError, Scratch};
+
+use crate::{X, Y, from};
+
+type Live = LiveRules<ManualClock>;
+
+const BEGUN: Duration = Duration::from_secs(1_700_000_000);
+
+fn file(text: &str) -> Memory {
+    Memory::new("rules.toml", format!("version = 1\n{text}"))
+}
+
+fn open(text: &str) -> Live {
+    LiveRules::open("rules.toml", &file(text), ManualClock::starting_at(BEGUN)).unwrap()
+}
+
+fn saved(live: &Live) -> Vec<u8> {
+    let mut saved = Vec::new();
+    live.save(&mut saved).unwrap();
+    saved
+}
+
+/// The next process, which begins so long after the zero of the one before.
+fn later(saved: &[u8], seconds: u64) -> Live {
+    let clock = ManualClock::starting_at(BEGUN + Duration::from_secs(seconds));
+    let (live, forgotten) = LiveRules::restore(saved, clock).unwrap();
+    assert!(forgotten.is_empty(), "{forgotten:?}");
+    live
+}
+
+fn spend(live: &Live, client: &str, units: u64) -> bool {
+    let ask = Ask { cost: units, ..Ask::default() };
+    live.handle().ask(&from(client), ask, &mut Scratch::default()).is_admitted()
+}
+
+fn left(live: &Live, client: &str) -> Vec<u64> {
+    let ask = Ask { cost: 0, is_peek: true, now: None };
+    let (mut handle, mut scratch) = (live.handle(), Scratch::default());
+    let verdict = handle.ask(&from(client), ask, &mut scratch);
+    verdict.lines().iter().map(|line| line.remaining).collect()
+}
+
+const EVERY: &str = "
+[lists]
+office = { file = 'office.txt' }
+[[rule]]
+name = 'bucket'
+key = 'client'
+limits = ['10/min,burst=10', '100/d']
+[[rule.tier]]
+name = 'office'
+match.client = '@office'
+limits = 'fixed-window:50/d'
+[[rule]]
+name = 'log'
+key = 'client'
+limits = 'sliding-log:40/d'
+[[rule]]
+name = 'everyone'
+key = 'everyone'
+limits = ['sliding-window:30/d', 'in-flight:20']
+[[rule]]
+name = 'banned'
+key = 'client'
+limits = 'fixed-window:20/d'
+ban = '2d'
+mode = 'shadow'
+";
+
+fn every() -> Memory {
+    file(EVERY).file("office.txt", format!("{Y}\n"))
+}
+
+#[test]
+fn restored_rules_answer_as_the_saved_ones_would() {
+    let clock = ManualClock::starting_at(BEGUN);
+    let live = LiveRules::open("rules.toml", &every(), clock.clone()).unwrap();
+    assert!(spend(&live, X, 7));
+    assert!(spend(&live, Y, 11));
+    let copy = later(&saved(&live), 0);
+    for client in [X, Y, "192.0.2.1"] {
+        assert_eq!(left(&copy, client), left(&live, client), "{client}");
+    }
+    // The time between counts as passed.
+    let copy = later(&saved(&live), 24);
+    clock.advance(Duration::from_secs(24));
+    for client in [X, Y, "192.0.2.1"] {
+        assert_eq!(left(&copy, client), left(&live, client), "{client}");
+    }
+    assert_eq!(copy.status().hash, live.status().hash);
+}
+
+#[test]
+fn bans_outlast_a_restart() {
+    let text = "rule = [{ name = 'r', key = 'client', limits = 'fixed-window:1/s', ban = '1h' }]";
+    let live = open(text);
+    assert!(spend(&live, X, 1) && !spend(&live, X, 1));
+    let copy = later(&saved(&live), 3_000);
+    assert!(!spend(&copy, X, 1));
+    assert!(spend(&copy, Y, 1));
+    let copy = later(&saved(&live), 3_601);
+    assert!(spend(&copy, X, 1));
+}
+
+#[test]
+fn a_clock_set_back_forgives_no_saved_debt() {
+    let live = open("rule = [{ name = 'r', key = 'client', limits = '10/s,burst=10' }]");
+    assert!(spend(&live, X, 8));
+    let (copy, _) =
+        LiveRules::restore(&saved(&live)[..], ManualClock::starting_at(BEGUN - Duration::from_secs(60)))
+            .unwrap();
+    assert_eq!(left(&copy, X), [2]);
+}
+
+#[test]
+fn the_file_of_today_takes_over_what_was_saved() {
+    let live = open("rule = [{ name = 'r', key = 'client', limits = '10/min,burst=10' }]");
+    assert!(spend(&live, X, 8));
+    let copy = later(&saved(&live), 0);
+    let new = file("rule = [{ name = 's', was = 'r', key = 'client', limits = '20/min,burst=20' }]");
+    let resumed = copy.reload_forgetting("rules.toml", &new).unwrap();
+    assert_eq!((resumed.generation, resumed.forgotten.len()), (2, 0));
+    assert_eq!(left(&copy, X), [12]);
+}
+
+#[test]
+fn what_cannot_take_over_is_told_and_forgotten() {
+    let two = |kind: &str| {
+        format!(
+            "rule = [{{ name = 'r', key = 'client', limits = '{kind}10/min' }},
+                     {{ name = 's', key = 'client', limits = '10/min' }}]"
+        )
+    };
+    let live = open(&two(""));
+    assert!(spend(&live, X, 8));
+    let copy = later(&saved(&live), 0);
+    let resumed = copy.reload_forgetting("rules.toml", &file(&two("sliding-log:"))).unwrap();
+    assert_eq!(resumed.forgotten.len(), 1);
+    assert_eq!((&*resumed.forgotten[0].rule, resumed.forgotten[0].keys_in_debt), ("r", 1));
+    assert!(matches!(resumed.forgotten[0].cause, Cause::Limit(_)));
+    assert_eq!(left(&copy, X), [10, 2]);
+    // The file does not say `forget`: the next change is judged as any other.
+    assert!(copy.reload_file("rules.toml", &file(&two("fixed-window:"))).is_err());
+}
+
+#[test]
+fn limits_that_are_lifted_keep_their_saved_debts() {
+    let with = |limits: &str| format!("rule = [{{ name = 'r', key = 'client', limits = {limits} }}]");
+    let live = open(&with("'10/min'"));
+    assert!(spend(&live, X, 8));
+    live.reload_file("rules.toml", &file(&with("'unlimited'"))).unwrap();
+    let copy = later(&saved(&live), 0);
+    assert_eq!(left(&copy, X), [u64::MAX]);
+    copy.reload_file("rules.toml", &file(&with("'10/min'"))).unwrap();
+    assert_eq!(left(&copy, X), [2]);
+}
+
+#[test]
+fn a_save_holds_the_rules_in_force() {
+    let live = open("rule = [{ name = 'r', key = 'client', limits = '10/min' }]");
+    let new = file("rule = [{ name = 'r', key = 'client', limits = '20/min' }]");
+    live.reload_file("rules.toml", &new).unwrap();
+    assert!(live.reload_file("rules.toml", &file("nonsense")).is_err());
+    assert!(spend(&live, X, 1));
+    let copy = later(&saved(&live), 0);
+    assert_eq!(left(&copy, X), [19]);
+    assert_eq!(copy.reload_file("rules.toml", &new).unwrap(), 1, "the file is the same");
+}
+
+#[test]
+fn saved_rules_cut_short_are_truncated() {
+    let live = open("rule = [{ name = 'r', key = 'client', limits = '10/min', ban = '1h' }]");
+    assert!(spend(&live, X, 7));
+    let saved = saved(&live);
+    for len in 0..saved.len() {
+        let error = LiveRules::restore(&saved[..len], ManualClock::new()).map(drop).expect_err("a part");
+        assert!(matches!(error, RestoreError::Truncated), "{len} bytes: {error:?}");
+    }
+}
+
+#[test]
+fn damaged_rules_are_never_restored() {
+    let live = open("rule = [{ name = 'r', key = 'client', limits = '10/min', ban = '1h' }]");
+    assert!(spend(&live, X, 7));
+    let saved = saved(&live);
+    for at in 0..saved.len() {
+        for flip in [1, 0x40] {
+            let mut damaged = saved.clone();
+            damaged[at] ^= flip;
+            assert!(LiveRules::restore(&damaged[..], ManualClock::new()).is_err(), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn rules_of_a_program_cannot_be_saved() {
+    let live = LiveRules::new(crate::rules("rule = []"), [0; 32], ManualClock::new()).unwrap();
+    assert_eq!(live.save(Vec::new()).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}

@@ -1,0 +1,58 @@
+//! What systemd is told: `Type=notify-reload` and `WatchdogSec=`.
+
+use sd_notify::NotifyState;
+use tokio::task::JoinHandle;
+
+/// Tells the service manager what the server does. Without one, nothing happens.
+pub(crate) struct Systemd {
+    watchdog: Option<JoinHandle<()>>,
+}
+
+impl Systemd {
+    /// Serving begins. From now on the watchdog is told that the runtime turns.
+    pub(crate) fn ready(status: &str) -> Self {
+        tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+        let watchdog = sd_notify::watchdog_enabled().map(|limit| {
+            tokio::spawn(async move {
+                let mut turns = tokio::time::interval(limit / 2);
+                loop {
+                    turns.tick().await;
+                    tell(&[NotifyState::Watchdog]);
+                }
+            })
+        });
+        Self { watchdog }
+    }
+
+    /// The rules are read again.
+    pub(crate) fn reloading(&self) {
+        // Without the time, systemd would wait for it.
+        if let Ok(now) = NotifyState::monotonic_usec_now() {
+            tell(&[NotifyState::Reloading, now]);
+        }
+    }
+
+    /// The rules have been read, and are in force or not.
+    pub(crate) fn reloaded(&self, status: &str) {
+        tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    }
+
+    /// The server ends. The watchdog is told until the process has ended.
+    pub(crate) fn stopping(&self) {
+        tell(&[NotifyState::Stopping, NotifyState::Status("draining")]);
+    }
+}
+
+impl Drop for Systemd {
+    fn drop(&mut self) {
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.abort();
+        }
+    }
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "systemd was not told");
+    }
+}

@@ -1,0 +1,60 @@
+//! The answer to a connection above the limit.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::Connection;
+
+/// How long a refused client may take to read its answer.
+const READ: Duration = Duration::from_secs(1);
+
+/// The most bytes of a refused client that are read and dropped.
+const DROPPED: usize = 64 << 10;
+
+/// For HTTP/1. A client that speaks HTTP/2 sees an error of the protocol.
+pub(crate) const HTTP_REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+retry-after: 1\r\ncontent-length: 85\r\nconnection: close\r\n\r\n\
+{\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"max number of clients reached\"}";
+
+/// For Redis clients, as Redis says it.
+pub(crate) const RESP_REFUSAL: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// For HTTP/2: empty SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
+pub(crate) const GRPC_REFUSAL: &[u8] = &[
+    0, 0, 0, 4, 0, 0, 0, 0, 0, // SETTINGS
+    0, 0, 8, 7, 0, 0, 0, 0, 0, // GOAWAY
+    0, 0, 0, 0, 0, 0, 0, 0xb, // No stream was served; the reason.
+];
+
+/// Writes the answer and closes the connection.
+pub(crate) async fn refuse(connection: Connection, answer: &[u8]) {
+    let mut stream = connection.stream;
+    let answered = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        // Bytes of the client that are left unread would reset the connection, and the answer with
+        // it.
+        let (mut buffer, mut dropped) = ([0; 1024], 0);
+        while dropped < DROPPED {
+            match stream.read(&mut buffer).await? {
+                0 => break,
+                read => dropped += read,
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    // A client that has gone needs no answer.
+    let _ = tokio::time::timeout(READ, answered).await;
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_refusal_has_the_length_that_it_says() {
+        let text = std::str::from_utf8(super::HTTP_REFUSAL).expect("it is text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("it has a head");
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
+    }
+}

@@ -1,0 +1,342 @@
+//! Crowds, failures, certificates.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::*;
+
+type Counted = Arc<Mutex<Vec<Mishap>>>;
+
+/// A listener whose connections echo, until the drain is cancelled.
+fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Counted, Arc<AtomicUsize>) {
+    let listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), tls).unwrap();
+    let ListenAddress::Tcp(address) = *listening.address() else { panic!("it is TCP") };
+    let (counted, served) = (Counted::default(), Arc::new(AtomicUsize::new(0)));
+    let (counts, serves, ends) = (Arc::clone(&counted), Arc::clone(&served), drain.ends.clone());
+    let serve = move |mut connection: Connection| {
+        let (serves, ends) = (Arc::clone(&serves), ends.clone());
+        async move {
+            serves.fetch_add(1, SeqCst);
+            let mut buffer = [0; 64];
+            loop {
+                let read = tokio::select! {
+                    () = ends.cancelled() => return,
+                    read = connection.stream.read(&mut buffer) => read,
+                };
+                match read {
+                    Ok(read) if read > 0 => {
+                        let _ = connection.stream.write_all(&buffer[..read]).await;
+                        let _ = connection.stream.flush().await;
+                    }
+                    _ => return,
+                }
+            }
+        }
+    };
+    let count = move |mishap| counts.lock().unwrap().push(mishap);
+    tokio::spawn(accept_all(
+        listening,
+        bounds,
+        drain.clone(),
+        serve,
+        |connection| refuse(connection, RESP_REFUSAL),
+        count,
+    ));
+    (address, counted, served)
+}
+
+const FEW: Bounds = Bounds { most: 2, handshake: Duration::from_millis(500) };
+
+fn echoes(stream: &mut (impl Read + Write)) -> bool {
+    let mut answer = [0; 4];
+    stream.write_all(b"ping").is_ok() && stream.read_exact(&mut answer).is_ok() && answer == *b"ping"
+}
+
+fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_above_the_limit_are_answered_and_closed() {
+    let drain = Drain::default();
+    let (address, counted, _) = echo(None, FEW, &drain);
+    tokio::task::spawn_blocking(move || {
+        let mut kept: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert!(kept.iter_mut().all(echoes));
+        for _ in 0..10 {
+            let mut refused = TcpStream::connect(address).unwrap();
+            // What the client sends meanwhile does not take the answer away.
+            let _ = refused.write_all(b"PING\r\n");
+            let mut answer = String::new();
+            refused.read_to_string(&mut answer).unwrap();
+            assert_eq!(answer, "-ERR max number of clients reached\r\n");
+        }
+        assert_eq!(*counted.lock().unwrap(), [Mishap::TooMany; 10]);
+        // One that ends makes room.
+        drop(kept.pop());
+        soon("there is room", || echoes(&mut TcpStream::connect(address).unwrap()));
+        assert!(kept.iter_mut().all(echoes));
+    })
+    .await
+    .unwrap();
+}
+
+#[test]
+fn a_process_without_descriptors_serves_again_later() {
+    // A process of its own, which may open few files.
+    if std::env::var_os("TOLLGATE_FEW_FILES").is_none() {
+        let child = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 64; exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "listen::tests::a_process_without_descriptors_serves_again_later"])
+            .env("TOLLGATE_FEW_FILES", "1")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let _entered = runtime.enter();
+    let drain = Drain::default();
+    let (address, counted, _) = echo(None, Bounds { most: 1_000, ..FEW }, &drain);
+    let mut clients = Vec::new();
+    while let Ok(client) = TcpStream::connect(address) {
+        clients.push(client);
+    }
+    soon("an accept failed", || counted.lock().unwrap().contains(&Mishap::NotAccepted));
+    // It does not turn in circles meanwhile: 20 tries a second at most.
+    let before = counted.lock().unwrap().len();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(counted.lock().unwrap().len() - before <= 15);
+    clients.clear();
+    soon("it serves again", || TcpStream::connect(address).is_ok_and(|mut client| echoes(&mut client)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_closes_the_listener_and_waits() {
+    let drain = Drain::default();
+    let (address, ..) = echo(None, FEW, &drain);
+    let mut kept = tokio::task::spawn_blocking(move || {
+        let mut kept = TcpStream::connect(address).unwrap();
+        assert!(echoes(&mut kept));
+        kept
+    })
+    .await
+    .unwrap();
+    drain.ends.cancel();
+    drain.connections.close();
+    drain.connections.wait().await;
+    assert_eq!(kept.read(&mut [0]).unwrap_or(0), 0, "the connection was closed");
+    soon("the listener is closed", || TcpStream::connect(address).is_err());
+}
+
+#[tokio::test]
+async fn a_unix_socket_has_its_mode_and_replaces_dead_ones() {
+    let folder = Folder::new("unix");
+    let path = folder.0.join("socket");
+    let address: ListenAddress = format!("unix:{},mode=0600", path.display()).parse().unwrap();
+    let listening = Listening::bind(&address, None).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(Listening::bind(&address, None).is_err(), "a socket in use stays");
+    drop(listening);
+    assert!(path.exists() && Listening::bind(&address, None).is_ok(), "a dead one is replaced");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "mine").unwrap();
+    assert!(Listening::bind(&address, None).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine", "a file is left alone");
+}
+
+#[test]
+fn only_loopback_and_unix_sockets_are_local() {
+    for (text, is_local) in [
+        ("127.0.0.1:1", true),
+        ("127.9.9.9:1", true),
+        ("[::1]:1", true),
+        ("[::ffff:127.0.0.1]:1", true),
+        ("unix:/x", true),
+        ("0.0.0.0:1", false),
+        ("[::]:1", false),
+        ("192.0.2.1:1", false),
+        ("fd:x", false),
+    ] {
+        assert_eq!(text.parse::<ListenAddress>().unwrap().is_local(), is_local, "{text}");
+    }
+    for text in ["", ":1", "localhost:1", "fd:", "fd:a:b", "unix:x", "unix:/x,mode=9", "127.0.0.1"] {
+        assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+    }
+}
+
+/// A folder that is removed with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tollgate-listen-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An authority, which signs certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// A certificate for this name, and its key, as PEM.
+    fn sign(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn write(&self, folder: &Path, name: &str, client_ca: Option<&Self>) -> TlsFiles {
+        let path = |file: &str| folder.join(file);
+        let (certificate, key) = self.sign(name);
+        // As a renewal does: beside, and renamed.
+        for (file, text) in [("cert.pem", certificate), ("key.pem", key)] {
+            std::fs::write(path("beside"), text).unwrap();
+            std::fs::rename(path("beside"), path(file)).unwrap();
+        }
+        if let Some(ca) = client_ca {
+            std::fs::write(path("ca.pem"), ca.0.pem()).unwrap();
+        }
+        let client_ca = client_ca.map(|_| path("ca.pem"));
+        TlsFiles { certificate: path("cert.pem"), key: path("key.pem"), client_ca }
+    }
+
+    /// A client that trusts this authority and shows this certificate.
+    fn client(&self, own: Option<&(String, String)>) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.0.pem().as_bytes()).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+/// Whether a client of TLS gets its bytes back.
+async fn echoes_in_tls(client: &TlsConnector, address: SocketAddr, name: &str) -> bool {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let Ok(mut stream) = client.connect(ServerName::try_from(name.to_owned()).unwrap(), stream).await else {
+        return false;
+    };
+    let mut answer = [0; 4];
+    stream.write_all(b"ping").await.is_ok()
+        && stream.read_exact(&mut answer).await.is_ok()
+        && answer == *b"ping"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_without_the_right_certificate_is_refused() {
+    let (folder, drain) = (Folder::new("clients"), Drain::default());
+    let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let files = servers.write(&folder.0, "localhost", Some(&clients));
+    let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
+    let many = Bounds { most: 100, ..FEW };
+    let (address, counted, served) = echo(Some(tls), many, &drain);
+    assert!(echoes_in_tls(&servers.client(Some(&clients.sign("me"))), address, "localhost").await);
+    assert!(!echoes_in_tls(&servers.client(None), address, "localhost").await);
+    assert!(!echoes_in_tls(&servers.client(Some(&strangers.sign("me"))), address, "localhost").await);
+    assert!(!echoes_in_tls(&strangers.client(Some(&clients.sign("me"))), address, "localhost").await);
+    soon("three handshakes failed", || counted.lock().unwrap().len() == 3);
+    assert_eq!(*counted.lock().unwrap(), [Mishap::Handshake; 3]);
+    assert_eq!(served.load(SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_certificate_is_exchanged_and_a_broken_one_not() {
+    let (folder, drain) = (Folder::new("renewed"), Drain::default());
+    let authority = Authority::new();
+    let files = authority.write(&folder.0, "old.example", None);
+    let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
+    let many = Bounds { most: 1_000, ..FEW };
+    let (address, ..) = echo(Some(tls), many, &drain);
+    let client = authority.client(None);
+    assert!(echoes_in_tls(&client, address, "old.example").await);
+    std::fs::write(&files.certificate, "no certificate").unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert!(echoes_in_tls(&client, address, "old.example").await, "the old one stays in force");
+    authority.write(&folder.0, "new.example", None);
+    let begun = Instant::now();
+    while !echoes_in_tls(&client, address, "new.example").await {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the new one came into force");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!echoes_in_tls(&client, address, "old.example").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_takes_too_long_is_ended() {
+    let (folder, drain) = (Folder::new("slow"), Drain::default());
+    let files = Authority::new().write(&folder.0, "localhost", None);
+    let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
+    let (address, counted, served) = echo(Some(tls), FEW, &drain);
+    tokio::task::spawn_blocking(move || {
+        let begun = Instant::now();
+        let mut slow = TcpStream::connect(address).unwrap();
+        slow.write_all(&[0x16, 3, 1]).unwrap();
+        assert_eq!(slow.read(&mut [0; 64]).unwrap_or(0), 0, "it was closed");
+        assert!(begun.elapsed() >= FEW.handshake);
+        soon("it was counted", || *counted.lock().unwrap() == [Mishap::Handshake]);
+        assert_eq!(served.load(SeqCst), 0);
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn wrong_tls_files_are_named() {
+    let folder = Folder::new("wrong");
+    let authority = Authority::new();
+    let files = authority.write(&folder.0, "localhost", None);
+    let error = |files: &TlsFiles| {
+        Tls::watch(files, &[], tokio_util::sync::CancellationToken::new()).map(drop).unwrap_err().to_string()
+    };
+    let other = authority.sign("localhost").1;
+    std::fs::write(&files.key, other).unwrap();
+    assert!(error(&files).starts_with("the certificate and its key: "), "{}", error(&files));
+    std::fs::write(&files.key, "").unwrap();
+    assert!(error(&files).starts_with("the key: "), "{}", error(&files));
+    std::fs::write(&files.certificate, "").unwrap();
+    assert_eq!(error(&files), "the certificate: it has no certificate");
+    std::fs::remove_file(&files.certificate).unwrap();
+    assert!(error(&files).contains("cert.pem cannot be read"), "{}", error(&files));
+}

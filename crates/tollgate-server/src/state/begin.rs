@@ -1,0 +1,85 @@
+//! Restores the state, and puts the rules of today in force.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tollgate::{PerCallBuilder, PerCallLimiter};
+use tollgate_rules::{Conflict, Disk, LiveRules, NotRestored};
+
+use super::file::{self, Restored};
+use super::{StateError, StateReport};
+use crate::core::ServerClock;
+use crate::server::StartError;
+use crate::settings::Settings;
+
+/// What a server begins with.
+pub(crate) struct Begun {
+    pub(crate) live: LiveRules<ServerClock>,
+    /// The keys of `CL.THROTTLE`; `None`: there are none yet.
+    pub(crate) calls: Option<PerCallLimiter<[u8], ServerClock>>,
+    pub(crate) report: StateReport,
+}
+
+/// Reads the state file, if there is one, and the rules file.
+pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, StartError> {
+    let Some(Restored { live, forgotten, calls }) = restored(settings, clock)? else {
+        let live = LiveRules::open(&settings.rules, &Disk, ServerClock::clone(clock));
+        let live = live.map_err(StartError::Rules)?;
+        return Ok(Begun { live, calls: None, report: StateReport::default() });
+    };
+    let resumed = live.reload_forgetting(&settings.rules, &Disk).map_err(StartError::Rules)?;
+    let report = StateReport::default();
+    report.forgotten_rules.store(tell(&forgotten, &resumed.forgotten), Relaxed);
+    if let Err(error) = &calls {
+        tracing::error!(%error, "the keys of CL.THROTTLE begin without the state that they had");
+    }
+    Ok(Begun { live, calls: calls.ok(), report })
+}
+
+fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], ServerClock> {
+    PerCallLimiter::builder().max_keys(settings.resp_max_keys).clock(ServerClock::clone(clock))
+}
+
+/// The state of the file. `None`: there is none, or it is damaged and was put aside.
+fn restored(settings: &Settings, clock: &ServerClock) -> Result<Option<Restored>, StartError> {
+    let Some(path) = &settings.state else { return Ok(None) };
+    let fail = |error: StateError| StartError::State { path: path.clone(), error: Box::new(error) };
+    file::check(path).map_err(fail)?;
+    let error = match file::restore(path, builder(settings, clock), clock) {
+        Ok(restored) => {
+            let is_there = restored.is_some();
+            tracing::info!(file = %path.display(), is_there, "state was read");
+            return Ok(restored);
+        }
+        Err(error) => error,
+    };
+    if settings.strict_state {
+        return Err(fail(error));
+    }
+    let file = path.display();
+    match file::put_aside(path) {
+        Ok(aside) => tracing::error!(
+            %file, %error, aside = %aside.display(),
+            "STATE IS LOST: the file was put aside, and all limits begin anew"
+        ),
+        Err(why) => tracing::error!(
+            %file, %error, not_put_aside = %why,
+            "STATE IS LOST: the file is not taken, and all limits begin anew"
+        ),
+    }
+    Ok(None)
+}
+
+/// Logs what is forgotten. Returns how many rules it concerns.
+fn tell(not_restored: &[NotRestored], conflicts: &[Conflict]) -> u64 {
+    for forgotten in not_restored {
+        tracing::error!("{forgotten}");
+    }
+    for conflict in conflicts {
+        tracing::error!("the new rules cannot take over: {conflict}; it is forgotten");
+    }
+    let rules = not_restored.iter().map(|forgotten| &forgotten.rule);
+    let mut rules: Vec<_> = rules.chain(conflicts.iter().map(|conflict| &conflict.rule)).collect();
+    rules.sort();
+    rules.dedup();
+    rules.len() as u64
+}

@@ -1,0 +1,49 @@
+//! What is wrong with a state file.
+
+use std::fmt;
+use std::io;
+
+/// What is wrong with a state file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StateError {
+    /// It cannot be read, or never be written.
+    Io(io::Error),
+    /// It is no state file of this server, or of another version.
+    Foreign,
+    /// The part with the rules is damaged.
+    Rules(tollgate_rules::RestoreError),
+    /// The part with the keys of `CL.THROTTLE` is damaged.
+    Calls(tollgate::RestoreError),
+    /// Something follows its end.
+    Longer,
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Foreign => write!(f, "it is no state file of this version of Tollgate"),
+            Self::Rules(error) => write!(f, "it is damaged: {error}"),
+            Self::Calls(error) => write!(f, "it is damaged: {error}"),
+            Self::Longer => write!(f, "it is damaged: something follows its end"),
+        }
+    }
+}
+
+impl std::error::Error for StateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Rules(error) => Some(error),
+            Self::Calls(error) => Some(error),
+            Self::Foreign | Self::Longer => None,
+        }
+    }
+}
+
+impl From<io::Error> for StateError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

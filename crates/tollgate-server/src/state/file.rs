@@ -1,0 +1,126 @@
+//! The state file: whole, or not there.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use tollgate::{PerCallBuilder, PerCallLimiter, RestoreError};
+use tollgate_rules::{LiveRules, NotRestored};
+
+use super::StateError;
+use crate::core::ServerClock;
+
+/// The first bytes. No text file begins so.
+const MAGIC: [u8; 8] = *b"\xA7serve\r\n";
+
+/// The version written, and the only one read.
+const VERSION: u32 = 1;
+
+/// What was restored.
+pub(super) struct Restored {
+    pub(super) live: LiveRules<ServerClock>,
+    /// What the rules begin without.
+    pub(super) forgotten: Vec<NotRestored>,
+    /// The keys of `CL.THROTTLE`, or why they are forgotten.
+    pub(super) calls: Result<PerCallLimiter<[u8], ServerClock>, RestoreError>,
+}
+
+/// Writes the state beside the file and renames it, so that the file is the old one or the new one,
+/// whatever ends the process. Returns how many debts and bans it holds.
+pub(super) fn save(
+    path: &Path,
+    live: &LiveRules<ServerClock>,
+    calls: &PerCallLimiter<[u8], ServerClock>,
+) -> io::Result<usize> {
+    let beside = with_ending(path, ".new");
+    let saved = write(&beside, live, calls).and_then(|debts| {
+        fs::rename(&beside, path)?;
+        // The rename itself must outlast a loss of power.
+        File::open(directory(path))?.sync_all()?;
+        Ok(debts)
+    });
+    if saved.is_err() {
+        // On a full disk, its room is for the next try.
+        let _ = fs::remove_file(&beside);
+    }
+    saved
+}
+
+fn write(
+    beside: &Path,
+    live: &LiveRules<ServerClock>,
+    calls: &PerCallLimiter<[u8], ServerClock>,
+) -> io::Result<usize> {
+    // One that was left there by a process that was killed, with any permissions.
+    match fs::remove_file(beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    let debts = live.save(&mut out)? + calls.save(&mut out)?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    Ok(debts)
+}
+
+/// Reads a state file. `None`: there is none.
+pub(super) fn restore(
+    path: &Path,
+    calls: PerCallBuilder<[u8], ServerClock>,
+    clock: &ServerClock,
+) -> Result<Option<Restored>, StateError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut input = BufReader::with_capacity(1 << 16, file);
+    let mut opening = Vec::new();
+    input.by_ref().take((MAGIC.len() + size_of_val(&VERSION)) as u64).read_to_end(&mut opening)?;
+    if opening != [&MAGIC[..], &VERSION.to_le_bytes()].concat() {
+        return Err(StateError::Foreign);
+    }
+    let restored = LiveRules::restore(&mut input, ServerClock::clone(clock));
+    let (live, forgotten) = restored.map_err(StateError::Rules)?;
+    let calls = match calls.restore(&mut input) {
+        Err(
+            error @ (RestoreError::Differs { .. } | RestoreError::NoRoom { .. } | RestoreError::Build(_)),
+        ) => Err(error),
+        Err(error) => return Err(StateError::Calls(error)),
+        Ok(calls) if input.read(&mut [0])? == 0 => Ok(calls),
+        Ok(_) => return Err(StateError::Longer),
+    };
+    Ok(Some(Restored { live, forgotten, calls }))
+}
+
+/// Renames a damaged file, so that it can be looked at and the next save does not replace it.
+/// Returns its new name.
+pub(super) fn put_aside(path: &Path) -> io::Result<PathBuf> {
+    let aside = with_ending(path, ".bad");
+    fs::rename(path, &aside)?;
+    Ok(aside)
+}
+
+/// Checks what no later save could change: the directory is there.
+pub(super) fn check(path: &Path) -> Result<(), StateError> {
+    let directory = directory(path);
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let why = format!("there is no directory {}: create it, for the user of the server", directory.display());
+    Err(io::Error::new(io::ErrorKind::NotFound, why).into())
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}

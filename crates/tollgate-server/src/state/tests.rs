@@ -1,0 +1,266 @@
+//! The state file is whole, old or new, whatever happens.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tollgate::{CallQuota, ManualClock};
+use tollgate_rules::{Ask, PlainRequest, Scratch};
+
+use super::{StateError, begin, file};
+use crate::core::{Core, ServerClock};
+use crate::server::StartError;
+use crate::settings::Settings;
+
+const BEGUN: u64 = 1_700_000_000;
+
+/// A folder with rules, that is removed with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, rules: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tollgate-state-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let folder = Self(path);
+        folder.rules(rules);
+        folder
+    }
+
+    fn rules(&self, rules: &str) {
+        fs::write(self.0.join("rules.toml"), format!("version = 1\n{rules}")).unwrap();
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+
+    fn settings(&self) -> Settings {
+        settings(&self.0)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn settings(folder: &Path) -> Settings {
+    let mut settings = Settings::new(folder.join("rules.toml"));
+    settings.state = Some(folder.join("state"));
+    settings.resp_max_keys = 100_000;
+    settings
+}
+
+fn clock(unix: u64) -> ServerClock {
+    Arc::new(ManualClock::starting_at(Duration::from_secs(unix)))
+}
+
+/// A server without listeners.
+struct Quiet {
+    core: Core,
+}
+
+impl Quiet {
+    fn new(settings: &Settings, unix: u64) -> Self {
+        let clock = clock(unix);
+        let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
+        let mut core = Core::new(begun.live, clock, settings.resp_max_keys).unwrap();
+        core.state = begun.report;
+        if let Some(calls) = begun.calls {
+            core.calls.put(calls);
+        }
+        Self { core }
+    }
+
+    fn spend(&self, cost: u64) {
+        let ask = Ask { cost, ..Ask::default() };
+        let mut handle = self.core.live.handle();
+        assert!(handle.ask(&PlainRequest::default(), ask, &mut Scratch::default()).is_admitted());
+    }
+
+    fn left(&self) -> u64 {
+        let ask = Ask { cost: 0, is_peek: true, ..Ask::default() };
+        let (mut handle, mut scratch) = (self.core.live.handle(), Scratch::default());
+        let verdict = handle.ask(&PlainRequest::default(), ask, &mut scratch);
+        verdict.lines()[0].remaining
+    }
+
+    fn call(&self, key: &[u8], cost: u64) -> u64 {
+        let quota = CallQuota::from_nanos(1_000_000_000, 100_000_000_000).unwrap();
+        self.core.calls.load().check(key, quota, cost).unwrap().remaining()
+    }
+
+    fn save(&self, path: &Path) -> std::io::Result<usize> {
+        file::save(path, &self.core.live, &self.core.calls.load())
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.core.state.forgotten_rules.load(Relaxed)
+    }
+}
+
+const DAILY: &str = "rule = [{ name = 'all', key = 'everyone', limits = '86400/d,burst=1000' }]";
+
+#[test]
+fn a_restart_forgets_no_debt() {
+    let folder = Folder::new("restart", DAILY);
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    server.spend(300);
+    assert_eq!(server.call(b"alice", 60), 40);
+    assert_eq!(server.save(&folder.state()).unwrap(), 2);
+    assert_eq!(fs::metadata(folder.state()).unwrap().permissions().mode() & 0o777, 0o600);
+    let server = Quiet::new(&folder.settings(), BEGUN + 10);
+    assert_eq!((server.left(), server.call(b"alice", 0)), (710, 50));
+    // A clock that was set back forgives nothing, and no debt grows.
+    let server = Quiet::new(&folder.settings(), BEGUN - 3_600);
+    assert_eq!((server.left(), server.call(b"alice", 0)), (700, 40));
+}
+
+#[test]
+fn the_rules_of_today_take_over_the_state() {
+    let folder = Folder::new("today", DAILY);
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    server.spend(300);
+    server.save(&folder.state()).unwrap();
+    folder.rules(&DAILY.replace("'all'", "'each', was = 'all'").replace("1000", "2000"));
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    assert_eq!((server.left(), server.forgotten()), (1_700, 0));
+    folder.rules(&DAILY.replace("'86400/d,burst=1000'", "'sliding-log:1000/d'"));
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    assert_eq!((server.left(), server.forgotten()), (1_000, 1), "it is forgotten, and told");
+    folder.rules("nonsense");
+    let error = begin(&folder.settings(), &clock(BEGUN)).map(drop).unwrap_err();
+    assert!(matches!(error, StartError::Rules(_)), "{error}");
+}
+
+#[test]
+fn a_damaged_file_is_put_aside() {
+    let folder = Folder::new("damaged", DAILY);
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    server.spend(300);
+    server.call(b"alice", 60);
+    server.save(&folder.state()).unwrap();
+    let whole = fs::read(folder.state()).unwrap();
+    for len in 0..whole.len() {
+        fs::write(folder.state(), &whole[..len]).unwrap();
+        let mut settings = folder.settings();
+        settings.strict_state = true;
+        let strict = begin(&settings, &clock(BEGUN)).map(drop);
+        assert!(matches!(strict, Err(StartError::State { .. })), "{len} bytes");
+        assert_eq!(fs::read(folder.state()).unwrap(), &whole[..len], "it stays where it is");
+    }
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    assert_eq!(server.left(), 1_000);
+    assert!(!folder.state().exists());
+    assert_eq!(fs::read(folder.0.join("state.bad")).unwrap(), &whole[..whole.len() - 1]);
+
+    fs::write(folder.state(), [&whole[..], b"x"].concat()).unwrap();
+    let restored = |path: &Path| {
+        let builder = tollgate::PerCallLimiter::builder().max_keys(100_000).clock(clock(BEGUN));
+        file::restore(path, builder, &clock(BEGUN)).map(drop)
+    };
+    assert!(matches!(restored(&folder.state()), Err(StateError::Longer)));
+    fs::write(folder.state(), "version = 1").unwrap();
+    assert!(matches!(restored(&folder.state()), Err(StateError::Foreign)));
+    fs::write(folder.state(), &whole).unwrap();
+    assert!(restored(&folder.state()).is_ok());
+}
+
+#[test]
+fn calls_without_room_are_told_and_forgotten() {
+    let folder = Folder::new("room", DAILY);
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    server.spend(300);
+    for key in 0_u32..5_000 {
+        server.call(&key.to_le_bytes(), 90);
+    }
+    server.save(&folder.state()).unwrap();
+    let mut settings = folder.settings();
+    settings.resp_max_keys = 10;
+    let server = Quiet::new(&settings, BEGUN);
+    assert_eq!((server.left(), server.call(&1_u32.to_le_bytes(), 0)), (700, 100));
+}
+
+#[test]
+fn a_full_disk_keeps_the_old_file() {
+    // A process of its own, whose files may have few bytes: writes beyond fail as on a full disk.
+    if let Ok(folder) = std::env::var("TOLLGATE_FULL_DISK") {
+        let server = Quiet::new(&settings(Path::new(&folder)), BEGUN);
+        for key in 0_u32..5_000 {
+            server.call(&key.to_le_bytes(), 90);
+        }
+        let error = server.save(&Path::new(&folder).join("state")).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge, "{error}");
+        return;
+    }
+    let folder = Folder::new("full", DAILY);
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    server.spend(300);
+    server.save(&folder.state()).unwrap();
+    let whole = fs::read(folder.state()).unwrap();
+    let child = Command::new("sh")
+        // 16 KiB; the signal of that limit is ignored, so that the write fails instead.
+        .args(["-c", "trap '' XFSZ; ulimit -f 32; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "state::tests::a_full_disk_keeps_the_old_file"])
+        .env("TOLLGATE_FULL_DISK", &folder.0)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    assert_eq!(fs::read(folder.state()).unwrap(), whole);
+    assert!(!folder.0.join("state.new").exists(), "its room is free again");
+    assert_eq!(Quiet::new(&folder.settings(), BEGUN).left(), 700);
+}
+
+#[test]
+fn a_kill_during_a_save_leaves_a_whole_file() {
+    // A process of its own, which saves one state after the other until it is killed.
+    if let Ok(folder) = std::env::var("TOLLGATE_KILLED") {
+        let server = Quiet::new(&settings(Path::new(&folder)), BEGUN);
+        for key in 0_u32..2_000 {
+            // Those that were saved before owe it already.
+            if server.call(&key.to_le_bytes(), 0) == 100 {
+                server.call(&key.to_le_bytes(), 50);
+            }
+        }
+        loop {
+            server.save(&Path::new(&folder).join("state")).unwrap();
+            server.spend(1);
+        }
+    }
+    let folder = Folder::new("killed", "rule = [{ name = 'all', key = 'everyone', limits = '100000000/d' }]");
+    let mut last = 100_000_000;
+    for round in 0_u32..100 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "state::tests::a_kill_during_a_save_leaves_a_whole_file"])
+            .env("TOLLGATE_KILLED", &folder.0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        let is_changed = |since: &Option<std::time::SystemTime>| {
+            fs::metadata(folder.state()).is_ok_and(|file| file.modified().ok() != *since)
+        };
+        let before = fs::metadata(folder.state()).and_then(|file| file.modified()).ok();
+        while !is_changed(&before) && begun.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        // At any point of the saves that follow.
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 137 % 5_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut settings = folder.settings();
+        settings.strict_state = true;
+        let server = Quiet::new(&settings, BEGUN);
+        assert!(server.left() <= last, "round {round}: {} after {last}", server.left());
+        last = server.left();
+        assert_eq!(server.call(&7_u32.to_le_bytes(), 0), 50, "round {round}");
+    }
+    assert!(last < 100_000_000);
+}
