@@ -39,6 +39,7 @@ fn every_test_that_the_page_names_exists() {
         "src",
         "loom-tests/tests",
         "crates/tollgate-rules/tests",
+        "crates/tollgate-server/src",
         "crates/tollgate-server/tests",
         "crates/tollgate-tower/tests",
     ] {
