@@ -121,7 +121,8 @@ fn read(arguments: Arguments<'_>) -> Result<Throttle, Mistake<'_>> {
     Throttle::new(max_burst, count, period, quantity).map_err(Mistake::Numbers)
 }
 
-/// An integer as Rust reads it, which redis-cell is written in: `+5` is one, `5.0` and ` 5` are not.
+/// An integer as Rust reads it, which redis-cell is written in: `+5` is one, `5.0` and ` 5` are
+/// not.
 #[inline]
 fn integer(text: &[u8]) -> Result<i64, Mistake<'_>> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());

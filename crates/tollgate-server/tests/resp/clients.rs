@@ -129,7 +129,9 @@ async fn redis_rs_connects_and_asks() {
         let five: [i64; 5] = throttle.query_async(&mut connection).await.unwrap();
         assert_eq!(five, [0, 16, 15, -1, 2]);
         let mut pipeline = redis::pipe();
-        (0..100).for_each(|_| drop(pipeline.add_command(throttle.clone())));
+        for _ in 0..100 {
+            pipeline.add_command(throttle.clone());
+        }
         let answers: Vec<[i64; 5]> = pipeline.query_async(&mut connection).await.unwrap();
         assert_eq!(answers.iter().filter(|five| five[0] == 0).count(), 15);
     }

@@ -38,7 +38,9 @@ async fn throttle(
 ) -> Result<[i64; 5], String> {
     let mut command = redis::cmd("CL.THROTTLE");
     command.arg(key);
-    numbers.iter().for_each(|number| drop(command.arg(*number)));
+    for number in numbers {
+        command.arg(*number);
+    }
     let answer: Result<Value, _> = command.query_async(connection).await;
     match answer {
         Ok(value) => Ok(redis::from_redis_value(value).unwrap()),
