@@ -1,7 +1,7 @@
 //! Envoy's rate limit service, version 3: docs/server.md.
 //!
 //! ```text
-//!   gRPC: connection -> frame -> service --.          .-> by_files: domains of envoyproxy/ratelimit
+//!   gRPC: connection -> frame -> service --.          .-> by_files: domains of their files
 //!                                           +-> call --+
 //!   JSON: json/read --> json/write --------'          '-> by_rules: all other domains
 //! ```

@@ -20,7 +20,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// That of a descriptor which does not pass, decided at this time: as the rule and the file say.
+    /// That of a descriptor which does not pass, decided at this time: as rule and file say.
     #[cold]
     pub(super) fn of(core: &Core, rules: &Generation, judged: &Judged<'_>, now: Timestamp) -> Option<Self> {
         let line = judged.told()?;
