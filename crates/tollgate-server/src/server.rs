@@ -12,7 +12,8 @@ use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerCl
 use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::{admin, resp, rls, v1, web};
+use crate::admin::{self, Admin};
+use crate::{resp, rls, v1, web};
 
 /// A running server.
 ///
@@ -33,6 +34,7 @@ use crate::{admin, resp, rls, v1, web};
 pub struct Server {
     core: Arc<Core>,
     v1: Arc<v1::Service>,
+    admin: Arc<Admin>,
     settings: Settings,
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
@@ -52,6 +54,8 @@ pub enum StartError {
     Envoy(EnvoyFilesError),
     /// The table of `CL.THROTTLE`.
     Calls(tollgate::BuildError),
+    /// The file with the administrator's token.
+    AdminToken(io::Error),
     /// An address.
     Listen {
         /// The address.
@@ -77,18 +81,25 @@ impl Server {
         let clock: ServerClock = Arc::new(TscClock::new());
         let live = LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
         let envoy = envoy(&settings, &clock)?;
-        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
+        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys).map_err(StartError::Calls)?;
         core.envoy = envoy;
         let (core, drain) = (Arc::new(core), Drain::default());
         let grpc = rls::Grpc::new(&core, settings.limits, &drain).await;
         let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
-        let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
-            Ok(generation) => tracing::info!(generation, "new rules are in force"),
-            Err(error) => tracing::error!(%error, "the old rules stay in force"),
-        });
+        let admin = Admin::new(&core, &settings, &drain).map_err(StartError::AdminToken)?;
+        let counted = Arc::clone(&core);
+        let told = move |reloaded: Result<u64, &ReloadError>| {
+            counted.metrics.reloaded(reloaded.is_ok());
+            match reloaded {
+                Ok(generation) => tracing::info!(generation, "new rules are in force"),
+                Err(error) => tracing::error!(%error, "the old rules stay in force"),
+            }
+        };
+        let watched = Watched::spawn(live, &settings.rules, told);
         let mut server = Self {
             v1: Arc::new(v1::Service::new(Arc::clone(&core), &settings)),
             core,
+            admin,
             drain,
             grpc: Arc::new(grpc),
             addresses: Vec::new(),
@@ -130,14 +141,16 @@ impl Server {
         let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
         let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
+        let admin = Arc::clone(&self.admin);
         let serve = move |connection: Connection| {
             let (core, drain, redis) = (Arc::clone(&core), drain.clone(), Arc::clone(&redis));
+            let admin = Arc::clone(&admin);
             let (grpc, v1) = (Arc::clone(&grpc), Arc::clone(&v1));
             async move {
-                core.metrics.connection(kind);
+                let _open = core.metrics.connection(kind);
                 match kind {
                     Listener::Http => v1::serve(v1, connection, drain).await,
-                    Listener::Admin => admin::serve(core, connection, drain).await,
+                    Listener::Admin => admin::serve(admin, connection).await,
                     Listener::Grpc => grpc.serve(connection, drain).await,
                     Listener::Resp => resp::serve(redis, connection, drain, limits.read_timeout).await,
                 }
@@ -151,6 +164,11 @@ impl Server {
             }
         };
         tokio::spawn(accept_all(listening, limits.connections, self.drain.clone(), serve, refuse))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     /// The addresses that are listened on, with the ports that they have got: those of `http`,
@@ -168,7 +186,9 @@ impl Server {
     /// [`ReloadError`]; the old rules stay in force then.
     pub fn reload(&self) -> Result<u64, ReloadError> {
         self.core.reload_envoy();
-        self.core.live.reload_file(&self.settings.rules, &Disk)
+        let done = self.core.live.reload_file(&self.settings.rules, &Disk);
+        self.core.metrics.reloaded(done.is_ok());
+        done
     }
 
     /// Ends the server: no more connections, each request in progress is answered, and after
@@ -213,6 +233,7 @@ impl fmt::Display for StartError {
             Self::Envoy(error) => error.fmt(f),
             Self::Calls(error) => error.fmt(f),
             Self::Listen { address, error } => write!(f, "{address} cannot be listened on: {error}"),
+            Self::AdminToken(error) => write!(f, "the administrator's token cannot be read: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
         }
     }

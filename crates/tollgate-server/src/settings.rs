@@ -43,6 +43,10 @@ pub struct Settings {
     pub resp_admin_password: Option<Secret>,
     /// The file in which state is saved; `None`: it ends with the process.
     pub state: Option<PathBuf>,
+    /// The file with the token that `/admin/*` asks for; `None`: it is served to this machine only.
+    pub admin_token: Option<PathBuf>,
+    /// Whether `/admin/top` and the live page show keys, not hashes of them.
+    pub show_keys: bool,
     /// Whether listeners beyond loopback need no authentication.
     pub open: bool,
     /// How long the server still serves after it was told to end.
@@ -135,6 +139,8 @@ impl Settings {
             resp_password: None,
             resp_admin_password: None,
             state: None,
+            admin_token: None,
+            show_keys: false,
             open: false,
             drain_delay: Duration::ZERO,
             drain_timeout: Duration::from_secs(30),

@@ -28,6 +28,7 @@
 //! L1: a request that has met new numbers finds another word after its decision.
 
 mod error;
+mod plan;
 mod watch;
 
 use std::fmt;
@@ -45,6 +46,7 @@ use crate::set::{Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetE
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
+pub use plan::{PlannedChange, RulePlan};
 pub use watch::Watched;
 
 /// Rules that can be exchanged while requests are decided.

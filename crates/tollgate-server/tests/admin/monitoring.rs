@@ -1,0 +1,1 @@
+//! The dashboard, the alerts and the page about metrics, against a live server.
