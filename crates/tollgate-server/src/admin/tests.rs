@@ -74,7 +74,7 @@ async fn keys_are_hashes_unless_they_may_be_shown() {
     for shows_keys in [false, true] {
         let (server, address) = start(shows_keys, "127.0.0.1:0").await;
         let greedy = request([203, 0, 113, 9], Some("key-greedy"));
-        (0..400).for_each(|_| drop(decide(&server, &greedy)));
+        (0..400).for_each(|_| _ = decide(&server, &greedy));
         for rule in ["client", "api-key-strict"] {
             let top = ask(&address, "GET", &format!("/admin/top?rule={rule}"), "");
             assert!(top["keys"][0]["refused"].as_u64().unwrap() >= 90, "{top}");
@@ -94,7 +94,7 @@ async fn keys_are_hashes_unless_they_may_be_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_helps_the_key_of_a_request() {
     let (server, address) = start(false, "127.0.0.1:0").await;
-    let (client, other) = (request([203, 0, 113, 9], None), request([203, 0, 113, 10], None));
+    let client = request([203, 0, 113, 9], None);
     while decide(&server, &client) {}
     let order = |action: Value| json!({ "request": { "client": "203.0.113.9" }, "do": action }).to_string();
     let top = ask(&address, "GET", "/admin/top?rule=client", "");
@@ -106,11 +106,6 @@ async fn an_operator_helps_the_key_of_a_request() {
     assert!(refund["state"]["remaining"].as_u64().unwrap() >= 30, "{refund}");
     let reset = ask(&address, "POST", "/admin/keys/client", &order(json!("reset")));
     assert_eq!((&reset["done"], &reset["state"]["remaining"]), (&json!(true), &json!(60)), "{reset}");
-    // It is one key's: the others stay as they are.
-    let _ = decide(&server, &other);
-    let _ = ask(&address, "POST", "/admin/keys/client", &order(json!("reset")));
-    let other = json!({ "request": { "client": "203.0.113.10" }, "do": "peek" }).to_string();
-    assert!(ask(&address, "POST", "/admin/keys/client", &other)["state"]["remaining"].as_u64() <= Some(60));
 }
 
 /// Traffic for the pictures in `docs/charts`: `TOLLGATE_LIVE=127.0.0.1:9080` names the address, and
@@ -142,7 +137,7 @@ async fn serve_for_a_picture() {
         }
         let greedy = if (at as u64 / 70) % 2 == 1 { 9 } else { 1 };
         for number in 0..greedy {
-            let key = format!("key-{}", 500 + number % 3);
+            let key = format!("key-{}", 500 + u32::from(number % 3));
             let _ = decide(&server, &request([203, 0, 113, number % 4], Some(&key)));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

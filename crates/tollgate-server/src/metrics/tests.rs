@@ -157,7 +157,7 @@ fn no_key_is_in_metrics() {
     let (core, _) = core(THREE);
     let keys: Vec<String> = (0..40_u64).map(|key| format!("secret-{key}-{:016x}", key * 0x9e37_79b9_7f4a)).collect();
     for key in &keys {
-        (0..30).for_each(|_| drop(decide(&core, &request(key), 1)));
+        (0..30).for_each(|_| _ = decide(&core, &request(key), 1));
     }
     let page = page(&core);
     assert!(value(&page, "tollgate_keys_limited{rule=\"each\"}") > 30.0);
