@@ -20,6 +20,8 @@ pub(super) struct History(Mutex<VecDeque<Sample>>);
 struct Sample {
     /// Of the rules' clock, in nanoseconds.
     at: u64,
+    /// Requests that were admitted, and refused, by all rules together.
+    requests: [u64; 2],
     rules: Vec<(Arc<RuleCounts>, [u64; 2])>,
 }
 
@@ -28,6 +30,14 @@ struct Sample {
 pub(super) struct Rates {
     pub(super) allowed: Vec<f64>,
     pub(super) refused: Vec<f64>,
+}
+
+/// What [`History::rates`] returns.
+pub(super) struct Recent {
+    /// How many seconds ago each rate ended.
+    pub(super) ages: Vec<f64>,
+    pub(super) requests: Rates,
+    pub(super) rules: Vec<Rates>,
 }
 
 /// Takes samples until the server ends.
@@ -53,7 +63,11 @@ impl History {
             let sums = counts.sums();
             (Arc::clone(counts), [sums.allowed, sums.refusals()])
         };
-        let sample = Sample { at: metrics.now(), rules: generation.counts.iter().map(counts).collect() };
+        let sample = Sample {
+            at: metrics.now(),
+            requests: metrics.requests(),
+            rules: generation.counts.iter().map(counts).collect(),
+        };
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         samples.push_back(sample);
         if samples.len() > SAMPLES + 1 {
@@ -61,25 +75,24 @@ impl History {
         }
     }
 
-    /// How many seconds before `now` each rate ends, and the rates of each of these rules. A rule
-    /// that was not there yet has rates of 0.
-    pub(super) fn rates(&self, now: u64, rules: &[Arc<RuleCounts>]) -> (Vec<f64>, Vec<Rates>) {
+    /// The rates of all requests, and of each of these rules. A rule that was not there yet has
+    /// rates of 0.
+    pub(super) fn rates(&self, now: u64, rules: &[Arc<RuleCounts>]) -> Recent {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut ages = Vec::new();
-        let mut rates: Vec<Rates> = rules.iter().map(|_| Rates::default()).collect();
+        let rates = rules.iter().map(|_| Rates::default()).collect();
+        let mut recent = Recent { ages: Vec::new(), requests: Rates::default(), rules: rates };
         for (before, after) in samples.iter().zip(samples.iter().skip(1)) {
-            ages.push(now.saturating_sub(after.at) as f64 / 1e9);
+            recent.ages.push(to_tenths(now.saturating_sub(after.at) as f64 / 1e9));
             let seconds = after.at.saturating_sub(before.at).max(1) as f64 / 1e9;
-            for (index, (rule, rates)) in rules.iter().zip(&mut rates).enumerate() {
-                let [allowed, refused] = match (before.of(index, rule), after.of(index, rule)) {
-                    (Some(before), Some(after)) => [0, 1].map(|of| after[of].saturating_sub(before[of])),
-                    _ => [0, 0],
-                };
-                rates.allowed.push(per_second(allowed, seconds));
-                rates.refused.push(per_second(refused, seconds));
+            recent.requests.push(before.requests, after.requests, seconds);
+            for (index, (rule, rates)) in rules.iter().zip(&mut recent.rules).enumerate() {
+                match (before.of(index, rule), after.of(index, rule)) {
+                    (Some(before), Some(after)) => rates.push(before, after, seconds),
+                    _ => rates.push([0, 0], [0, 0], seconds),
+                }
             }
         }
-        (ages, rates)
+        recent
     }
 }
 
@@ -92,7 +105,15 @@ impl Sample {
     }
 }
 
-/// To two digits after the point: the page shows no more.
-fn per_second(count: u64, seconds: f64) -> f64 {
-    (count as f64 / seconds * 100.0).round() / 100.0
+impl Rates {
+    fn push(&mut self, before: [u64; 2], after: [u64; 2], seconds: f64) {
+        let [allowed, refused] = [0, 1].map(|of| after[of].saturating_sub(before[of]) as f64 / seconds);
+        self.allowed.push(to_tenths(allowed));
+        self.refused.push(to_tenths(refused));
+    }
+}
+
+/// The page shows no more digits.
+fn to_tenths(number: f64) -> f64 {
+    (number * 10.0).round() / 10.0
 }

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::Serialize;
 use serde_json::json;
 
-use super::history::Rates;
+use super::history::{Rates, Recent};
 use super::rules::{hex, key_text, limits_text, unix};
 use super::{Admin, key_text as texts};
 use crate::metrics::{Listener, RuleCounts, unix_time};
@@ -17,7 +17,7 @@ use crate::web::{self, Answer};
 const RULES: usize = 50;
 
 /// The most refused keys that are shown, of all rules.
-const KEYS: usize = 12;
+const KEYS: usize = 10;
 
 #[derive(Serialize)]
 struct LiveRule {
@@ -64,7 +64,7 @@ impl Admin {
 
         let shown: Vec<Arc<RuleCounts>> =
             busiest.iter().map(|&index| Arc::clone(&generation.counts[index])).collect();
-        let (ages, rates) = self.history.rates(now, &shown);
+        let Recent { ages, requests, rules: rates } = self.history.rates(now, &shown);
         let ago = |at: Option<u64>| at.map(|at| now.saturating_sub(at) as f64 / 1e9);
         let mut keys = Vec::new();
         let mut live = Vec::new();
@@ -116,6 +116,7 @@ impl Admin {
                 "reloaded_at": metrics.reloaded_at(),
                 "last_error": error,
                 "ages": ages,
+                "requests": requests,
                 "rules": live,
                 "rules_left_out": left_out,
                 "keys": keys,

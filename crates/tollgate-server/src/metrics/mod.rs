@@ -165,6 +165,14 @@ impl Metrics {
         (counts.decisions().iter().sum(), counts.connections().0)
     }
 
+    /// The requests that all rules together admitted, and those that they refused.
+    pub(crate) fn requests(&self) -> [u64; 2] {
+        self.listeners.iter().map(ListenerCounts::decisions).fold([0, 0], |[admitted, refused], of| {
+            let [allowed, unmatched, others @ ..] = of;
+            [admitted + allowed + unmatched, refused + others.iter().sum::<u64>()]
+        })
+    }
+
     /// A key as it is shown where keys are not: 12 hex digits of a hash with a key of this server's.
     pub(crate) fn shown_hash(&self, key: &[u8]) -> String {
         format!("{:012x}", self.hasher.hash_one(key) >> 16)
