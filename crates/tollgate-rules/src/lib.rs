@@ -23,7 +23,7 @@ pub use rule::{
     Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Tier, Values,
 };
 pub use set::{
-    Ask, AskRule, Cause, Conflict, Line, RuleAnswer, RuleKey, RuleKeys, RuleSet, Ruling, Scratch, SetError,
-    Ticket, Verdict,
+    Ask, AskRule, Cause, Conflict, Line, RuleAnswer, RuleKey, RuleSet, Ruling, Scratch, SetError, Ticket,
+    Verdict,
 };
 pub use trial::{TestFailure, run_tests};

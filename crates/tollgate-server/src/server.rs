@@ -8,11 +8,11 @@ use tokio::task::JoinHandle;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
 
+use crate::admin::{self, Admin};
 use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerClock};
 use crate::listen::{Connection, Drain, ListenAddress, Listening, accept_all};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::admin::{self, Admin};
 use crate::{resp, rls, v1, web};
 
 /// A running server.
@@ -81,7 +81,8 @@ impl Server {
         let clock: ServerClock = Arc::new(TscClock::new());
         let live = LiveRules::open(&settings.rules, &Disk, Arc::clone(&clock)).map_err(StartError::Rules)?;
         let envoy = envoy(&settings, &clock)?;
-        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys).map_err(StartError::Calls)?;
+        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
+            .map_err(StartError::Calls)?;
         core.envoy = envoy;
         let (core, drain) = (Arc::new(core), Drain::default());
         let grpc = rls::Grpc::new(&core, settings.limits, &drain).await;

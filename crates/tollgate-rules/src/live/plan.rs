@@ -64,10 +64,11 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// ```
     pub fn plan(&self, rules: Rules) -> Result<Vec<RulePlan>, ReloadError> {
         let (old, wanted) = (self.rules(), rules.clone());
-        let Succession { changes, .. } = Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
-            Hindrance::Build(error) => ReloadError::Set(error),
-            Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
-        })?;
+        let Succession { changes, .. } =
+            Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
+                Hindrance::Build(error) => ReloadError::Set(error),
+                Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
+            })?;
         let mut strict = wanted.clone();
         strict.rules.iter_mut().for_each(|rule| rule.forget = false);
         let forgotten = match Succession::plan(strict, &old) {

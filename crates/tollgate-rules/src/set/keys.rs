@@ -1,30 +1,10 @@
-//! The keys of a rule: how many there are, and what an operator does to one.
+//! A key of a rule: what an operator does to it.
 
 use tollgate::Clock;
 
 use crate::request::Request;
 use crate::set::allowance::Allowance;
 use crate::set::{RuleSet, Scratch};
-
-/// What the tables of a rule hold: see [`RuleSet::keys`]. Those of its tiers are added up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RuleKeys {
-    /// About how many keys are in debt.
-    pub live_keys: u64,
-    /// How many keys the tables were built for.
-    pub max_keys: u64,
-    /// How many bytes the tables use.
-    pub memory_in_use: u64,
-    /// Keys that inherited a slot with its debt, because their bucket was full.
-    pub evicted_with_debt: u64,
-    /// Requests that went to a bucket's shared allowance.
-    pub shared: u64,
-    /// Requests refused because their bucket was full.
-    pub refused_full: u64,
-    /// Requests admitted uncounted because their bucket was full.
-    pub admitted_uncounted: u64,
-}
 
 /// A key of a rule: see [`RuleSet::key`].
 pub struct RuleKey<'s, C> {
@@ -35,45 +15,6 @@ pub struct RuleKey<'s, C> {
 }
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// How many keys a rule's tables hold, and what a new key in a full bucket of them caused.
-    /// `None` if there is no such rule.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
-    ///
-    /// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '10/s', max_keys = 1000 }]";
-    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
-    /// let set = RuleSet::new(rules, ManualClock::new())?;
-    /// let request = PlainRequest { client: Some([203, 0, 113, 9].into()), ..Default::default() };
-    /// assert!(set.check(&request, &mut Scratch::default()).is_admitted());
-    /// let keys = set.keys(0).unwrap();
-    /// assert_eq!((keys.live_keys, keys.refused_full), (1, 0));
-    /// # Ok::<(), tollgate_rules::SetError>(())
-    /// ```
-    #[must_use]
-    pub fn keys(&self, rule: usize) -> Option<RuleKeys> {
-        let mut keys = RuleKeys::default();
-        for allowance in &self.limited.get(rule)?.allowances {
-            let quotas = allowance.quotas.as_ref().map(|current| &current.shared.limiter);
-            let quotas = quotas.map(|limiter| (limiter.usage(), limiter.stats()));
-            let at_once = allowance.at_once.iter().map(|limit| &limit.shared.limiter);
-            let at_once = at_once.map(|limiter| (limiter.usage(), limiter.stats()));
-            for (usage, stats) in quotas.into_iter().chain(at_once) {
-                keys.live_keys += usage.live_keys as u64;
-                keys.max_keys += usage.max_keys as u64;
-                keys.memory_in_use += usage.memory_in_use as u64;
-                keys.evicted_with_debt += stats.evicted_with_debt;
-                keys.shared += stats.shared;
-                keys.refused_full += stats.refused_full;
-                keys.admitted_uncounted += stats.admitted_uncounted;
-            }
-        }
-        Some(keys)
-    }
-
     /// The key under which a rule counts a request, for an operator. `None` if the rule does not
     /// concern the request, or refuses it for want of a key.
     ///

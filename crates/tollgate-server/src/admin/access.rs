@@ -97,7 +97,8 @@ fn is_loopback(host: &[u8]) -> bool {
             Some(_) => return false,
         },
     };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn is_port(port: Option<&str>) -> bool {
@@ -176,8 +177,18 @@ mod tests {
     #[test]
     fn a_rebound_name_is_not_this_machine() {
         for host in [
-            "evil.example", "evil.example:9080", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::2]",
-            "[::1]x", "::1", "127.0.0.1:9080@evil", "localhost:", "128.0.0.1", "0.0.0.0",
+            "evil.example",
+            "evil.example:9080",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            "[::2]",
+            "[::1]x",
+            "::1",
+            "127.0.0.1:9080@evil",
+            "localhost:",
+            "128.0.0.1",
+            "0.0.0.0",
         ] {
             for method in ["GET", "POST"] {
                 let headers = [("host", host), ("x-tollgate", "1")];

@@ -114,13 +114,17 @@ impl Admin {
             json!({ "key": shown, "done": done })
         };
         let state = state(set, index, &request, &mut scratch);
-        Ok(web::json(StatusCode::OK, &json!({ "rule": name, "key": done["key"], "done": done["done"], "state": state })))
+        Ok(web::json(
+            StatusCode::OK,
+            &json!({ "rule": name, "key": done["key"], "done": done["done"], "state": state }),
+        ))
     }
 }
 
 /// What the rule would say of the request now.
 fn state(set: &RuleSet<ServerClock>, rule: usize, request: &PlainRequest, scratch: &mut Scratch) -> Value {
-    let verdict = set.ask(request, tollgate_rules::Ask { cost: 0, is_peek: true, ..Default::default() }, scratch);
+    let verdict =
+        set.ask(request, tollgate_rules::Ask { cost: 0, is_peek: true, ..Default::default() }, scratch);
     let Some(line) = verdict.lines().iter().find(|line| line.rule == rule) else { return Value::Null };
     let is_limited = line.limit != u64::MAX;
     json!({

@@ -34,8 +34,8 @@ struct LiveRule {
     /// Seconds ago.
     concerned_ago: Option<f64>,
     refused_ago: Option<f64>,
-    live_keys: u64,
-    max_keys: u64,
+    live_keys: usize,
+    max_keys: usize,
     rates: Rates,
 }
 
@@ -78,7 +78,7 @@ impl Admin {
                 share: key.at_most as f64 / top.refusals.max(1) as f64,
             }));
             let (keys_seen, keys_limited) = counts.keys(now);
-            let tables = generation.set.keys(index).unwrap_or_default();
+            let tables = generation.set.usage(index);
             live.push(LiveRule {
                 name: rule.name.clone(),
                 mode: counts.mode(),
@@ -92,8 +92,8 @@ impl Admin {
                 top10_ratio: top.share_of_ten(),
                 concerned_ago: ago(sums.concerned_at),
                 refused_ago: ago(sums.limited_at),
-                live_keys: tables.live_keys,
-                max_keys: tables.max_keys,
+                live_keys: tables.as_ref().map_or(0, |tables| tables.live_keys),
+                max_keys: tables.as_ref().map_or(0, |tables| tables.max_keys),
                 rates,
             });
         }

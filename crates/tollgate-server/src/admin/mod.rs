@@ -129,7 +129,7 @@ impl Admin {
 
     /// Rules are in force from the start on, so all that is not ready is a server that ends.
     fn ready(&self) -> Answer {
-        match self.drain.ends.is_cancelled() {
+        match self.core.draining.is_cancelled() || self.drain.ends.is_cancelled() {
             true => problem(StatusCode::SERVICE_UNAVAILABLE, "the server ends"),
             false => text("ready\n"),
         }

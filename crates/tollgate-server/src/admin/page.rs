@@ -45,7 +45,16 @@ mod tests {
 
     #[test]
     fn the_page_loads_nothing_and_writes_no_markup() {
-        for forbidden in ["://", "src=", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", " style=\"", " onclick"] {
+        for forbidden in [
+            "://",
+            "src=",
+            "innerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            " style=\"",
+            " onclick",
+        ] {
             // The one name that looks like an address is that of SVG.
             let page = PAGE.replace("http://www.w3.org/2000/svg", "");
             assert!(!page.contains(forbidden), "{forbidden}");

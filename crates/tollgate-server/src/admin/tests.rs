@@ -86,7 +86,10 @@ async fn keys_are_hashes_unless_they_may_be_shown() {
         let live = ask(&address, "GET", "/admin/live", "");
         let text = live.to_string();
         assert_eq!(text.contains("203.0.113.9") && text.contains("key-greedy"), shows_keys, "{text}");
-        assert_eq!((&live["rules"][1]["keys_seen"], &live["rules"][1]["keys_limited"]), (&json!(1.0), &json!(1.0)));
+        assert_eq!(
+            (&live["rules"][1]["keys_seen"], &live["rules"][1]["keys_limited"]),
+            (&json!(1.0), &json!(1.0))
+        );
         assert_eq!(live["listeners"][0]["decisions"], 400);
     }
 }

@@ -1,7 +1,7 @@
 //! The counters of a listener.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_rules::{Ruling, Verdict};
@@ -12,8 +12,20 @@ use crate::core::ServerClock;
 
 /// The bounds of a request's time, in nanoseconds.
 pub(super) const TIMES: [u64; 14] = [
-    10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
-    20_000_000, 50_000_000, 100_000_000, 1_000_000_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    1_000_000_000,
 ];
 
 /// Which listener a connection came to.

@@ -41,8 +41,8 @@ use tollgate_rules::{LiveRules, Verdict};
 
 use crate::core::ServerClock;
 pub(crate) use generation::{Generation, mode};
-pub(crate) use listener::{Listener, OpenConnection};
 use listener::{Decided, ListenerCounts};
+pub(crate) use listener::{Listener, OpenConnection};
 pub(crate) use rule::RuleCounts;
 pub(crate) use top::Refused;
 
@@ -132,7 +132,10 @@ impl Metrics {
 
     /// Counts a decision of a call by Envoy that has no verdict of the rules: one by files of
     /// envoyproxy/ratelimit, and one that would have to wait.
-    pub(crate) fn decided_for_envoy(&self, _listener: Listener, _is_admitted: bool) {}
+    pub(crate) fn decided_for_envoy(&self, listener: Listener, is_admitted: bool) {
+        let decided = if is_admitted { Decided::Allowed } else { Decided::Limited };
+        self.listeners[listener as usize].decided(decided);
+    }
 
     /// Counts input that was refused, by a short word for the reason.
     pub(crate) fn protocol_error(&self, listener: Listener, kind: &'static str) {

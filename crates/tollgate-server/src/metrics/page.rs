@@ -13,7 +13,7 @@ struct Read<'g> {
     sums: RuleSums,
     keys: (f64, f64),
     share_of_ten: Option<f64>,
-    tables: tollgate_rules::RuleKeys,
+    tables: Option<(tollgate::Usage, tollgate::Stats)>,
 }
 
 impl<'g> Read<'g> {
@@ -24,8 +24,12 @@ impl<'g> Read<'g> {
             sums: counts.sums(),
             keys: counts.keys(now),
             share_of_ten: counts.top(now).share_of_ten(),
-            tables: generation.set.keys(rule).unwrap_or_default(),
+            tables: generation.set.usage(rule).zip(generation.set.stats(rule)),
         }
+    }
+
+    fn usage(&self, of: impl Fn(&tollgate::Usage) -> usize) -> f64 {
+        self.tables.as_ref().map_or(0.0, |(usage, _)| of(usage) as f64)
     }
 }
 
@@ -88,7 +92,11 @@ impl Metrics {
                 text.sample(&labels, count);
             }
         }
-        text.family("tollgate_cost_total", "counter", "What the requests cost that were charged, or limited.");
+        text.family(
+            "tollgate_cost_total",
+            "counter",
+            "What the requests cost that were charged, or limited.",
+        );
         for rule in &all {
             for (outcome, cost) in ["allowed", "limited"].into_iter().zip(rule.sums.cost) {
                 text.sample(&[("rule", &*rule.counts.name), ("outcome", outcome)], cost);
@@ -117,9 +125,13 @@ impl Metrics {
             "When the rule last refused a request, in Unix time; 0: not since the start.",
             &|rule| at(rule.sums.limited_at),
         );
-        gauge("tollgate_keys", "Keys in debt.", &|rule| rule.tables.live_keys as f64);
-        gauge("tollgate_keys_max", "Keys that the tables were built for.", &|rule| rule.tables.max_keys as f64);
-        gauge("tollgate_tables_bytes", "Memory of the tables.", &|rule| rule.tables.memory_in_use as f64);
+        gauge("tollgate_keys", "Keys in debt.", &|rule| rule.usage(|usage| usage.live_keys));
+        gauge("tollgate_keys_max", "Keys that the tables were built for.", &|rule| {
+            rule.usage(|usage| usage.max_keys)
+        });
+        gauge("tollgate_tables_bytes", "Memory of the tables.", &|rule| {
+            rule.usage(|usage| usage.memory_in_use)
+        });
         text.family("tollgate_headroom_ratio", "histogram", "What is left of the limit after an admission.");
         for rule in &all {
             text.histogram(&[("rule", &*rule.counts.name)], &rule.sums.headroom, &HEADROOM, 1e6);
@@ -128,13 +140,18 @@ impl Metrics {
         for rule in &all {
             text.histogram(&[("rule", &*rule.counts.name)], &rule.sums.waits, &WAITS, 1e3);
         }
-        text.family("tollgate_table_full_total", "counter", "What new keys in full buckets of tables caused.");
+        text.family(
+            "tollgate_table_full_total",
+            "counter",
+            "What new keys in full buckets of tables caused.",
+        );
         for Read { counts, tables, .. } in &all {
+            let Some((_, stats)) = tables else { continue };
             for (what, count) in [
-                ("evicted_with_debt", tables.evicted_with_debt),
-                ("shared", tables.shared),
-                ("refused_full", tables.refused_full),
-                ("admitted_uncounted", tables.admitted_uncounted),
+                ("evicted_with_debt", stats.evicted_with_debt),
+                ("shared", stats.shared),
+                ("refused_full", stats.refused_full),
+                ("admitted_uncounted", stats.admitted_uncounted),
             ] {
                 text.sample(&[("rule", &*counts.name), ("what", what)], count);
             }

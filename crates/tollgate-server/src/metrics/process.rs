@@ -49,11 +49,7 @@ impl Stat {
         let fields: Vec<&str> = rest.split_whitespace().collect();
         // By proc(5) the state after the name is field 3.
         let field = |number: usize| -> Option<u64> { fields.get(number - 3)?.parse().ok() };
-        Some(Self {
-            cpu_ticks: field(14)? + field(15)?,
-            start_ticks: field(22)?,
-            virtual_bytes: field(23)?,
-        })
+        Some(Self { cpu_ticks: field(14)? + field(15)?, start_ticks: field(22)?, virtual_bytes: field(23)? })
     }
 }
 

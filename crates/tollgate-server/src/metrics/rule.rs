@@ -12,8 +12,7 @@ use super::top::{MostRefused, Top};
 
 /// The bounds of what is left of a limit after an admission, in millionths. What is left of no
 /// limit comes after the last.
-pub(super) const HEADROOM: [u64; 8] =
-    [0, 50_000, 100_000, 250_000, 500_000, 750_000, 900_000, 1_000_000];
+pub(super) const HEADROOM: [u64; 8] = [0, 50_000, 100_000, 250_000, 500_000, 750_000, 900_000, 1_000_000];
 
 /// The bounds of the time until a refused request would be admitted, in milliseconds.
 pub(super) const WAITS: [u64; 9] = [100, 500, 1_000, 5_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];

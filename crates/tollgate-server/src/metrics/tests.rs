@@ -76,7 +76,9 @@ fn counters_equal_decisions_of_threads() {
     });
     let page = page(&core);
     let mut all = 0.0;
-    for ((name, mode), told) in [("all", "enforced"), ("each", "enforced"), ("try", "shadow")].iter().zip(told) {
+    for ((name, mode), told) in
+        [("all", "enforced"), ("each", "enforced"), ("try", "shadow")].iter().zip(told)
+    {
         let outcomes = ["allowed", "limited", "cost_above_limit", "no_key"];
         for (outcome, count) in outcomes.iter().zip(told) {
             let labels = format!("{{rule=\"{name}\",mode=\"{mode}\",outcome=\"{outcome}\"}}");
@@ -143,7 +145,10 @@ fn counters_survive_a_reload_and_rules_that_are_gone_do_not() {
     core.metrics.decided(Listener::Http, &verdict);
     drop(verdict);
     let page = page(&core);
-    assert_eq!(value(&page, "tollgate_requests_total{rule=\"all\",mode=\"enforced\",outcome=\"allowed\"}"), 3.0);
+    assert_eq!(
+        value(&page, "tollgate_requests_total{rule=\"all\",mode=\"enforced\",outcome=\"allowed\"}"),
+        3.0
+    );
     assert_eq!(
         value(&page, "tollgate_requests_total{rule=\"other\",mode=\"enforced\",outcome=\"allowed\"}"),
         1.0
@@ -155,7 +160,8 @@ fn counters_survive_a_reload_and_rules_that_are_gone_do_not() {
 #[test]
 fn no_key_is_in_metrics() {
     let (core, _) = core(THREE);
-    let keys: Vec<String> = (0..40_u64).map(|key| format!("secret-{key}-{:016x}", key * 0x9e37_79b9_7f4a)).collect();
+    let keys: Vec<String> =
+        (0..40_u64).map(|key| format!("secret-{key}-{:016x}", key * 0x9e37_79b9_7f4a)).collect();
     for key in &keys {
         (0..30).for_each(|_| _ = decide(&core, &request(key), 1));
     }
@@ -194,7 +200,8 @@ fn connections_are_open_until_their_guard_is_dropped() {
 #[test]
 #[ignore = "it measures"]
 fn cost_of_counting() {
-    let (core, _) = core(&THREE.replace("8000/h", "1000000000/h").replace("20/h", "1000000000/h").replace("5/h", "6/h"));
+    let (core, _) =
+        core(&THREE.replace("8000/h", "1000000000/h").replace("20/h", "1000000000/h").replace("5/h", "6/h"));
     let keys: Vec<_> = (0..1_000).map(|key| request(&format!("key-{key}"))).collect();
     let mut times = [Duration::ZERO; 2];
     for round in 0..200 {

@@ -14,7 +14,7 @@ mod idle;
 mod refuse;
 mod serve;
 
-pub(crate) use answer::{Answer, json, problem, with, problem_at};
+pub(crate) use answer::{Answer, json, problem, problem_at, with};
 pub(crate) use body::{BodyError, read_body};
 pub(crate) use refuse::refuse;
 pub(crate) use serve::serve;

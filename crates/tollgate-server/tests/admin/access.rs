@@ -20,7 +20,8 @@ async fn a_page_in_a_browser_changes_nothing() {
         let page = [host, ("origin", "https://evil.example"), ("content-type", "text/plain")];
         assert_eq!(server.ask_with(method, path, &page, "x").status, 403, "{path}");
         // The preflight for the header is answered without permission.
-        let preflight = [host, ("origin", "https://evil.example"), ("access-control-request-headers", "x-tollgate")];
+        let preflight =
+            [host, ("origin", "https://evil.example"), ("access-control-request-headers", "x-tollgate")];
         let answer = server.ask_with("OPTIONS", path, &preflight, "");
         assert!(answer.status >= 400 && !answer.head.contains("access-control-allow"), "{}", answer.head);
     }
@@ -48,7 +49,10 @@ async fn with_a_token_all_need_it() {
         let answer = server.ask(method, path, "");
         assert_eq!(answer.status, 401, "{path}");
         assert!(answer.head.contains("www-authenticate: bearer"), "{}", answer.head);
-        assert_eq!(server.ask_with(method, path, &[("host", "x"), ("authorization", "Bearer no")], "").status, 401);
+        assert_eq!(
+            server.ask_with(method, path, &[("host", "x"), ("authorization", "Bearer no")], "").status,
+            401
+        );
     }
     let right = [("host", "gate.example"), ("authorization", "Bearer s3cret")];
     assert_eq!(server.ask_with("GET", "/admin/rules", &right, "").status, 200);

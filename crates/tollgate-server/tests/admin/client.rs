@@ -56,8 +56,15 @@ impl TestServer {
     }
 
     /// Asks with these headers and no others.
-    pub(crate) fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+    pub(crate) fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answered {
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();

@@ -37,7 +37,9 @@ fn named_in(text: &str) -> BTreeSet<String> {
 async fn every_metric_named_in_documents_exists() {
     let server = TestServer::start(RULES, |_, _| {}).await;
     let metrics = metrics_of(&server.ask("GET", "/metrics", "").body);
-    for name in ["monitoring/dashboard.json", "monitoring/alerts.yml", "monitoring/alerts_test.yml", "monitoring.md"] {
+    for name in
+        ["monitoring/dashboard.json", "monitoring/alerts.yml", "monitoring/alerts_test.yml", "monitoring.md"]
+    {
         let named = named_in(&read(name));
         let unknown: Vec<_> = named.difference(&metrics).collect();
         assert!(named.len() > 5 && unknown.is_empty(), "{name}: {unknown:?} of {named:?}");
@@ -50,7 +52,8 @@ async fn every_metric_is_documented() {
     let metrics = metrics_of(&server.ask("GET", "/metrics", "").body);
     assert!(metrics.len() > 25, "{metrics:?}");
     let page = read("monitoring.md");
-    let rows: BTreeSet<String> = page.lines().filter_map(|line| line.strip_prefix("| `")).flat_map(named_in_first).collect();
+    let rows: BTreeSet<String> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")).flat_map(named_in_first).collect();
     assert_eq!(rows, metrics);
     let dashboard = named_in(&read("monitoring/dashboard.json"));
     let own = metrics.iter().filter(|name| name.starts_with("tollgate_"));
@@ -97,8 +100,10 @@ async fn prometheus_reads_the_metrics_and_the_alerts() {
     };
     assert!(version.status.success());
     let run = |arguments: &[&str]| {
-        let done = Command::new("promtool").args(arguments).current_dir(docs().join("monitoring")).output().unwrap();
-        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        let done =
+            Command::new("promtool").args(arguments).current_dir(docs().join("monitoring")).output().unwrap();
+        let said =
+            String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{arguments:?}: {said}");
     };
     run(&["check", "rules", "alerts.yml"]);

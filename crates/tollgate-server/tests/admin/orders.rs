@@ -11,7 +11,10 @@ async fn the_rules_in_force_are_shown() {
     assert_eq!(rules["generation"], 1);
     assert_eq!(rules["last_error"], Value::Null);
     let each = &rules["rules"][0];
-    assert_eq!((&each["name"], &each["mode"], &each["key"]), (&json!("each"), &json!("enforced"), &json!("client")));
+    assert_eq!(
+        (&each["name"], &each["mode"], &each["key"]),
+        (&json!("each"), &json!("enforced"), &json!("client"))
+    );
     assert_eq!(each["limits"], "fixed-window:10/h");
     assert_eq!(rules["sha256"].as_str().map(str::len), Some(64));
 }
@@ -23,7 +26,8 @@ async fn a_plan_tells_what_a_reload_would_do() {
     let plan = server.ask("POST", "/admin/plan", &new);
     assert_eq!(plan.status, 200, "{}", plan.body);
     let plan = plan.json();
-    let changes: Vec<_> = plan["rules"].as_array().unwrap().iter().map(|rule| rule["change"].clone()).collect();
+    let changes: Vec<_> =
+        plan["rules"].as_array().unwrap().iter().map(|rule| rule["change"].clone()).collect();
     assert_eq!(
         changes,
         [
@@ -55,7 +59,8 @@ async fn a_plan_reads_no_other_files() {
         let home = std::env::var("HOME").unwrap_or_else(|_| "hunter2".into());
         assert!(!plan.body.contains("hunter2") && !plan.body.contains(&*home), "{}", plan.body);
     }
-    let include = "version = 1\ninclude = ['*.toml']\nrule = [{ name = 'r', key = 'client', limits = '1/s' }]\n";
+    let include =
+        "version = 1\ninclude = ['*.toml']\nrule = [{ name = 'r', key = 'client', limits = '1/s' }]\n";
     assert_eq!(server.ask("POST", "/admin/plan", include).status, 422);
 }
 
