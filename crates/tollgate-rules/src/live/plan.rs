@@ -30,9 +30,9 @@ pub enum PlannedChange {
     Numbers,
     /// It is another and forgets its state, as its `forget` allows.
     Forgets,
-    /// It is new, and begins without state.
+    /// It is new, or comes back: with its state, if that is still kept.
     New,
-    /// It is gone, and its state is forgotten.
+    /// It is gone. Its state is kept for an hour.
     Gone,
 }
 
@@ -63,15 +63,16 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn plan(&self, rules: Rules) -> Result<Vec<RulePlan>, ReloadError> {
+        let parked = self.inner.parked();
         let (old, wanted) = (self.rules(), rules.clone());
         let Succession { changes, .. } =
-            Succession::plan(rules, &old).map_err(|hindrance| match hindrance {
+            Succession::plan(rules, &old, &parked).map_err(|hindrance| match hindrance {
                 Hindrance::Build(error) => ReloadError::Set(error),
                 Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
             })?;
         let mut strict = wanted.clone();
         strict.rules.iter_mut().for_each(|rule| rule.forget = false);
-        let forgotten = match Succession::plan(strict, &old) {
+        let forgotten = match Succession::plan(strict, &old, &parked) {
             Err(Hindrance::Conflicts(conflicts)) => conflicts,
             Ok(_) | Err(Hindrance::Build(_)) => Vec::new(),
         };
@@ -105,8 +106,8 @@ impl fmt::Display for PlannedChange {
             Self::Changed => "changes, and keeps its state",
             Self::Numbers => "gets other numbers, and its keys keep their debts",
             Self::Forgets => "changes, and its keys' debts are forgotten",
-            Self::New => "is new",
-            Self::Gone => "is gone, and its state forgotten",
+            Self::New => "is new, or comes back",
+            Self::Gone => "is gone, and its state kept for an hour",
         })
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn value(page: &str, sample: &str) -> f64 {
 }
 
 fn page(core: &Core) -> String {
-    core.metrics.page(core.calls.usage())
+    core.metrics.page(core.calls.load().usage())
 }
 
 #[test]

@@ -33,8 +33,8 @@ async fn a_plan_tells_what_a_reload_would_do() {
         [
             "gets other numbers, and its keys keep their debts",
             "stays as it is",
-            "is new",
-            "is gone, and its state forgotten"
+            "is new, or comes back",
+            "is gone, and its state kept for an hour"
         ]
     );
     let conflict = server.ask("POST", "/admin/plan", &RULES.replace("fixed-window:10/h", "sliding-log:10/h"));
