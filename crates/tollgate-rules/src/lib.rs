@@ -15,7 +15,7 @@ pub use envoy::{
     EnvoyHandle, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
 };
 pub use file::{Code, Disk, Listener, Memory, Problem, Reading, Source, read, schema};
-pub use live::{Handle, LiveRules, ReloadError, Resumed, Status, Watched};
+pub use live::{Handle, LiveRules, PlannedChange, ReloadError, Resumed, RulePlan, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request};
 pub use rule::{
@@ -23,7 +23,7 @@ pub use rule::{
     Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Tier, Values,
 };
 pub use set::{
-    Ask, AskRule, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleSet, Ruling, SavedLimits,
-    Scratch, SetError, Ticket, Verdict,
+    Ask, AskRule, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey, RuleSet, Ruling,
+    SavedLimits, Scratch, SetError, Ticket, Verdict,
 };
 pub use trial::{TestFailure, run_tests};

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched};
 
+use crate::admin::{self, Admin};
 use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerClock};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
@@ -16,7 +17,7 @@ use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
-use crate::{admin, resp, rls, v1};
+use crate::{resp, rls, v1};
 
 /// A running server.
 ///
@@ -37,6 +38,7 @@ use crate::{admin, resp, rls, v1};
 pub struct Server {
     core: Arc<Core>,
     v1: Arc<v1::Service>,
+    admin: Arc<Admin>,
     settings: Settings,
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
@@ -57,6 +59,8 @@ pub enum StartError {
     Envoy(EnvoyFilesError),
     /// The table of `CL.THROTTLE`.
     Calls(tollgate::BuildError),
+    /// The file with the administrator's token.
+    AdminToken(io::Error),
     /// An address.
     Listen {
         /// The address.
@@ -112,7 +116,8 @@ impl Server {
         let bound = bind(&settings, &drain)?;
         let clock: ServerClock = Arc::new(TscClock::new());
         let Begun { live, calls, report } = crate::state::begin(&settings, &clock)?;
-        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys).map_err(StartError::Calls)?;
+        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
+            .map_err(StartError::Calls)?;
         core.envoy = envoy(&settings, &core.clock)?;
         core.state = report;
         if let Some(calls) = calls {
@@ -121,11 +126,16 @@ impl Server {
         let core = Arc::new(core);
         let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
         let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
-        let watched = Watched::spawn(live, &settings.rules, |reloaded| match reloaded {
-            Ok(generation) => tracing::info!(generation, "new rules are in force"),
-            Err(error) => tracing::error!(%error, "the old rules stay in force"),
-        });
-        let watched = watched.map_err(StartError::Watch)?;
+        let admin = Admin::new(&core, &settings, &drain).map_err(StartError::AdminToken)?;
+        let counted = Arc::clone(&core);
+        let told = move |reloaded: Result<u64, &ReloadError>| {
+            counted.metrics.reloaded(reloaded.is_ok());
+            match reloaded {
+                Ok(generation) => tracing::info!(generation, "new rules are in force"),
+                Err(error) => tracing::error!(%error, "the old rules stay in force"),
+            }
+        };
+        let watched = Watched::spawn(live, &settings.rules, told).map_err(StartError::Watch)?;
         let state = settings.state.as_ref().map(|path| {
             Keeper::spawn(Arc::clone(&core), path.clone(), settings.state_interval, drain.ends.clone())
         });
@@ -134,6 +144,7 @@ impl Server {
         let mut server = Self {
             v1,
             core,
+            admin,
             settings,
             drain,
             addresses,
@@ -157,14 +168,16 @@ impl Server {
         let counts = Arc::clone(&self.core);
         let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
+        let admin = Arc::clone(&self.admin);
         let serve = move |connection: Connection| {
             let (core, drain, redis) = (Arc::clone(&core), drain.clone(), Arc::clone(&redis));
+            let admin = Arc::clone(&admin);
             let (grpc, v1) = (Arc::clone(&grpc), Arc::clone(&v1));
             async move {
-                core.metrics.connection(kind);
+                let _open = core.metrics.connection(kind);
                 match kind {
                     Listener::Http => v1::serve(v1, connection, drain).await,
-                    Listener::Admin => admin::serve(core, connection, drain).await,
+                    Listener::Admin => admin::serve(admin, connection).await,
                     Listener::Grpc => grpc.serve(connection, drain).await,
                     Listener::Resp => resp::serve(redis, connection, drain, limits.read_timeout).await,
                 }
@@ -183,6 +196,11 @@ impl Server {
         tokio::spawn(accept_all(listening, bounds, self.drain.clone(), serve, refuse, count))
     }
 
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// The addresses that are listened on, with the ports that they have got: those of `http`,
     /// `admin`, `grpc` and `resp`, in this order.
     pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
@@ -197,8 +215,7 @@ impl Server {
     ///
     /// [`ReloadError`]; the old rules stay in force then.
     pub fn reload(&self) -> Result<u64, ReloadError> {
-        self.core.reload_envoy();
-        self.core.live.reload_file(&self.settings.rules, &Disk)
+        reload(&self.core, &self.settings.rules)
     }
 
     /// Serves until SIGTERM or SIGINT, and then [ends](Self::end). SIGHUP reads the rules again. A
@@ -246,8 +263,8 @@ impl Server {
     }
 
     async fn reload_by_signal(&self) {
-        let (live, file) = (self.core.live.clone(), self.settings.rules.clone());
-        match tokio::task::spawn_blocking(move || live.reload_file(&file, &Disk)).await {
+        let (core, file) = (Arc::clone(&self.core), self.settings.rules.clone());
+        match tokio::task::spawn_blocking(move || reload(&core, &file)).await {
             Ok(Ok(generation)) => tracing::info!(generation, "SIGHUP: the rules of the file are in force"),
             Ok(Err(error)) => tracing::error!(%error, "SIGHUP: the old rules stay in force"),
             Err(error) => tracing::error!(%error, "SIGHUP: the old rules stay in force"),
@@ -287,6 +304,14 @@ impl Server {
             state.finish().await;
         }
     }
+}
+
+/// Reads the rules file now, and the files of envoyproxy/ratelimit.
+fn reload(core: &Core, file: &Path) -> Result<u64, ReloadError> {
+    core.reload_envoy();
+    let done = core.live.reload_file(file, &Disk);
+    core.metrics.reloaded(done.is_ok());
+    done
 }
 
 /// Refuses an address that other machines reach, unless clients must show who they are.
@@ -368,6 +393,7 @@ impl fmt::Display for StartError {
             }
             Self::Tls { listener, error } => write!(f, "--{listener}-tls: {error}"),
             Self::State { path, error } => write!(f, "the state file {}: {error}", path.display()),
+            Self::AdminToken(error) => write!(f, "the administrator's token cannot be read: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
         }
     }

@@ -28,6 +28,7 @@
 //! L1: a request that has met new numbers finds another word after its decision.
 
 mod error;
+mod plan;
 mod resume;
 mod watch;
 
@@ -46,6 +47,7 @@ use crate::set::{Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetE
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
+pub use plan::{PlannedChange, RulePlan};
 pub use resume::Resumed;
 pub use watch::Watched;
 

@@ -65,6 +65,11 @@ impl<C: Clock + 'static> Bans<C> {
         Ok(Self { limiter: builder.memory_budget(usize::MAX).restore(input)? })
     }
 
+    /// Ends the ban of a key. `false` if it has none.
+    pub(crate) fn lift(&self, key: &[u8]) -> bool {
+        self.limiter.prepare(key).reset()
+    }
+
     /// Makes bans last this long from now on.
     pub(crate) fn change(&self, length: Duration) -> Result<(), BuildError> {
         self.limiter.reconfigure([quota(length)], Inherit::Additive)

@@ -12,6 +12,7 @@
 //! | `usage` | how full the tables of a rule are |
 //! | `one_rule` | one rule asked by its name, without a request |
 //! | `parked` | rules that are gone, and may come back |
+//! | `keys` | a key of a rule, for operators |
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
@@ -21,6 +22,7 @@ mod brief;
 mod conflict;
 mod decide;
 mod error;
+mod keys;
 mod line;
 mod memory;
 mod one_rule;
@@ -45,6 +47,7 @@ use scratch::Mark;
 
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
+pub use keys::RuleKey;
 pub use line::{Line, Ruling};
 pub(crate) use memory::needed as needed_memory;
 pub use one_rule::AskRule;

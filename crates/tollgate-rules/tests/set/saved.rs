@@ -39,7 +39,7 @@ fn spend(live: &Live, client: &str, units: u64) -> bool {
 }
 
 fn left(live: &Live, client: &str) -> Vec<u64> {
-    let ask = Ask { cost: 0, is_peek: true, now: None };
+    let ask = Ask { cost: 0, is_peek: true, ..Ask::default() };
     let (mut handle, mut scratch) = (live.handle(), Scratch::default());
     let verdict = handle.ask(&from(client), ask, &mut scratch);
     verdict.lines().iter().map(|line| line.remaining).collect()

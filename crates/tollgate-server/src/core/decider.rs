@@ -45,6 +45,7 @@ impl Decider {
     }
 
     /// Decides a request by the rules in force.
+    #[cfg(test)]
     pub(crate) fn ask(&mut self, request: &dyn Request, ask: Ask) -> Verdict<'_, ServerClock> {
         self.handle.ask(request, ask, &mut self.scratch)
     }

@@ -54,10 +54,12 @@ impl Core {
         live: LiveRules<ServerClock>,
         clock: ServerClock,
         max_keys: usize,
+        shows_keys: bool,
     ) -> Result<Self, BuildError> {
         let calls = Calls::new(max_keys, Arc::clone(&clock))?;
         let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
-        let (metrics, unix_zero, free) = (Metrics::new(), UnixZero::default(), ArrayQueue::new(FREE));
+        let metrics = Metrics::new(live.clone(), Arc::clone(&clock), shows_keys);
+        let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());
         Ok(Self { live, calls, envoy: None, clock, draining, metrics, state, unix_zero, newest, free })
     }

@@ -53,7 +53,7 @@ fn started(settings: &Settings) -> Arc<Core> {
     let clock: ServerClock = Arc::new(TscClock::new());
     let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(begun.report.forgotten_rules.load(Relaxed), 0);
-    let core = Core::new(begun.live, clock, settings.resp_max_keys).unwrap();
+    let core = Core::new(begun.live, clock, settings.resp_max_keys, false).unwrap();
     if let Some(calls) = begun.calls {
         core.calls.put(calls);
     }

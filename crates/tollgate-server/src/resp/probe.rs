@@ -40,7 +40,7 @@ impl Probe {
         let shown: ServerClock = Arc::new(clock.clone());
         let rules = read("rules.toml", &Memory::new("rules.toml", RULES)).into_rules().expect("no mistakes");
         let live = LiveRules::new(rules, [0; 32], Arc::clone(&shown)).expect("there is memory");
-        let core = Core::new(live, shown, max_keys).expect("there is memory");
+        let core = Core::new(live, shown, max_keys, false).expect("there is memory");
         Self { shared: Shared::new(Arc::new(core), settings), clock }
     }
 

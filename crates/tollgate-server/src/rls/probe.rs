@@ -45,7 +45,7 @@ impl CallProbe {
         let shown: ServerClock = Arc::new(clock.clone());
         let rules = read("rules.toml", &Memory::new("rules.toml", RULES)).into_rules().expect("no mistakes");
         let live = LiveRules::new(rules, [0; 32], Arc::clone(&shown)).expect("there is memory");
-        Self { core: Core::new(live, shown, 16).expect("there is memory"), clock }
+        Self { core: Core::new(live, shown, 16, false).expect("there is memory"), clock }
     }
 
     /// What the bytes of a message are answered.

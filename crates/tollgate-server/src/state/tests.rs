@@ -69,7 +69,7 @@ impl Quiet {
     fn new(settings: &Settings, unix: u64) -> Self {
         let clock = clock(unix);
         let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
-        let mut core = Core::new(begun.live, clock, settings.resp_max_keys).unwrap();
+        let mut core = Core::new(begun.live, clock, settings.resp_max_keys, false).unwrap();
         core.state = begun.report;
         if let Some(calls) = begun.calls {
             core.calls.put(calls);

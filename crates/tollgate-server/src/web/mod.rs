@@ -12,6 +12,6 @@ mod body;
 mod idle;
 mod serve;
 
-pub(crate) use answer::{Answer, json, problem, problem_at};
+pub(crate) use answer::{Answer, json, problem, problem_at, with};
 pub(crate) use body::{BodyError, read_body};
 pub(crate) use serve::serve;

@@ -1,0 +1,236 @@
+//! The rules in force, what a reload would do, and reloads.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tollgate_rules::{Conflict, Disk, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests};
+
+use super::{Admin, Failure, Who, parameter};
+use crate::metrics::mode;
+use crate::web::{self, Answer};
+
+/// A rule, as operators see it.
+#[derive(Serialize)]
+struct ShownRule {
+    name: Box<str>,
+    mode: &'static str,
+    key: String,
+    limits: String,
+}
+
+impl Admin {
+    /// `GET /admin/rules`
+    pub(super) fn show_rules(&self) -> Answer {
+        let status = self.core.live.status();
+        let set = self.core.live.rules();
+        let shown = |rule: &Rule| ShownRule {
+            name: rule.name.clone(),
+            mode: mode(rule.mode),
+            key: key_text(&rule.key),
+            limits: limits_text(&rule.limits),
+        };
+        let rules: Vec<_> = set.rules().rules.iter().map(shown).collect();
+        web::json(
+            StatusCode::OK,
+            &json!({
+                "generation": status.generation,
+                "sha256": hex(&status.hash),
+                "since": unix(status.since),
+                "last_error": status.last_error.map(|error| error.to_string()),
+                "rules": rules,
+            }),
+        )
+    }
+
+    /// `POST /admin/plan` with a rules file: what a reload with it would do. It may include the
+    /// files, and use the variables, that the present one does, and no others: it must not serve to
+    /// read what else is on this machine.
+    pub(super) async fn plan(self: Arc<Self>, body: Bytes) -> Result<Answer, Failure> {
+        blocking(move || {
+            let present = Recorder::default();
+            let _ = read(&self.rules, &present);
+            let proposed = Proposed { path: &self.rules, bytes: &body, present };
+            let reading = read(&self.rules, &proposed);
+            let (hash, warnings) = (reading.hash(), reading.to_string());
+            let planned = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)));
+            let planned = planned.and_then(|rules| match run_tests(&rules) {
+                failures if failures.is_empty() => self.core.live.plan(rules),
+                failures => Err(ReloadError::Tests(failures)),
+            });
+            let (status, answer) = match planned {
+                Ok(plan) => {
+                    let change = |rule: &tollgate_rules::RulePlan| {
+                        json!({ "rule": rule.rule, "change": rule.change.to_string() })
+                    };
+                    let rules: Vec<Value> = plan.iter().map(change).collect();
+                    (StatusCode::OK, json!({ "applies": true, "rules": rules, "warnings": warnings }))
+                }
+                Err(error) => (StatusCode::UNPROCESSABLE_ENTITY, refused(&error)),
+            };
+            let is_present = hash == self.core.live.status().hash;
+            web::json(status, &with(answer, "is_in_force", is_present))
+        })
+        .await
+    }
+
+    /// `POST /admin/reload[?forget=rule,…]`: reads the rules file and puts it in force. The rules
+    /// that are named may forget their keys' debts where the change cannot keep them.
+    pub(super) async fn reload(self: Arc<Self>, who: Who, query: Option<&str>) -> Result<Answer, Failure> {
+        let forget = parameter(query, "forget").unwrap_or_default();
+        blocking(move || {
+            let forget: Vec<&str> = forget.split(',').filter(|name| !name.is_empty()).collect();
+            self.core.reload_envoy();
+            let done = if forget.is_empty() {
+                self.core.live.reload_file(&self.rules, &Disk)
+            } else {
+                self.reload_forgetting(&forget)
+            };
+            self.core.metrics.reloaded(done.is_ok());
+            match done {
+                Ok(generation) => {
+                    tracing::info!(%who, generation, ?forget, "reloaded by an administrator");
+                    web::json(StatusCode::OK, &json!({ "generation": generation }))
+                }
+                Err(error) => {
+                    tracing::error!(%who, %error, ?forget, "a reload by an administrator failed");
+                    web::json(StatusCode::UNPROCESSABLE_ENTITY, &refused(&error))
+                }
+            }
+        })
+        .await
+    }
+
+    fn reload_forgetting(&self, forget: &[&str]) -> Result<u64, ReloadError> {
+        let reading = read(&self.rules, &Disk);
+        let hash = reading.hash();
+        let mut rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)))?;
+        for rule in &mut rules.rules {
+            rule.forget |= forget.contains(&&*rule.name);
+        }
+        let failures = run_tests(&rules);
+        if !failures.is_empty() {
+            return Err(ReloadError::Tests(failures));
+        }
+        self.core.live.reload(rules, hash)
+    }
+}
+
+/// Runs what reads files and builds limiters where no connection waits for it.
+async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Failure(StatusCode::INTERNAL_SERVER_ERROR, "the server ends".into()))
+}
+
+fn refused(error: &ReloadError) -> Value {
+    let conflict = |conflict: &Conflict| {
+        json!({
+            "rule": conflict.rule,
+            "tier": conflict.tier,
+            "keys_in_debt": conflict.keys_in_debt,
+            "why": conflict.to_string(),
+        })
+    };
+    let conflicts: Vec<Value> = match error {
+        ReloadError::Forgets(conflicts) => conflicts.iter().map(conflict).collect(),
+        _ => Vec::new(),
+    };
+    json!({ "applies": false, "error": error.to_string(), "would_forget": conflicts })
+}
+
+fn with(mut object: Value, name: &str, value: bool) -> Value {
+    object[name] = value.into();
+    object
+}
+
+/// The disk, and what was read of it.
+#[derive(Default)]
+struct Recorder {
+    files: RefCell<BTreeSet<PathBuf>>,
+    directories: RefCell<BTreeSet<PathBuf>>,
+    variables: RefCell<BTreeSet<String>>,
+}
+
+impl Source for Recorder {
+    fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        self.files.borrow_mut().insert(path.into());
+        Disk.read(path, most)
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.directories.borrow_mut().insert(directory.into());
+        Disk.names(directory)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.variables.borrow_mut().insert(name.into());
+        Disk.variable(name)
+    }
+}
+
+/// Other bytes for the rules file, and of all else only what the present one reads.
+struct Proposed<'p> {
+    path: &'p Path,
+    bytes: &'p [u8],
+    present: Recorder,
+}
+
+impl Source for Proposed<'_> {
+    fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        if path == self.path {
+            return Ok(self.bytes.into());
+        }
+        if self.present.files.borrow().contains(path) { Disk.read(path, most) } else { Err(unread()) }
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let is_present = self.present.directories.borrow().contains(directory);
+        if is_present { Disk.names(directory) } else { Err(unread()) }
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.present.variables.borrow().contains(name).then(|| Disk.variable(name))?
+    }
+}
+
+fn unread() -> io::Error {
+    io::Error::other("a plan reads only what the present rules file reads")
+}
+
+/// A time in seconds of Unix time.
+pub(super) fn unix(time: std::time::SystemTime) -> u64 {
+    time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn key_text(key: &Key) -> String {
+    match key {
+        Key::Everyone => "everyone".into(),
+        Key::Attributes(attributes) => {
+            attributes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Limits as a file writes them.
+pub(super) fn limits_text(limits: &Limits) -> String {
+    let limit = |limit: &Limit| match limit {
+        Limit::Quota(quota) => quota.to_string(),
+        Limit::InFlight { most, ttl: None } => format!("in-flight:{most}"),
+        Limit::InFlight { most, ttl: Some(ttl) } => format!("in-flight:{most},ttl={ttl:?}"),
+    };
+    match limits {
+        Limits::Each(each) => each.iter().map(limit).collect::<Vec<_>>().join(" and "),
+        Limits::Unlimited => "unlimited".into(),
+        Limits::Block => "block".into(),
+    }
+}

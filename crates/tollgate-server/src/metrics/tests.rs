@@ -1,0 +1,223 @@
+//! Counters against decisions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::ManualClock;
+use tollgate_rules::{Ask, LiveRules, Memory, PlainRequest, Rules, Ruling, read};
+
+use super::{Listener, Metrics};
+use crate::core::Core;
+
+const THREE: &str = "version = 1
+rule = [
+    { name = 'all', key = 'everyone', limits = 'fixed-window:8000/h' },
+    { name = 'each', key = 'header.k', limits = 'fixed-window:20/h', missing = 'refuse' },
+    { name = 'try', key = 'header.k', limits = 'fixed-window:5/h', mode = 'shadow' },
+]";
+
+fn rules(text: &str) -> Rules {
+    read("rules.toml", &Memory::new("rules.toml", text)).into_rules().expect("the rules are right")
+}
+
+fn core(text: &str) -> (Core, ManualClock) {
+    let clock = ManualClock::new();
+    let live = LiveRules::new(rules(text), [0; 32], Arc::new(clock.clone()) as _).unwrap();
+    (Core::new(live, Arc::new(clock.clone()), 16, false).unwrap(), clock)
+}
+
+fn request(key: &str) -> PlainRequest {
+    PlainRequest { headers: vec![("k".into(), key.into())], ..PlainRequest::default() }
+}
+
+fn decide(core: &Core, request: &PlainRequest, cost: u64) -> Ruling {
+    let mut decider = core.decider();
+    let verdict = decider.ask(request, Ask { cost, ..Ask::default() });
+    core.metrics.decided(Listener::Http, &verdict);
+    verdict.outcome()
+}
+
+/// The value of a sample on the page.
+pub(crate) fn value(page: &str, sample: &str) -> f64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{sample} in {page}")).parse().unwrap()
+}
+
+fn page(core: &Core) -> String {
+    core.metrics.page(core.calls.load().usage())
+}
+
+#[test]
+fn counters_equal_decisions_of_threads() {
+    let (core, _) = core(THREE);
+    // By rule and answer.
+    let told = std::thread::scope(|threads| {
+        let core = &core;
+        let one = |thread: u64| {
+            let mut told = [[0_u64; 4]; 3];
+            for number in 0..4_000 {
+                let mut decider = core.decider();
+                let key = (number * 7 + thread) % 500;
+                let asked = if key == 0 { PlainRequest::default() } else { request(&key.to_string()) };
+                let verdict = decider.ask(&asked, Ask::default());
+                for answer in verdict.answers() {
+                    told[answer.rule][answer.ruling as usize] += 1;
+                }
+                core.metrics.decided(Listener::Http, &verdict);
+            }
+            told
+        };
+        let threads: Vec<_> = (0..4).map(|thread| threads.spawn(move || one(thread))).collect();
+        let mut sum = [[0; 4]; 3];
+        for told in threads.into_iter().map(|thread| thread.join().unwrap()) {
+            sum.iter_mut().flatten().zip(told.iter().flatten()).for_each(|(sum, own)| *sum += own);
+        }
+        sum
+    });
+    let page = page(&core);
+    let mut all = 0.0;
+    for ((name, mode), told) in
+        [("all", "enforced"), ("each", "enforced"), ("try", "shadow")].iter().zip(told)
+    {
+        let outcomes = ["allowed", "limited", "cost_above_limit", "no_key"];
+        for (outcome, count) in outcomes.iter().zip(told) {
+            let labels = format!("{{rule=\"{name}\",mode=\"{mode}\",outcome=\"{outcome}\"}}");
+            assert_eq!(value(&page, &format!("tollgate_requests_total{labels}")), count as f64, "{labels}");
+        }
+    }
+    for outcome in ["allowed", "unmatched", "limited", "cost_above_limit", "no_key", "blocked"] {
+        let sample = format!("tollgate_decisions_total{{listener=\"http\",outcome=\"{outcome}\"}}");
+        all += value(&page, &sample);
+    }
+    assert_eq!(all, 16_000.0);
+    assert!((value(&page, "tollgate_keys_seen{rule=\"each\"}") / 500.0 - 1.0).abs() < 0.15, "{page}");
+}
+
+#[test]
+fn costs_headroom_and_waits_are_counted() {
+    let (core, clock) = core(
+        "version = 1
+        rule = [
+            { name = 'a', key = 'header.k', limits = 'fixed-window:10/min' },
+            { name = 'b', key = 'everyone', limits = 'fixed-window:12/min' },
+        ]",
+    );
+    clock.advance(Duration::from_secs(3_600));
+    assert_eq!(decide(&core, &request("x"), 9), Ruling::Admitted);
+    assert_eq!(decide(&core, &request("x"), 2), Ruling::Refused);
+    // Rule `a` admits it, rule `b` does not: it is charged to neither.
+    assert_eq!(decide(&core, &request("y"), 4), Ruling::Refused);
+    assert_eq!(decide(&core, &request("y"), 11), Ruling::Never);
+    assert_eq!(decide(&core, &request("y"), 0), Ruling::Admitted);
+    let page = page(&core);
+    for (sample, expected) in [
+        ("tollgate_cost_total{rule=\"a\",outcome=\"allowed\"}", 9.0),
+        ("tollgate_cost_total{rule=\"a\",outcome=\"limited\"}", 2.0),
+        ("tollgate_cost_total{rule=\"b\",outcome=\"limited\"}", 15.0),
+        ("tollgate_requests_total{rule=\"a\",mode=\"enforced\",outcome=\"allowed\"}", 3.0),
+        ("tollgate_requests_total{rule=\"a\",mode=\"enforced\",outcome=\"cost_above_limit\"}", 1.0),
+        ("tollgate_headroom_ratio_bucket{rule=\"a\",le=\"0.05\"}", 0.0),
+        ("tollgate_headroom_ratio_bucket{rule=\"a\",le=\"0.1\"}", 1.0),
+        ("tollgate_headroom_ratio_count{rule=\"a\"}", 2.0),
+        ("tollgate_headroom_ratio_sum{rule=\"a\"}", 1.1),
+        ("tollgate_retry_after_seconds_bucket{rule=\"a\",le=\"60\"}", 1.0),
+        ("tollgate_retry_after_seconds_sum{rule=\"a\"}", 60.0),
+        ("tollgate_keys_limited{rule=\"a\"}", 2.0),
+        ("tollgate_limited_top10_ratio{rule=\"a\"}", 1.0),
+        ("tollgate_keys{rule=\"a\"}", 1.0),
+        ("tollgate_keys_max{rule=\"b\"}", 1.0),
+    ] {
+        assert_eq!(value(&page, sample), expected, "{sample} in {page}");
+    }
+    assert!(value(&page, "tollgate_rule_last_limited_timestamp_seconds{rule=\"a\"}") > 1.7e9);
+}
+
+#[test]
+fn counters_survive_a_reload_and_rules_that_are_gone_do_not() {
+    let (core, _) = core(THREE);
+    let mut old = core.decider();
+    let _ = decide(&core, &request("x"), 1);
+    let verdict = old.ask(&request("x"), Ask::default());
+    let text = THREE.replace("8000/h", "9000/h").replace("'each'", "'other', was = 'each'");
+    core.live.reload(rules(&text), [1; 32]).unwrap();
+    // Decided by the old rules, counted among the new ones as far as they are there.
+    let _ = decide(&core, &request("x"), 1);
+    core.metrics.decided(Listener::Http, &verdict);
+    drop(verdict);
+    let page = page(&core);
+    assert_eq!(
+        value(&page, "tollgate_requests_total{rule=\"all\",mode=\"enforced\",outcome=\"allowed\"}"),
+        3.0
+    );
+    assert_eq!(
+        value(&page, "tollgate_requests_total{rule=\"other\",mode=\"enforced\",outcome=\"allowed\"}"),
+        1.0
+    );
+    assert!(!page.contains("\"each\""), "{page}");
+    assert_eq!(value(&page, "tollgate_rules_generation"), 2.0);
+}
+
+#[test]
+fn no_key_is_in_metrics() {
+    let (core, _) = core(THREE);
+    let keys: Vec<String> =
+        (0..40_u64).map(|key| format!("secret-{key}-{:016x}", key * 0x9e37_79b9_7f4a)).collect();
+    for key in &keys {
+        (0..30).for_each(|_| _ = decide(&core, &request(key), 1));
+    }
+    let page = page(&core);
+    assert!(value(&page, "tollgate_keys_limited{rule=\"each\"}") > 30.0);
+    assert!(keys.iter().all(|key| !page.contains(&**key)) && !page.contains("secret"), "{page}");
+}
+
+#[test]
+fn connections_are_open_until_their_guard_is_dropped() {
+    let (core, _) = core(THREE);
+    let open = core.metrics.connection(Listener::Resp);
+    core.metrics.protocol_error(Listener::Resp, "bulk_length");
+    core.metrics.took(Listener::Resp, Duration::from_millis(3));
+    core.metrics.decided_call(false);
+    core.metrics.reloaded(false);
+    let during = page(&core);
+    drop(open);
+    let after = page(&core);
+    for (sample, expected) in [
+        ("tollgate_connections{listener=\"resp\"}", 1.0),
+        ("tollgate_protocol_errors_total{listener=\"resp\",kind=\"bulk_length\"}", 1.0),
+        ("tollgate_request_duration_seconds_bucket{listener=\"resp\",le=\"0.0025\"}", 0.0),
+        ("tollgate_request_duration_seconds_bucket{listener=\"resp\",le=\"0.005\"}", 1.0),
+        ("tollgate_decisions_total{listener=\"resp\",outcome=\"limited\"}", 1.0),
+        ("tollgate_rules_reloads_total{result=\"failure\"}", 1.0),
+    ] {
+        assert_eq!(value(&during, sample), expected, "{sample}");
+    }
+    assert_eq!(value(&after, "tollgate_connections{listener=\"resp\"}"), 0.0);
+    assert_eq!(value(&after, "tollgate_connections_total{listener=\"resp\"}"), 1.0);
+}
+
+/// What counting a decision costs: `cargo test --release -p tollgate-server --lib -- --ignored
+/// --nocapture cost_of_counting`.
+#[test]
+#[ignore = "it measures"]
+fn cost_of_counting() {
+    let (core, _) =
+        core(&THREE.replace("8000/h", "1000000000/h").replace("20/h", "1000000000/h").replace("5/h", "6/h"));
+    let keys: Vec<_> = (0..1_000).map(|key| request(&format!("key-{key}"))).collect();
+    let mut times = [Duration::ZERO; 2];
+    for round in 0..200 {
+        let counts = round % 2;
+        let start = std::time::Instant::now();
+        for key in &keys {
+            let mut decider = core.decider();
+            let verdict = decider.ask(key, Ask::default());
+            std::hint::black_box(verdict.lines());
+            if counts == 1 {
+                core.metrics.decided(Listener::Http, &verdict);
+            }
+        }
+        times[counts] += start.elapsed();
+    }
+    let nanos = |time: Duration| time.as_nanos() / 100_000;
+    println!("a decision: {} ns; counted: {} ns", nanos(times[0]), nanos(times[1]));
+    let _ = Metrics::now(&core.metrics);
+}

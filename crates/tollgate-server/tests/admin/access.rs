@@ -1,0 +1,89 @@
+//! Who may administer.
+
+use crate::client::{RULES, TestServer};
+
+const ADMIN: [(&str, &str); 6] = [
+    ("GET", "/admin/rules"),
+    ("GET", "/admin/live"),
+    ("GET", "/admin/top?rule=each"),
+    ("POST", "/admin/plan"),
+    ("POST", "/admin/reload"),
+    ("POST", "/admin/keys/each"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_in_a_browser_changes_nothing() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let host = ("host", &*server.address.clone());
+    for (method, path) in ADMIN.into_iter().filter(|(method, _)| *method == "POST") {
+        // What a form or a simple fetch of another origin can send.
+        let page = [host, ("origin", "https://evil.example"), ("content-type", "text/plain")];
+        assert_eq!(server.ask_with(method, path, &page, "x").status, 403, "{path}");
+        // The preflight for the header is answered without permission.
+        let preflight =
+            [host, ("origin", "https://evil.example"), ("access-control-request-headers", "x-tollgate")];
+        let answer = server.ask_with("OPTIONS", path, &preflight, "");
+        assert!(answer.status >= 400 && !answer.head.contains("access-control-allow"), "{}", answer.head);
+    }
+    assert_eq!(server.ask("GET", "/admin/rules", "").json()["generation"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebound_name_reads_and_changes_nothing() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    for (method, path) in ADMIN {
+        let answer = server.ask_with(method, path, &[("host", "evil.example:9080"), ("x-tollgate", "1")], "");
+        assert_eq!(answer.status, 403, "{path}");
+        assert!(!answer.body.contains("each"), "{}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_token_all_need_it() {
+    let server = TestServer::start(RULES, |settings, directory| {
+        std::fs::write(directory.join("token"), "s3cret\n").unwrap();
+        settings.admin_token = Some(directory.join("token"));
+    })
+    .await;
+    for (method, path) in ADMIN {
+        let answer = server.ask(method, path, "");
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.head.contains("www-authenticate: bearer"), "{}", answer.head);
+        assert_eq!(
+            server.ask_with(method, path, &[("host", "x"), ("authorization", "Bearer no")], "").status,
+            401
+        );
+    }
+    let right = [("host", "gate.example"), ("authorization", "Bearer s3cret")];
+    assert_eq!(server.ask_with("GET", "/admin/rules", &right, "").status, 200);
+    assert_eq!(server.ask_with("POST", "/admin/reload", &right, "").status, 200);
+    for path in ["/healthz", "/readyz", "/metrics", "/"] {
+        assert_eq!(server.ask_with("GET", path, &[("host", "gate.example")], "").status, 200, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_token_starts_no_server() {
+    let directory = std::env::temp_dir().join(format!("tollgate-token-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("rules.toml"), RULES).unwrap();
+    let mut settings = tollgate_server::Settings::new(directory.join("rules.toml"));
+    for token in ["", "\n", " \nx"] {
+        std::fs::write(directory.join("token"), token).unwrap();
+        settings.admin_token = Some(directory.join("token"));
+        let error = tollgate_server::Server::start(settings.clone()).await.unwrap_err();
+        assert!(matches!(error, tollgate_server::StartError::AdminToken(_)), "{error}");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_live_page_may_load_nothing() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let page = server.ask_with("GET", "/", &[("host", "localhost")], "");
+    assert_eq!(page.status, 200);
+    let policy = page.head.lines().find_map(|line| line.strip_prefix("content-security-policy: ")).unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
+    assert!(page.head.contains("x-content-type-options: nosniff"), "{}", page.head);
+}

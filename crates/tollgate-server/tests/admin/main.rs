@@ -1,0 +1,15 @@
+//! Administration, asked over HTTP.
+//!
+//! | file | what |
+//! |------|------|
+//! | `client` | a server with rules in a directory of its own, and a client |
+//! | `access` | who may administer |
+//! | `orders` | plans, reloads, keys |
+//! | `secrets` | no key and no token where others read |
+//! | `monitoring` | the dashboard, the alerts and the page about metrics, against a live server |
+
+mod access;
+mod client;
+mod monitoring;
+mod orders;
+mod secrets;

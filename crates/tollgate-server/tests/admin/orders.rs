@@ -1,0 +1,133 @@
+//! Plans, reloads, keys.
+
+use serde_json::{Value, json};
+
+use crate::client::{RULES, TestServer};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rules_in_force_are_shown() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let rules = server.ask("GET", "/admin/rules", "").json();
+    assert_eq!(rules["generation"], 1);
+    assert_eq!(rules["last_error"], Value::Null);
+    let each = &rules["rules"][0];
+    assert_eq!(
+        (&each["name"], &each["mode"], &each["key"]),
+        (&json!("each"), &json!("enforced"), &json!("client"))
+    );
+    assert_eq!(each["limits"], "fixed-window:10/h");
+    assert_eq!(rules["sha256"].as_str().map(str::len), Some(64));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_tells_what_a_reload_would_do() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let new = RULES.replace("10/h", "20/h").replace("'try'", "'tried'").replace("1000/s", "5/s");
+    let plan = server.ask("POST", "/admin/plan", &new);
+    assert_eq!(plan.status, 200, "{}", plan.body);
+    let plan = plan.json();
+    let changes: Vec<_> =
+        plan["rules"].as_array().unwrap().iter().map(|rule| rule["change"].clone()).collect();
+    assert_eq!(
+        changes,
+        [
+            "gets other numbers, and its keys keep their debts",
+            "stays as it is",
+            "is new, or comes back",
+            "is gone, and its state kept for an hour"
+        ]
+    );
+    let conflict = server.ask("POST", "/admin/plan", &RULES.replace("fixed-window:10/h", "sliding-log:10/h"));
+    assert_eq!(conflict.status, 422);
+    assert_eq!(conflict.json()["would_forget"][0]["rule"], "each");
+    let wrong = server.ask("POST", "/admin/plan", "version = 1\nrul = 3\n");
+    assert_eq!(wrong.status, 422);
+    assert!(wrong.json()["error"].as_str().unwrap().contains("rul"), "{}", wrong.body);
+    assert_eq!(server.ask("GET", "/admin/rules", "").json()["generation"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_reads_no_other_files() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    std::fs::write(server.directory.join("secret.txt"), "hunter2\n").unwrap();
+    for list in ["{ file = 'secret.txt' }", "{ file = '/etc/hostname' }", "{ env = 'HOME' }"] {
+        let text = format!(
+            "version = 1\nlists.l = {list}\n[[rule]]\nname = 'r'\nmatch.client = '@l'\nkey = 'client'\nlimits = '1/s'\n"
+        );
+        let plan = server.ask("POST", "/admin/plan", &text);
+        assert_eq!(plan.status, 422, "{list}: {}", plan.body);
+        let home = std::env::var("HOME").unwrap_or_else(|_| "hunter2".into());
+        assert!(!plan.body.contains("hunter2") && !plan.body.contains(&*home), "{}", plan.body);
+    }
+    let include =
+        "version = 1\ninclude = ['*.toml']\nrule = [{ name = 'r', key = 'client', limits = '1/s' }]\n";
+    assert_eq!(server.ask("POST", "/admin/plan", include).status, 422);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_forgets_only_what_it_is_told_to() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let body = json!({ "request": { "client": "203.0.113.9" }, "do": "peek" }).to_string();
+    assert_eq!(server.ask("POST", "/admin/keys/each", &body).json()["state"]["limit"], 10);
+    server.write_rules(&RULES.replace("fixed-window:10/h", "sliding-log:7/h"));
+    // Whether the watcher was faster or not: it is refused.
+    let refused = server.ask("POST", "/admin/reload", "");
+    assert_eq!((refused.status, &refused.json()["would_forget"][0]["rule"]), (422, &json!("each")));
+    assert_eq!(server.ask("POST", "/admin/reload?forget=user", "").status, 422);
+    let done = server.ask("POST", "/admin/reload?forget=user,each", "");
+    assert_eq!((done.status, &done.json()["generation"]), (200, &json!(2)), "{}", done.body);
+    assert_eq!(server.ask("POST", "/admin/keys/each", &body).json()["state"]["limit"], 7);
+    let page = server.ask("GET", "/metrics", "").body;
+    assert!(page.contains("tollgate_rules_generation 2"), "{page}");
+    assert!(page.contains("tollgate_rules_last_reload_successful 1"), "{page}");
+    assert!(page.contains("tollgate_rules_reloads_total{result=\"success\"} 1"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_asked_for_by_its_request() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let order = |request: Value, action: Value| json!({ "request": request, "do": action }).to_string();
+    let ada = json!({ "headers": { "x-user": "ada" } });
+    let peek = server.ask("POST", "/admin/keys/user", &order(ada.clone(), json!("peek")));
+    assert_eq!((peek.status, &peek.json()["state"]["remaining"]), (200, &json!(5)), "{}", peek.body);
+    let key = peek.json()["key"].as_str().unwrap().to_owned();
+    assert!(key.len() == 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
+    let nothing = server.ask("POST", "/admin/keys/user", &order(ada.clone(), json!({ "refund": 3 })));
+    assert_eq!((nothing.status, &nothing.json()["done"]), (200, &json!(0)));
+    let reset = server.ask("POST", "/admin/keys/user", &order(ada.clone(), json!("reset")));
+    assert_eq!((reset.status, &reset.json()["done"]), (200, &json!(false)));
+    for (path, body, status) in [
+        ("/admin/keys/user", order(json!({}), json!("peek")), 422),
+        ("/admin/keys/nobody", order(ada.clone(), json!("peek")), 404),
+        ("/admin/keys/user", order(json!({ "kye": 1 }), json!("peek")), 400),
+        ("/admin/keys/user", order(ada.clone(), json!("forgive")), 400),
+        ("/admin/keys/user", order(ada.clone(), json!({ "refund": -1 })), 400),
+        ("/admin/keys/user", "{".into(), 400),
+    ] {
+        let answer = server.ask("POST", path, &body);
+        assert_eq!(answer.status, status, "{path} {body}: {}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_answer_their_method_only() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    for (method, path, status) in [
+        ("GET", "/healthz", 200),
+        ("HEAD", "/readyz", 200),
+        ("POST", "/metrics", 405),
+        ("GET", "/nothing", 404),
+        ("GET", "/admin/nothing", 404),
+        ("GET", "/admin/", 404),
+        ("GET", "/admin/plan", 405),
+        ("POST", "/admin/rules", 405),
+        ("GET", "/admin/top", 400),
+        ("GET", "/admin/top?rule=none", 404),
+        ("GET", "/admin/top?rule=%65ach", 200),
+        ("GET", "/admin/keys/each", 405),
+    ] {
+        assert_eq!(server.ask(method, path, "").status, status, "{method} {path}");
+    }
+    let long = "x".repeat((1 << 20) + 1);
+    assert_eq!(server.ask("POST", "/admin/plan", &long).status, 413);
+}
