@@ -9,4 +9,5 @@ mod support;
 mod tickets;
 mod together;
 #[path = "../tools/mod.rs"]
+#[allow(dead_code, unreachable_pub)]
 mod tools;

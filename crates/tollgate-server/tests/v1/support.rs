@@ -12,41 +12,41 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tollgate_server::{ListenAddress, Server, Settings};
 
-pub struct Running {
-    pub server: Server,
-    pub address: SocketAddr,
-    pub rules: PathBuf,
+pub(crate) struct Running {
+    pub(crate) server: Server,
+    pub(crate) address: SocketAddr,
+    pub(crate) rules: PathBuf,
 }
 
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
     }
 
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
 
 /// A path that no other test has.
-pub fn path(name: &str) -> PathBuf {
+pub(crate) fn path(name: &str) -> PathBuf {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Relaxed);
     std::env::temp_dir().join(format!("tollgate-v1-{}-{number}-{name}", std::process::id()))
 }
 
-pub async fn start(rules: &str) -> Running {
+pub(crate) async fn start(rules: &str) -> Running {
     start_with(rules, |_| {}).await
 }
 
 /// Starts a server with these rules, each as `[[rule]]` writes them inline.
-pub async fn start_with(rules: &str, set: impl FnOnce(&mut Settings)) -> Running {
+pub(crate) async fn start_with(rules: &str, set: impl FnOnce(&mut Settings)) -> Running {
     let file = path("rules.toml");
     std::fs::write(&file, format!("version = 1\n{rules}")).unwrap();
     let mut settings = Settings::new(&file);
@@ -64,16 +64,16 @@ impl Drop for Running {
 }
 
 impl Running {
-    pub async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
         self.call("POST", path, &[], body).await
     }
 
     /// The JSON of an answer.
-    pub async fn ask(&self, path: &str, body: &Value) -> Value {
+    pub(crate) async fn ask(&self, path: &str, body: &Value) -> Value {
         self.post(path, body.to_string()).await.json()
     }
 
-    pub async fn call(
+    pub(crate) async fn call(
         &self,
         method: &str,
         path: &str,
@@ -85,7 +85,7 @@ impl Running {
 }
 
 /// Calls a server by a connection of its own.
-pub async fn call(
+pub(crate) async fn call(
     address: SocketAddr,
     method: &str,
     path: &str,
