@@ -122,7 +122,7 @@ impl Service {
                 *answer.headers_mut() = headers;
                 answer
             }
-            Judged::Refused(response) => denied(response, deny),
+            Judged::Refused(response) => denied(*response, deny),
         }
     }
 
@@ -160,7 +160,7 @@ impl Service {
 }
 
 /// Returns the answer to a refused request, with this status in place of the rules'.
-fn denied(response: Box<Response<String>>, deny: Option<StatusCode>) -> Answer {
+fn denied(response: Response<String>, deny: Option<StatusCode>) -> Answer {
     let (mut parts, body) = response.into_parts();
     let Some(status) = deny else { return Response::from_parts(parts, Full::new(Bytes::from(body))) };
     parts.status = status;

@@ -12,7 +12,7 @@ mod proto;
 mod ratelimit_files;
 mod real_envoy;
 #[path = "../tools/mod.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code)]
 mod tools;
 mod wire;
 

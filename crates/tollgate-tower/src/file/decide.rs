@@ -41,6 +41,8 @@ pub(crate) struct FileState {
     pub(super) identity: Arc<()>,
 }
 
+// An admitted request must not allocate, so it is not boxed.
+#[expect(clippy::large_enum_variant)]
 pub(super) enum Decided {
     Admitted(Admitted),
     Refused(Box<Response<String>>),
