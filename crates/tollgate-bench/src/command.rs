@@ -108,7 +108,8 @@ enum Tool {
         #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// Load `tollgate serve` and other servers with redis-benchmark, wrk and h2load, and print a page
+    /// Load `tollgate serve` and other servers with redis-benchmark, wrk and h2load, and print a
+    /// page
     ///
     /// The page has the server's CPU time for each command, and compares tollgate with the others
     /// of its round. Needs redis-server, redis-benchmark, wrk, h2load, taskset and two cores. Exit

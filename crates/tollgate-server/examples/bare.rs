@@ -2,7 +2,7 @@
 //! answer with the bytes that tollgate answered with.
 //!
 //! ```sh
-//! cargo run --release -p tollgate-server --example bare -- http 3000 8080   # as 127.0.0.1:8080 answers
+//! cargo run --release -p tollgate-server --example bare -- http 3000 8080
 //! cargo run --release -p tollgate-server --example bare -- grpc 3000 8081
 //! ```
 

@@ -44,7 +44,8 @@ struct Figures {
     p99_micros: Vec<f64>,
 }
 
-/// Runs the contests whose titles contain `filter`, and the measurement of memory. Exit code 1 if a target is missed.
+/// Runs the contests whose titles contain `filter`, and the measurement of memory. Exit code 1 if
+/// a target is missed.
 pub(crate) fn run(rounds: u32, filter: &str, peers: &Peers) -> Result<ExitCode, BenchError> {
     if !build::succeeds("which", &["taskset", "redis-benchmark", "wrk", "h2load"]) {
         let missing = "taskset, redis-benchmark, wrk or h2load is not installed (apt install util-linux \

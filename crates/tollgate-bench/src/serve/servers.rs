@@ -130,8 +130,8 @@ impl Servers {
                 let port = port.to_string();
                 command.arg(program).args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
             }
-            Kind::Hyper => bare(command.arg(&self.bare), "http", port, asked.as_ref()),
-            Kind::Tonic => bare(command.arg(&self.bare), "grpc", port, asked.as_ref()),
+            Kind::Hyper => bare(command.arg(&self.bare), "http", port, asked.as_deref()),
+            Kind::Tonic => bare(command.arg(&self.bare), "grpc", port, asked.as_deref()),
         })?;
         let has_own_ports = kind == Kind::Tollgate;
         let port = process.port;
@@ -142,7 +142,7 @@ impl Servers {
 }
 
 /// A server that answers as the tollgate at hand.
-fn bare(command: &mut std::process::Command, kind: &str, port: u16, asked: Option<&Box<Running>>) {
+fn bare(command: &mut std::process::Command, kind: &str, port: u16, asked: Option<&Running>) {
     let tollgate = asked.map_or(0, |asked| if kind == "http" { asked.http_port } else { asked.grpc_port });
     command.args([kind, &port.to_string(), &tollgate.to_string()]);
 }

@@ -130,8 +130,8 @@ impl<C: Clock> RuleRefusal<'_, C> {
     }
 
     /// As [`respond`](Self::respond), but to a client of gRPC or grpc-web in its protocol: it
-    /// understands no other status and body. Its status is 200, which means another thing to a proxy
-    /// that asks whether a request may pass.
+    /// understands no other status and body. Its status is 200, which means another thing to a
+    /// proxy that asks whether a request may pass.
     #[must_use]
     pub fn respond_in_protocol(
         &self,

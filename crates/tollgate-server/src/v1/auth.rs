@@ -170,8 +170,8 @@ fn denied(response: Response<String>, deny: Option<StatusCode>) -> Answer {
     Response::from_parts(parts, Full::default())
 }
 
-/// Returns the status of the query `deny=403`. Other queries mean nothing: Caddy appends that of its
-/// client.
+/// Returns the status of the query `deny=403`. Other queries mean nothing: Caddy appends that of
+/// its client.
 fn deny(query: Option<&str>) -> Option<StatusCode> {
     let status = query?.strip_prefix("deny=")?.parse().ok();
     let status = status.filter(|status| (401..=599).contains(status))?;

@@ -18,7 +18,7 @@ async fn quick() -> Running {
     start_with(RULES, |settings| settings.limits.read_timeout = QUICK).await
 }
 
-/// Sends what `bytes` begins with, and then a byte of the rest every 50 ms, until the server closes.
+/// Sends `first`, and then a byte every 50 ms, until the server closes.
 async fn dribble(server: &Running, first: &str, byte: &[u8]) -> (Duration, String) {
     let began = Instant::now();
     let (mut read, mut write) = TcpStream::connect(server.address).await.unwrap().into_split();
