@@ -53,7 +53,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// use tollgate_rules::{LiveRules, Memory, PlannedChange, Rules, read};
     ///
     /// let rules = |limits: &str| -> Rules {
-    ///     let text = format!("version = 1\nrule = [{{ name = 'all', key = 'everyone', {limits} }}]");
+    ///     let rule = format!("{{ name = 'all', key = 'everyone', {limits} }}");
+    ///     let text = format!("version = 1\nrule = [{rule}]");
     ///     read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap()
     /// };
     /// let live = LiveRules::new(rules("limits = '10/s'"), [0; 32], ManualClock::new())?;

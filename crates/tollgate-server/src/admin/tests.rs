@@ -114,9 +114,8 @@ async fn an_operator_helps_the_key_of_a_request() {
 /// Traffic for the pictures in `docs/charts`: `TOLLGATE_LIVE=127.0.0.1:9080` names the address, and
 /// the server stays for `TOLLGATE_LIVE_SECONDS`.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it serves the live page for a picture"]
 async fn serve_for_a_picture() {
-    let address = std::env::var("TOLLGATE_LIVE").expect("the address");
+    let Ok(address) = std::env::var("TOLLGATE_LIVE") else { return };
     let seconds = std::env::var("TOLLGATE_LIVE_SECONDS").map_or(330, |seconds| seconds.parse().unwrap());
     let (server, _) = start(false, &address).await;
     let server = Arc::new(server);

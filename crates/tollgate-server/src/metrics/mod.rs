@@ -13,8 +13,8 @@
 //! is one cache line that all threads write, the exporter's histograms are lists that grow until
 //! they are read, and the series of a rule that is gone would stay. Two dependencies less.
 //!
-//! **Cost.** A decision takes no lock and allocates nothing: for each rule that admits it a keyed hash
-//! of the key and two atomic additions. A refusal takes a lock, and never waits for it.
+//! **Cost.** A decision takes no lock and allocates nothing: for each rule that admits it a hash of
+//! the key and two atomic additions. A refusal takes a lock, and never waits for it.
 
 mod distinct;
 mod generation;
@@ -176,7 +176,8 @@ impl Metrics {
         })
     }
 
-    /// A key as it is shown where keys are not: 12 hex digits of a hash with a key of this server's.
+    /// A key as it is shown where keys are not: 12 hex digits of a hash under a secret of this
+    /// process.
     pub(crate) fn shown_hash(&self, key: &[u8]) -> String {
         format!("{:012x}", self.hasher.hash_one(key) >> 16)
     }

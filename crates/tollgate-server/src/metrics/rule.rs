@@ -29,9 +29,10 @@ pub(crate) struct RuleCounts {
     seen: DistinctKeys,
     limited: DistinctKeys,
     most_refused: MostRefused,
+    /// For keys that are shown as hashes: from these no key can be told without the secret.
     hasher: RandomState,
-    /// The hash of the key that is empty: that of all requests.
-    hash_of_none: u64,
+    /// For keys that are only counted.
+    fast: ahash::RandomState,
     shows_keys: bool,
 }
 
@@ -73,7 +74,7 @@ impl RuleCounts {
             seen: DistinctKeys::new(),
             limited: DistinctKeys::new(),
             most_refused: MostRefused::default(),
-            hash_of_none: hasher.hash_one(&[][..] as &[u8]),
+            fast: ahash::RandomState::new(),
             hasher: hasher.clone(),
             shows_keys,
         }
@@ -84,7 +85,7 @@ impl RuleCounts {
     pub(super) fn count(&self, line: &Line, is_charged: bool, key: &[u8], now: u64) {
         let own = self.stripes.own();
         own.concerned_at.store(now, Relaxed);
-        let hash = if key.is_empty() { self.hash_of_none } else { self.hasher.hash_one(key) };
+        let hash = self.fast.hash_one(key);
         self.seen.add(hash, now);
         if line.ruling != Ruling::Admitted {
             self.count_refusal(own, line, (hash, key), now);
@@ -115,7 +116,7 @@ impl RuleCounts {
         own.refused[kind].fetch_add(1, Relaxed);
         own.limited_at.store(now, Relaxed);
         self.limited.add(hash, now);
-        self.most_refused.add(hash, self.shows_keys.then_some(key), now);
+        self.most_refused.add(self.hasher.hash_one(key), self.shows_keys.then_some(key), now);
         if line.ruling == Ruling::Refused {
             own.extra_cost[1].fetch_add(line.cost.wrapping_sub(1), Relaxed);
             if let Some(wait) = line.retry_after {
