@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::ManualClock;
 use tollgate_rules::{Ask, LiveRules, Memory, PlainRequest, Rules, Ruling, read};
 
-use super::{Listener, Metrics};
+use super::Listener;
 use crate::core::Core;
 
 const THREE: &str = "version = 1
@@ -193,34 +193,4 @@ fn connections_are_open_until_their_guard_is_dropped() {
     }
     assert_eq!(value(&after, "tollgate_connections{listener=\"resp\"}"), 0.0);
     assert_eq!(value(&after, "tollgate_connections_total{listener=\"resp\"}"), 1.0);
-}
-
-/// What counting a decision costs: `cargo test --release -p tollgate-server --lib -- --ignored
-/// --nocapture cost_of_counting`.
-#[test]
-fn cost_of_counting() {
-    let (core, _) = core(
-        &THREE
-            .replace("8000/h", "1000000000/h")
-            .replace("20/h", "1000000000/h")
-            .replace("5/h", "1000000000/h"),
-    );
-    let keys: Vec<_> = (0..1_000).map(|key| request(&format!("key-{key}"))).collect();
-    let mut times = [Duration::ZERO; 2];
-    for round in 0..200 {
-        let counts = round % 2;
-        let start = std::time::Instant::now();
-        for key in &keys {
-            let mut decider = core.decider();
-            let verdict = decider.ask(key, Ask::default());
-            std::hint::black_box(verdict.lines());
-            if counts == 1 {
-                core.metrics.decided(Listener::Http, &verdict);
-            }
-        }
-        times[counts] += start.elapsed();
-    }
-    let nanos = |time: Duration| time.as_nanos() / 100_000;
-    println!("a decision: {} ns; counted: {} ns", nanos(times[0]), nanos(times[1]));
-    let _ = Metrics::now(&core.metrics);
 }
