@@ -180,6 +180,10 @@ mod tests {
             assert!(key.at_most >= 500 && key.at_most - key.doubt <= 500, "{key:?}");
             assert!(key.doubt <= top.refusals / ENTRIES as u64, "{key:?}");
         }
+        // One that comes late takes over the count of another, and says so.
+        (0..300).for_each(|_| refused.add(9_999, None, 0));
+        let late = refused.top(0).keys.into_iter().find(|key| key.hash == 9_999).unwrap();
+        assert_eq!((late.at_most - late.doubt, late.doubt > 0), (300, true));
         let share = top.share_of_ten().unwrap();
         assert!((0.15..=0.25).contains(&share), "{share}");
     }

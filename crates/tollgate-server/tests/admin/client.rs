@@ -19,6 +19,7 @@ rule = [
 pub(crate) struct TestServer {
     _server: Server,
     pub(crate) address: String,
+    pub(crate) http: String,
     pub(crate) directory: PathBuf,
 }
 
@@ -45,8 +46,10 @@ impl TestServer {
         settings.admin.push("127.0.0.1:0".parse().unwrap());
         set(&mut settings, &directory);
         let server = Server::start(settings).await.unwrap();
-        let address = server.addresses().next().unwrap().to_string();
-        Self { _server: server, address, directory }
+        // That of `http` comes before that of `admin`, if there is one.
+        let address = server.addresses().last().unwrap().to_string();
+        let http = server.addresses().next().unwrap().to_string();
+        Self { _server: server, address, http, directory }
     }
 
     /// Asks with the headers that a local administrator sends.
@@ -63,10 +66,20 @@ impl TestServer {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answered {
+        Self::ask_at(&self.address, method, path, headers, body)
+    }
+
+    /// Has a request decided.
+    pub(crate) fn check(&self, body: &str) -> Answered {
+        let headers = [("host", "x"), ("content-type", "application/json")];
+        Self::ask_at(&self.http, "POST", "/v1/check", &headers, body)
+    }
+
+    fn ask_at(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(format!("{request}\r\n{body}").as_bytes()).unwrap();
         let mut answer = Vec::new();
         // A server that refuses a body may close before it has read it.

@@ -36,12 +36,16 @@ async fn no_key_and_no_token_is_logged() {
     let server = TestServer::start(RULES, |settings, directory| {
         std::fs::write(directory.join("token"), token).unwrap();
         settings.admin_token = Some(directory.join("token"));
+        settings.http.push("127.0.0.1:0".parse().unwrap());
     })
     .await;
     let right = [("host", "x"), ("authorization", &*format!("Bearer {token}"))];
     let mut answers = String::new();
     for number in 0..20_u64 {
         let user = format!("user-{:016x}", (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // Decided, and refused at last. The answer is the client's own.
+        let call = json!({ "headers": { "x-user": user }, "client": "203.0.113.77" }).to_string();
+        assert_eq!((0..7).map(|_| server.check(&call).status).last(), Some(429));
         for action in [json!("reset"), json!({ "refund": 2 }), json!("peek"), json!("wrong")] {
             let request = json!({ "headers": { "x-user": user, "cookie": user }, "client": "203.0.113.77" });
             let body = json!({ "request": request, "do": action }).to_string();
@@ -50,7 +54,11 @@ async fn no_key_and_no_token_is_logged() {
         let wrong = [("host", "x"), ("authorization", &*format!("Bearer {token}{number}"))];
         answers += &server.ask_with("GET", "/admin/rules", &wrong, "").body;
     }
-    answers += &server.ask_with("GET", "/metrics", &right, "").body;
+    let page = server.ask_with("GET", "/metrics", &right, "").body;
+    assert!(!page.contains("tollgate_decisions_total{listener=\"http\",outcome=\"limited\"} 0"), "{page}");
+    assert!(!page.contains("tollgate_keys_limited{rule=\"user\"} 0"), "{page}");
+    answers += &page;
+    answers += &server.ask_with("GET", "/admin/top?rule=user", &right, "").body;
     answers += &server.ask_with("GET", "/admin/live", &right, "").body;
     let logged = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("a key was changed") && logged.contains("administration was denied"), "{logged}");
