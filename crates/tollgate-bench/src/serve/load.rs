@@ -168,8 +168,11 @@ mod tests {
     fn a_call_is_encoded_as_protocol_buffers_say() {
         let call = rate_limit_request();
         assert_eq!(call[..5], [0x0a, 3, b'a', b'p', b'i']);
-        assert_eq!(call[5..9], [0x12, 25, 0x0a, 23]);
-        assert_eq!(call.len(), 5 + 2 + 25);
-        assert_eq!(framed(&call)[..5], [0, 0, 0, 0, 32]);
+        let (entry, value) = (2 + 6 + 2 + 11, 11);
+        assert_eq!(call[5..9], [0x12, 2 + entry, 0x0a, entry]);
+        assert_eq!(call[9..11], [0x0a, 6]);
+        assert_eq!(call[17..19], [0x12, value]);
+        assert_eq!(&call[19..], b"203.0.113.9");
+        assert_eq!(framed(&call)[..5], [0, 0, 0, 0, call.len() as u8]);
     }
 }
