@@ -25,6 +25,8 @@ struct Done {
 
 pub(crate) fn run(plans: Vec<Plan>) -> ExitCode {
     let begun = Instant::now();
+    // That of an earlier run. Mostly there is none.
+    let _ = std::fs::remove_file(tools_list());
     let mut done = Vec::new();
     for plan in plans {
         match plan {
@@ -111,4 +113,18 @@ fn summary(done: &[Done]) {
     for Done { name, result, took } in done {
         println!("  {name:14} {result:8} {took:>8.1?}");
     }
+    for name in missing_tools() {
+        println!("  not on this machine, so a test was left out: {name}");
+    }
+}
+
+/// The list in which tests tell which programs they did not find.
+fn tools_list() -> std::path::PathBuf {
+    root().join("target/tools/missing")
+}
+
+/// Returns the programs that tests did not find, each once.
+fn missing_tools() -> std::collections::BTreeSet<String> {
+    let list = std::fs::read_to_string(tools_list()).unwrap_or_default();
+    list.lines().map(str::to_owned).collect()
 }

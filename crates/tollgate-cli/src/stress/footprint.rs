@@ -28,8 +28,8 @@ impl Footprint {
     }
 }
 
-/// Bytes of this process in memory, without those of files: the program's own code comes into memory
-/// as it is run. `None` on systems without Linux's `/proc/self/status`.
+/// Bytes of this process in memory, without those of files: the program's own code comes into
+/// memory as it is run. `None` on systems without Linux's `/proc/self/status`.
 pub(super) fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

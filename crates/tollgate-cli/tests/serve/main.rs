@@ -3,6 +3,9 @@
 mod life;
 mod start;
 mod systemd;
+#[path = "../../../tollgate-server/tests/tools/mod.rs"]
+#[allow(dead_code)]
+mod tools;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use crate::{Folder, LONG, Running, serve};
+use crate::{Folder, LONG, Running, serve, tools};
 
 /// The next message that is not of the watchdog.
 fn message(socket: &UnixDatagram) -> String {
@@ -83,7 +83,7 @@ fn handed_sockets_beyond_loopback_need_authentication_too() {
 fn units_pass_the_check_of_systemd() {
     let is_there = Command::new("systemd-analyze").arg("--version").output();
     if !is_there.is_ok_and(|run| run.status.success()) {
-        println!("MISSING: systemd-analyze");
+        tools::tell("systemd-analyze");
         return;
     }
     let folder = Folder::new("units");

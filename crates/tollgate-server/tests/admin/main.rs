@@ -13,3 +13,6 @@ mod client;
 mod monitoring;
 mod orders;
 mod secrets;
+#[path = "../tools/mod.rs"]
+#[allow(dead_code)]
+mod tools;

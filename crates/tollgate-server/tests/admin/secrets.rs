@@ -45,7 +45,8 @@ async fn no_key_and_no_token_is_logged() {
         let user = format!("user-{:016x}", (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // Decided, and refused at last. The answer is the client's own.
         let call = json!({ "headers": { "x-user": user }, "client": "203.0.113.77" }).to_string();
-        assert_eq!((0..7).map(|_| server.check(&call).status).last(), Some(429));
+        let statuses: Vec<_> = (0..7).map(|_| server.check(&call).status).collect();
+        assert_eq!(statuses.last(), Some(&429));
         for action in [json!("reset"), json!({ "refund": 2 }), json!("peek"), json!("wrong")] {
             let request = json!({ "headers": { "x-user": user, "cookie": user }, "client": "203.0.113.77" });
             let body = json!({ "request": request, "do": action }).to_string();

@@ -66,7 +66,7 @@ fn deviates(numbers: &[i64]) -> bool {
 async fn calls_are_answered_as_by_redis_cell_itself() {
     let module = std::env::var_os("TOLLGATE_REDIS_CELL").map(PathBuf::from);
     let (Some(module), Some(server)) = (module, tools::find("redis-server")) else {
-        println!("MISSING: redis-cell");
+        tools::tell("redis-cell (TOLLGATE_REDIS_CELL names its module)");
         return;
     };
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -1,11 +1,12 @@
 //! The generated messages are those of the proto files.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs};
 
 use prost::Message;
 use prost_types::FileDescriptorSet;
+
+use crate::tools;
 
 /// What is generated for each package.
 const FILES: [&str; 4] = [
@@ -20,8 +21,8 @@ const DESCRIPTOR: &str = "descriptor.bin";
 
 #[test]
 fn generated_messages_are_those_of_the_proto_files() {
-    if Command::new("protoc").arg("--version").output().is_err() {
-        return println!("MISSING: protoc");
+    if tools::find("protoc").is_none() {
+        return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let made = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rls-generated");

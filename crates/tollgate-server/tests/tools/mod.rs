@@ -1,5 +1,7 @@
 //! Real servers and clients, found on PATH or in `target/tools`, where they are fetched to.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -9,8 +11,8 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
 }
 
-/// Finds a program on PATH or among the fetched ones. One that cannot be had is printed by name,
-/// and where `CI` is set that is a failure.
+/// Finds a program on PATH or among the fetched ones. One that cannot be had is told by name, and
+/// with `TOLLGATE_TOOLS=required` that is a failure.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let on_path = std::env::var_os("PATH").unwrap_or_default();
     let fetched = [folder().join("venv/bin"), folder().join("bin")];
@@ -55,7 +57,17 @@ fn runs(command: &mut Command) -> bool {
 }
 
 fn missing<T>(name: &str) -> Option<T> {
-    println!("MISSING: {name}");
-    assert!(std::env::var_os("CI").is_none(), "MISSING: {name}");
+    tell(name);
+    assert!(std::env::var_os("TOLLGATE_TOOLS").is_none_or(|tools| tools != "required"), "MISSING: {name}");
     None
+}
+
+/// Tells that something is not on this machine: `cargo xtask test` shows it in its summary.
+pub(crate) fn tell(name: &str) {
+    println!("MISSING: {name}");
+    let list = std::fs::create_dir_all(folder())
+        .and_then(|()| File::options().create(true).append(true).open(folder().join("missing")));
+    // One write, so that programs that do so at once do not mix their lines.
+    let told = list.and_then(|mut list| list.write_all(format!("{name}\n").as_bytes()));
+    told.expect("the folder of tools can be written to");
 }
