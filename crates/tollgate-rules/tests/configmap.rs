@@ -147,7 +147,7 @@ fn decide(live: &LiveRules<ManualClock>, thread: u8, is_over: &AtomicBool, in_fo
     decided
 }
 
-/// Waits for a report that is as it should be; what was told of a file half written is skipped.
+/// Waits for a report that is as it should be; reports of half-written files are skipped.
 fn wait_for(told: &Receiver<Result<u64, String>>, is_meant: impl Fn(&Result<u64, String>) -> bool) {
     let end = Instant::now() + Duration::from_secs(5);
     let left = || end.saturating_duration_since(Instant::now());

@@ -11,12 +11,12 @@
 //! | `rls` | Envoy: the rate limit service over gRPC, and as JSON |
 //! | `v1` | anything that speaks HTTP: `/v1/check`, `/v1/auth` |
 //! | `admin` | administration, and the live page |
-//! | `state` | what is saved, and restored at the start |
+//! | `state` | the state file: saved, and restored at the start |
 //! | `web` | requests and answers of HTTP |
 //! | `life` | signals, and what systemd is told |
 //! | `listen` | sockets, TLS, connections |
 //! | `core` | the rules in force, and who asks them |
-//! | `metrics` | what is counted |
+//! | `metrics` | counters and gauges |
 
 mod admin;
 mod core;

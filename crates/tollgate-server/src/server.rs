@@ -79,7 +79,7 @@ pub enum StartError {
     Tls {
         /// What it speaks: `http`, `admin`, `grpc` or `resp`.
         listener: &'static str,
-        /// What is wrong.
+        /// The mistake.
         error: io::Error,
     },
     /// The state file is damaged, and [`strict_state`](Settings::strict_state) is set; or it can
@@ -87,7 +87,7 @@ pub enum StartError {
     State {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         error: Box<StateError>,
     },
     /// The thread that watches the rules file.
@@ -111,7 +111,7 @@ impl Server {
             known.into_iter().try_for_each(|address| judge(&settings, listener, address))?;
         }
         let drain = Drain::default();
-        // Whatever fails: the tasks that were begun end.
+        // If a later step fails, the tasks that were begun end.
         let begun = drain.ends.clone().drop_guard();
         let bound = bind(&settings, &drain)?;
         let clock: ServerClock = Arc::new(TscClock::new());
@@ -273,7 +273,7 @@ impl Server {
 
     /// Ends the server. For [`drain_delay`](Settings::drain_delay) it still serves and says that it
     /// is not ready. Then there are no more connections, each request in progress is answered, and
-    /// after [`drain_timeout`](Settings::drain_timeout) what is left is closed. Then the state is
+    /// after [`drain_timeout`](Settings::drain_timeout) the rest is closed. Then the state is
     /// saved.
     pub async fn end(self) {
         self.end_by(std::future::pending()).await;

@@ -16,7 +16,7 @@ const MANY_KEYS: u32 = 10_000_000;
 const HTTP_SECONDS: u32 = 2;
 const GRPC_CALLS: u32 = 100_000;
 
-/// What is sent to a server.
+/// The requests that a server gets.
 pub(super) enum Load {
     /// A command by 50 Redis clients, with 100,000 random keys.
     Redis { pipeline: u32, command: &'static [&'static str] },

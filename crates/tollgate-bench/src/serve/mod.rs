@@ -37,7 +37,7 @@ const ROUNDS_A_PROCESS: u32 = 5;
 /// By which `filter` chooses the measurement of memory.
 const MEMORY: &str = "memory";
 
-/// What was measured of a contestant, one figure for each round.
+/// A contestant's figures, one for each round.
 #[derive(Default)]
 struct Figures {
     cpu_micros: Vec<f64>,

@@ -120,7 +120,7 @@ impl EnvoyConfig {
         self.find_after(domain, entries, key)
     }
 
-    /// [`find`](Self::find) whose key is appended to what is in `key`.
+    /// [`find`](Self::find) which appends to `key`.
     pub(super) fn find_after<'e>(
         &self,
         domain: &str,

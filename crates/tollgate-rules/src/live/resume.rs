@@ -48,7 +48,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// **Guarantee.** Nothing that a request was charged before the call is forgotten, and no
     /// request waits for it. A reload waits. Requests in flight end with the process, and so does
-    /// what is kept of rules that are gone.
+    /// the state of rules that are gone.
     ///
     /// **Cost.** Reads all tables and writes about 21 bytes a debt, in pieces of up to 64 KiB: use
     /// a [`BufWriter`](std::io::BufWriter).

@@ -13,7 +13,7 @@ pub struct AskRule<'r> {
     /// The rule's name.
     pub name: &'r str,
     /// The key. A rule whose key is `client` alone takes the text of an address, and counts it
-    /// with that client's requests; one for `everyone` has one key whatever stands here. Other keys
+    /// with that client's requests; one for `everyone` has one key for any value here. Other keys
     /// are their bytes: a key of one part is counted with the requests that have it.
     pub key: &'r [u8],
     /// What it costs; `None`: what the rule says. Of costs by conditions that is the highest.

@@ -79,7 +79,7 @@ impl<C: Clock> Ticket<C> {
     /// what a request costs keep to it. So do places in flight. It may be told several times, and
     /// before [`settle`](Self::settle), not after.
     ///
-    /// **Guarantee.** What comes back is never more than was charged. What is charged too little is
+    /// **Guarantee.** No more comes back than was charged. A charge that was too small is
     /// [debited](tollgate::Prepared::debit): no limit refuses it, and later requests wait for it. A
     /// sliding log, and limits beside one, cannot: they charge as much of it as they have left. A
     /// queue, a sliding log, and a bucket that was debited give back only while no other request
@@ -155,7 +155,7 @@ impl<C: Clock> Ticket<C> {
 }
 
 impl<C: Clock> OwnedCost<C> {
-    /// Makes what is charged this cost, as far as the limits can. Returns how much of it is.
+    /// Makes the charge this cost, as far as the limits can. Returns the cost charged.
     fn settle(&mut self, cost: u64, charges: &mut Vec<OwnedCharge<C>>) -> u64 {
         let Self { line, shared, charge_if, key, units, is_settled } = self;
         *is_settled = true;

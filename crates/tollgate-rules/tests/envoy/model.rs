@@ -103,7 +103,7 @@ fn yaml(nodes: &[Node]) -> String {
 /// A step to a limit: key, value, and whether its values share.
 type Step = (&'static str, Option<&'static str>, bool);
 
-/// What is counted: by the file's limit and the values it leaves open, or by a call's entries.
+/// The key of a count: the file's limit and the values it leaves open, or a call's entries.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     File(Vec<Step>, Vec<String>),
@@ -145,7 +145,7 @@ type Asked = (u32, usize, bool, Key, u64);
 /// What a status says: is over, code, current limit, remaining, nanoseconds until the reset.
 type Told = (bool, EnvoyCode, Option<(u32, EnvoyUnit)>, u32, u128);
 
-/// Adds the hits: what is told then.
+/// Adds the hits, and returns the status.
 fn count(counts: &mut Counts, asked: &Asked, unix: u128) -> Told {
     let (most, unit, shadow, key, hits) = asked;
     let length = u128::from(UNITS[*unit].2) * 1_000_000_000;

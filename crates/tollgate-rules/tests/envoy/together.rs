@@ -79,7 +79,7 @@ fn threads_are_never_admitted_more_than_a_limit() {
                 assert!(own.iter().all(|own| *own <= 700), "{own:?}");
                 assert_eq!(all, (OverLimit, 0));
             }
-            // Nothing but what was admitted is counted there.
+            // Only admitted hits are counted there.
             EnvoyCharge::Together => {
                 assert_eq!(own, [700, 700]);
                 assert_eq!(all, (Admitted, 3_000 - 1_400));

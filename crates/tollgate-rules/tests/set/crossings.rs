@@ -241,7 +241,7 @@ fn charged(verdict: &Verdict<'_, ManualClock>, client: u64, is_costed: bool) -> 
 }
 
 impl Admitted {
-    /// Ends a request in one of all ways, and counts what stays charged of it. What is debited late
+    /// Ends a request in one of all ways, and counts the charge that stays. What is debited late
     /// is on top of all bounds.
     fn end(&mut self, mut ticket: Ticket<ManualClock>, mut charged: Charged, how: u64) {
         if how.is_multiple_of(3) {

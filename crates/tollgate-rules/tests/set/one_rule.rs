@@ -12,7 +12,7 @@ fn one<'r>(name: &'r str, key: &'r [u8]) -> AskRule<'r> {
 }
 
 impl Desk {
-    /// What the rule says, and what is left of it. `None`: there is no such rule.
+    /// The rule's answer, and its remaining units. `None`: there is no such rule.
     fn one(&mut self, ask: AskRule<'_>) -> Option<(Ruling, u64)> {
         let verdict = self.set.ask_rule(ask, &mut self.scratch)?;
         let left = verdict.lines().first().map_or(u64::MAX, |line| line.remaining);

@@ -1,6 +1,6 @@
 //! Who may administer.
 //!
-//! With a token, whoever has it. Without one, this machine only: a connection over a Unix socket,
+//! With a token, its holders. Without one, this machine only: a connection over a Unix socket,
 //! whose permissions decide, or from loopback. A browser on this machine has that as well, and any
 //! web page may have it send requests, so that what comes from loopback
 //!

@@ -15,7 +15,7 @@ use crate::web::{self, Answer};
 /// The most keys of a rule that are shown.
 const TOP: usize = 100;
 
-/// What is to be done to the key of a request.
+/// An order for the key of a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {

@@ -149,7 +149,7 @@ fn with(mut object: Value, name: &str, value: bool) -> Value {
     object
 }
 
-/// The disk, and what was read of it.
+/// The disk, and the files that were read.
 #[derive(Default)]
 struct Recorder {
     files: RefCell<BTreeSet<PathBuf>>,

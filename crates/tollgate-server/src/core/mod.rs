@@ -26,7 +26,7 @@ pub(crate) use generation::Generation;
 /// The clock of everything that the server decides.
 pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;
 
-/// How many free deciders are kept. A busy moment may make more, which are then dropped.
+/// How many free deciders are kept. Under load there may be more, which are then dropped.
 const FREE: usize = 64;
 
 /// What all listeners share.

@@ -28,11 +28,11 @@ const FLOOD: u32 = 50_000;
 /// The most that any of the files admits of a key: so many a second, and as many at once.
 const MOST: u64 = 50;
 
-/// The memory that may come beside what was in use after a third of the time.
+/// The memory that may come beside the memory after a third of the time.
 const GROWTH: usize = 16 << 20;
 
 /// The rules that take turns. Each has other numbers or other conditions. The burst stays: a
-/// smaller one forgets what is owed beyond it.
+/// smaller one forgets the debt beyond it.
 fn rules(turn: u32) -> String {
     let rate = [MOST, MOST / 2, MOST][turn as usize % 3];
     let except = ["", "except.path = '/health',", "except.method = 'PUT',"][turn as usize % 3];

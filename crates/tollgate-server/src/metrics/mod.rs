@@ -1,4 +1,4 @@
-//! What is counted. No key is ever a label.
+//! Counters and gauges. No key is ever a label.
 //!
 //! | file | what |
 //! |------|------|

@@ -7,7 +7,7 @@ use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
 use super::{Generation, Metrics, process, unix_time};
 
-/// What is read of a rule for one page.
+/// A rule's figures for one page.
 struct Read<'g> {
     counts: &'g RuleCounts,
     sums: RuleSums,

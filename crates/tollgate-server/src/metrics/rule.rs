@@ -10,7 +10,7 @@ use super::histogram::{Buckets, Histogram};
 use super::stripe::Stripes;
 use super::top::{MostRefused, Top};
 
-/// The bounds of what is left of a limit after an admission, in millionths. What is left of no
+/// The bounds of a limit's remaining share after an admission, in millionths. The share of no
 /// limit comes after the last.
 pub(super) const HEADROOM: [u64; 8] = [0, 50_000, 100_000, 250_000, 500_000, 750_000, 900_000, 1_000_000];
 
@@ -39,7 +39,7 @@ pub(crate) struct RuleCounts {
 /// What threads add to. A rule that admits a request of cost 1 adds to two of them.
 #[derive(Default)]
 struct Stripe {
-    /// What is left after admissions; the last: of no limit. Together they count the admissions.
+    /// Remaining shares after admissions; the last: no limit. Together they count the admissions.
     headroom: Buckets<9>,
     /// Admissions by this rule of requests that another one refused: they were not charged.
     overruled: AtomicU64,
@@ -59,7 +59,7 @@ pub(crate) struct RuleSums {
     /// The admissions, also of requests that another rule refused.
     pub(crate) allowed: u64,
     pub(super) refused: [u64; 4],
-    /// The cost of what was admitted and charged, and of what was limited.
+    /// The cost of admitted and charged requests, and of refused ones.
     pub(super) cost: [u64; 2],
     pub(crate) concerned_at: Option<u64>,
     pub(crate) limited_at: Option<u64>,

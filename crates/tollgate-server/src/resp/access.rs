@@ -65,7 +65,7 @@ impl Access {
             let is_right = right.as_ref().is_some_and(|right| right.as_bytes().ct_eq(password).into());
             is_right & user.is_none_or(|user| user == name)
         };
-        // Both are compared, whatever comes of the first.
+        // Both are compared, also if the first is right.
         let (is_admin, is_client) = (is(&self.admin_password, ADMIN), is(&self.password, DEFAULT));
         match () {
             () if is_admin => Ok(Role::Admin),

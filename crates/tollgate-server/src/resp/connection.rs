@@ -87,7 +87,7 @@ impl Wire {
         (&self.input[self.used..], &mut self.output)
     }
 
-    /// Notes that so many bytes were answered. What is left is a part of a command if
+    /// Notes that so many bytes were answered. The rest is a part of a command if
     /// `is_partial`, which must then be complete within `timeout`.
     pub(super) fn answered(&mut self, bytes: usize, is_partial: bool, timeout: Duration) {
         self.used += bytes;
@@ -180,8 +180,8 @@ impl Wire {
         timer.as_mut().poll(context)
     }
 
-    /// Ends the connection: what was sent arrives, and what the client still sends is thrown away
-    /// for a short time. Unread bytes would make the operating system withdraw what was sent.
+    /// Ends the connection: answers arrive, and bytes that the client still sends are thrown away
+    /// for a short time. Unread bytes would make the operating system withdraw the answers.
     pub(super) async fn close(mut self) {
         const LINGER: Duration = Duration::from_millis(500);
         const THROWN_AWAY: usize = 1 << 20;

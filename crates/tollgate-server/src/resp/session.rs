@@ -49,7 +49,7 @@ pub(super) struct Client {
     pub(super) version: Version,
 }
 
-/// What is to happen after some commands have been answered.
+/// The next step after some commands have been answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// More bytes: all whole commands are answered.

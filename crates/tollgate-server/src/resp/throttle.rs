@@ -81,7 +81,7 @@ impl Throttle {
     }
 
     /// The answer to an admitted call, by the debt that it leaves, which is below zero if more was
-    /// given back than the key owed.
+    /// given back than the key's debt.
     pub(super) fn admitted(self, after: i64) -> Five {
         [0, self.limit, self.remaining(after), -1, seconds(after)]
     }

@@ -157,7 +157,7 @@ async fn answer(
     }
 }
 
-/// A stream that counts what was read from it.
+/// A stream that counts the bytes read from it.
 struct Counted {
     stream: Stream,
     read: Arc<AtomicUsize>,

@@ -25,7 +25,7 @@ pub(super) async fn read(body: Incoming, timeout: Duration) -> Result<Bytes, Sta
     Ok(body)
 }
 
-/// Holds the declared length against what is there: memory is never taken by what is declared.
+/// Compares the declared length with the bytes there: no memory is taken for a length alone.
 fn check(body: &[u8]) -> Result<(), Status> {
     let Some((prefix, message)) = body.split_first_chunk::<PREFIX>() else {
         return if body.is_empty() { Ok(()) } else { Err(cut_off()) };

@@ -91,7 +91,7 @@ impl CallProbe {
         }
     }
 
-    /// What is left of the rule `all`.
+    /// The remaining units of the rule `all`.
     ///
     /// # Panics
     ///

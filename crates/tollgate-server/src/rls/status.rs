@@ -127,7 +127,7 @@ fn unit(period: Duration) -> Unit {
     }
 }
 
-/// Whole seconds, rounded up: Envoy ignores what is below a second.
+/// Whole seconds, rounded up: Envoy ignores parts of a second.
 pub(super) fn seconds_up(time: Duration) -> prost_types::Duration {
     let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
     // The longest that a protocol buffer's duration may be: 10,000 years.

@@ -69,7 +69,7 @@ fn restored(settings: &Settings, clock: &ServerClock) -> Result<Option<Restored>
     Ok(None)
 }
 
-/// Logs what is forgotten. Returns how many rules it concerns.
+/// Logs the forgotten parts. Returns how many rules it concerns.
 fn tell(not_restored: &[NotRestored], conflicts: &[Conflict]) -> u64 {
     for forgotten in not_restored {
         tracing::error!("{forgotten}");

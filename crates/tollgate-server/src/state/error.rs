@@ -1,9 +1,9 @@
-//! What is wrong with a state file.
+//! The errors of a state file.
 
 use std::fmt;
 use std::io;
 
-/// What is wrong with a state file.
+/// An error of a state file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StateError {

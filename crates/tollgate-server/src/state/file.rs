@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"\xA7serve\r\n";
 /// The version written, and the only one read.
 const VERSION: u32 = 1;
 
-/// What was restored.
+/// The restored state.
 pub(super) struct Restored {
     pub(super) live: LiveRules<ServerClock>,
     /// What the rules begin without.
@@ -28,7 +28,7 @@ pub(super) struct Restored {
 }
 
 /// Writes the state beside the file and renames it, so that the file is the old one or the new one,
-/// whatever ends the process. Returns how many debts and bans it holds.
+/// however the process ends. Returns how many debts and bans it holds.
 pub(super) fn save(
     path: &Path,
     live: &LiveRules<ServerClock>,

@@ -1,11 +1,11 @@
-//! What is saved, and restored at the start.
+//! The state file: saved while serving, and restored at the start.
 //!
 //! | file | what |
 //! |------|------|
 //! | `begin` | restores the state, and puts the rules of today in force |
 //! | `file` | the file: whole, or not there |
 //! | `keeper` | saves every minute, and at the end |
-//! | `error` | what is wrong with a state file |
+//! | `error` | the errors of a state file |
 //!
 //! ```text
 //!   magic: 8 | version: u32 | rules in force, their debts and bans | debts of CL.THROTTLE

@@ -1,4 +1,4 @@
-//! The state file is whole, old or new, whatever happens.
+//! The state file is whole, old or new, at any time.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -189,7 +189,7 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h Heade
 }
 
 /// Takes the last entry out of `X-Forwarded-For`: the address of the connection that the proxy has
-/// from its client. What is left is what the client, or another proxy, has sent.
+/// from its client. The rest is sent by the client, or by another proxy.
 fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, &'static str> {
     let mut lines: Vec<HeaderValue> = headers.get_all(FOR).iter().cloned().collect();
     let Some(last) = lines.pop() else { return Ok(None) };

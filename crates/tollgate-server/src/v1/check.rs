@@ -248,7 +248,7 @@ fn end_of_places(verdict: &Verdict<'_, ServerClock>, generation: &Generation) ->
     verdict.decided_at() + longest
 }
 
-/// What is wrong with a body as a whole: where, and why.
+/// The error of a body as a whole: where, and why.
 fn mistake(act: Act, body: &Body<'_>) -> Option<(String, &'static str)> {
     let Some(calls) = &body.requests else {
         if body.together.is_some() {

@@ -2,12 +2,12 @@
 //!
 //! | file | what |
 //! |------|------|
-//! | `service` | what all connections share, and what is served where |
+//! | `service` | the state that all connections share, and the routes |
 //! | `check` | one request or a batch: check, peek, reserve, acquire |
 //! | `settle` | what became of a request: settle, release |
 //! | `auth` | whether a proxy may let a request pass |
 //! | `request`, `body`, `pointer` | requests as JSON, and where an error in it is |
-//! | `outcome` | what is said of a request |
+//! | `outcome` | the answer to a request |
 //! | `tickets` | what callers may still give back |
 //! | `openapi` | holds the document to the types |
 

@@ -1,4 +1,4 @@
-//! What is said of one request, as JSON and as headers.
+//! The answer to one request, as JSON and as headers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tollgate_rules::{Line, Ruling, Verdict};
 
 use crate::core::{Core, Generation, ServerClock};
 
-/// What is said of one request.
+/// The answer to one request.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
     /// `admitted`, `refused`, `never`, `no_key`, `blocked`, `not_charged` or `error`.
@@ -88,7 +88,7 @@ impl Outcome {
         }
     }
 
-    /// What is said of a request about which nothing else can be said: `not_charged` or `error`.
+    /// The answer to a request that no rule has decided: `not_charged` or `error`.
     pub(super) fn without_numbers(outcome: &'static str, generation: u64) -> Self {
         Self {
             outcome,

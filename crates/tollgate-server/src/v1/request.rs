@@ -1,6 +1,6 @@
 //! A request as JSON, and many.
 //!
-//! Texts without escapes are borrowed from the body. Nothing is built of what is not known: an
+//! Texts without escapes are borrowed from the body. Nothing is built of unknown fields: an
 //! unknown field is an error where it stands.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What all connections of the HTTP API share, and what is served where.
+//! The state that all connections of the HTTP API share, and the routes.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub(crate) struct Service {
     pub(super) limits: Limits,
 }
 
-/// What is served at a path.
+/// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Act(Act),
@@ -155,7 +155,7 @@ impl Service {
         };
         self.core.metrics.protocol_error(Listener::Http, kind);
         let mut answer = problem(status, detail);
-        // What is left of the body is not read.
+        // The rest of the body is not read.
         answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         answer
     }

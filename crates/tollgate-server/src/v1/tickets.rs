@@ -71,7 +71,7 @@ impl Tickets {
         part.ends.insert((end, id));
         part.tickets.insert(id, (end, ticket));
         drop(part);
-        // What is lost stays charged, and its places in flight are given back.
+        // A lost ticket stays charged, and its places in flight are given back.
         drop(lost);
         Ok(id)
     }

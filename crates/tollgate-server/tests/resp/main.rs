@@ -120,7 +120,7 @@ fn secret(text: &str) -> Option<Secret> {
 }
 
 impl Client {
-    /// What is said before `+PONG`.
+    /// The answers before `+PONG`.
     async fn until_pong(&mut self) -> String {
         let mut heard = Vec::new();
         while !heard.ends_with(b"+PONG\r\n") {

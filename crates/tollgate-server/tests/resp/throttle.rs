@@ -72,7 +72,7 @@ async fn a_negative_quantity_gives_back_down_to_nothing() {
     let mut client = running.connect().await;
     client.throttles("a 15 1 3600 4", [0, 16, 12, -1, 14400]).await;
     client.throttles("a 15 1 3600 -1", [0, 16, 13, -1, 10800]).await;
-    // The TAT would be before now: five integers, and the key owes nothing.
+    // The TAT would be before now: five integers, and the key has no debt.
     client.throttles("a 15 1 3600 -5", [0, 16, 18, -1, -7200]).await;
     client.hears("EXISTS a", ":0\r\n").await;
     client.throttles("a 15 1 3600 0", [0, 16, 16, -1, 0]).await;

@@ -8,7 +8,7 @@ use prost_types::FileDescriptorSet;
 
 use crate::tools;
 
-/// What is generated for each package.
+/// The generated files, one for each package.
 const FILES: [&str; 4] = [
     "envoy.config.core.v3.rs",
     "envoy.extensions.common.ratelimit.v3.rs",

@@ -53,7 +53,7 @@ impl Asked {
     }
 }
 
-/// What a call is answered, and what is counted then.
+/// The answer to a call, and the counts after it.
 fn decide(counts: &mut Counts, asked: &[Asked], addend: u32) -> Vec<(Code, u32)> {
     let hits = |one: &Asked| one.hits.unwrap_or(addend.max(1).into());
     let ok = |left: u64| (Code::Ok, u32::try_from(left).unwrap());

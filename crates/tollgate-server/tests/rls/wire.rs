@@ -1,4 +1,4 @@
-//! Bytes of real calls, unknown fields, and frames that say what is not true.
+//! Bytes of real calls, unknown fields, and frames with wrong lengths.
 
 use std::convert::Infallible;
 use std::time::Duration;

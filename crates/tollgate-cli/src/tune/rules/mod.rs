@@ -100,7 +100,7 @@ fn limiter(quota: Quota, zero: u64) -> Result<GlobalLimiter<Quota, ManualClock>,
     GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(clock).build()
 }
 
-/// Whether a limit admits all requests of a key. What is not to be charged is given back at once.
+/// Whether a limit admits all requests of a key. A request that is free is given back.
 fn admits_all(quota: Quota, asks: &[Ask], zero: u64) -> bool {
     let Ok(limiter) = limiter(quota, zero) else { return false };
     asks.iter().all(|ask| {

@@ -73,7 +73,7 @@ pub enum EnvoyCharge {
 ///
 /// **Reload.** All limits change at one instant: a call is decided wholly by the old configuration
 /// or wholly by the new one. Counts are kept of every limit whose unit, domain, keys and values
-/// stay, whatever its numbers, flags and name become; a new limit begins at 0. A call that is
+/// stay, also with other numbers, flags and names; a new limit begins at 0. A call that is
 /// decided by the old configuration meanwhile counts for the new one, too.
 ///
 /// **Memory** is bounded: each limit whose files leave values open has room for `max_keys` keys

@@ -66,7 +66,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         Ok(debts)
     }
 
-    /// Restores what was saved of the same rules. Returns what is forgotten.
+    /// Restores the saved state of the same rules. Returns the parts that are forgotten.
     pub(crate) fn restore(&mut self, input: &mut impl Read) -> Result<Vec<NotRestored>, RestoreError> {
         let mut forgotten = Vec::new();
         loop {
