@@ -153,6 +153,9 @@ impl Algorithm for SlidingLog {
 /// ```
 ///
 /// `newest` lets a scan see that all times of a log have left its window, without reading the ring.
+/// It also counts the laps: whenever the head comes round it rises by a step at least. So no request
+/// that is logged leaves the word as it was before, and a thread that read the word earlier decides
+/// again. Refusals that count come round even while the clock stands still.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRule {
     limit: u64,
@@ -222,9 +225,12 @@ impl LogRule {
         if position < laps { position } else { position - laps }
     }
 
-    fn logged(&self, seen: &Seen, cost: u64) -> Payload {
-        let head = self.wrapped(seen.head + cost);
-        let newest = (seen.now >> self.step) + 1;
+    /// The word after `cost` more units: its head passes them, and a lap raises its time.
+    fn logged(&self, payload: Payload, seen: &Seen, cost: u64) -> Payload {
+        let passed = seen.head + cost;
+        let head = self.wrapped(passed);
+        let lap = u64::from(head != passed);
+        let newest = (self.newest.get(payload.0) + lap).max((seen.now >> self.step) + 1);
         Payload(self.newest.of(newest.min(self.newest.max())) | self.head.of(head))
     }
 }
@@ -252,11 +258,11 @@ impl Rule for LogRule {
             // this request counts at that time. An earlier time in the word would free the slot
             // while the ring still counts.
             let proposed = if oldest.is_proposed() { oldest.when().unwrap_or(0) } else { 0 };
-            return Verdict::Allow(self.logged(&Seen { now: seen.now.max(proposed), ..seen }, cost));
+            return Verdict::Allow(self.logged(payload, &Seen { now: seen.now.max(proposed), ..seen }, cost));
         }
         match self.count {
             CountPolicy::Allowed => Verdict::Deny(payload),
-            CountPolicy::All => Verdict::DenyAndCount(self.logged(&seen, cost)),
+            CountPolicy::All => Verdict::DenyAndCount(self.logged(payload, &seen, cost)),
         }
     }
 
@@ -272,10 +278,6 @@ impl Rule for LogRule {
     /// Only the newest admission can be given back: the times before it must stay in order, and
     /// each must stay as long as the request that it stands for. The head moves back over its
     /// entries, which become proposals again.
-    ///
-    /// With `CountPolicy::All`, refusals at one time may move the head around the ring to the same
-    /// position. Then their entries are removed, and no more than the admission took: fewer
-    /// refusals count, but no window admits more.
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         // `expired` alone is too late: the word holds the newest time rounded up.
         let left = self.expired(payload, at) || taken.since.tick.saturating_add(self.period) <= at.tick;
@@ -304,9 +306,13 @@ impl Rule for LogRule {
         Payload(self.newest.set(payload.0, newest))
     }
 
+    /// The head moves back, and a lap that it goes back to has the time from before
+    /// [`logged`](Self::logged) raised it.
     fn less(&self, charged: Payload, units: u64) -> Payload {
-        let head = self.wrapped(self.head.get(charged.0) + 2 * self.ring - units);
-        Payload(self.head.set(charged.0, head))
+        let (head, newest) = (self.head.get(charged.0), self.newest.get(charged.0));
+        let lap = u64::from(head < units);
+        let head = head + lap * 2 * self.ring - units;
+        Payload(self.newest.of(newest.saturating_sub(lap)) | self.head.of(head))
     }
 }
 

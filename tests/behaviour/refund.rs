@@ -172,10 +172,15 @@ fn a_log_gives_back_nothing_that_has_left_its_window() {
 
 #[test]
 fn a_log_that_counted_a_refusal_since_gives_nothing_back() {
-    let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All));
-    let first = limiter.check_n(&1, 2);
-    assert!(!limiter.check(&1).is_allowed());
-    assert_eq!(limiter.refund(first), 0);
+    // Up to the number of refusals at one instant with which the ring's head comes round, and more.
+    for refusals in 1..=9 {
+        let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All));
+        let first = limiter.check_n(&1, 2);
+        for _ in 0..refusals {
+            assert!(!limiter.check(&1).is_allowed());
+        }
+        assert_eq!(limiter.refund(first), 0, "after {refusals} refusals");
+    }
 }
 
 #[test]

@@ -77,6 +77,25 @@ fn a_proposal_tells_whether_the_entry_below_had_left() {
     }
 }
 
+/// A thread that read the word a lap ago must not win the slot by what it saw then.
+#[test]
+fn a_log_that_comes_round_at_one_instant_is_another_word() {
+    let (rule, entries) = two(CountPolicy::All);
+    let ring = Ring::new(&entries);
+    let mut payload = Payload(0);
+    let mut words = std::collections::HashSet::new();
+    for _ in 0..100 {
+        assert!(words.insert(payload.bits()), "{payload:?} comes back");
+        let (Verdict::Allow(next) | Verdict::DenyAndCount(next)) = rule.decide(payload, ring, at(500), 1)
+        else {
+            panic!("every request is logged")
+        };
+        assert!(rule.stage(payload.stored(), ring, at(500), 1, || true));
+        assert_eq!(rule.head.get(rule.less(next, 1).0), rule.head.get(payload.0));
+        payload = next;
+    }
+}
+
 #[test]
 fn only_won_times_inside_the_window_are_saved() {
     let (rule, entries) = two(CountPolicy::Allowed);
@@ -114,7 +133,7 @@ fn a_log_forgets_nothing_once_its_time_has_ended() {
     for (limit, period) in [(1, 1), (10, 8), (LONGEST_RING, 1 << 23)] {
         let rule = log(limit, period, CountPolicy::Allowed).unwrap();
         let end = rule.moment(Timestamp::from_nanos(u64::MAX));
-        let charged = rule.logged(&Seen { head: 0, now: end.tick }, 1);
+        let charged = rule.logged(Payload(0), &Seen { head: 0, now: end.tick }, 1);
         assert!(!rule.expired(charged, end), "{rule:?}");
     }
 }
