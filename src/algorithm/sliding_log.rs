@@ -153,9 +153,9 @@ impl Algorithm for SlidingLog {
 /// ```
 ///
 /// `newest` lets a scan see that all times of a log have left its window, without reading the ring.
-/// It also counts the laps: whenever the head comes round it rises by a step at least. So no request
-/// that is logged leaves the word as it was before, and a thread that read the word earlier decides
-/// again. Refusals that count come round even while the clock stands still.
+/// It also counts the laps: whenever the head comes round it rises by a step at least. So a logged
+/// request never brings an earlier word back, and a thread that read that word decides again.
+/// Refusals that count make the head come round even while the clock stands still.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRule {
     limit: u64,

@@ -79,7 +79,7 @@ fn a_proposal_tells_whether_the_entry_below_had_left() {
 
 /// A thread that read the word a lap ago must not win the slot by what it saw then.
 #[test]
-fn a_log_that_comes_round_at_one_instant_is_another_word() {
+fn a_log_that_comes_round_has_another_word() {
     let (rule, entries) = two(CountPolicy::All);
     let ring = Ring::new(&entries);
     let mut payload = Payload(0);

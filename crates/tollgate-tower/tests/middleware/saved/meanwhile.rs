@@ -75,7 +75,11 @@ fn a_save_contains_every_earlier_request() {
         }
     });
     assert!(saves > 2, "{saves} saves");
-    assert_eq!(admitted.map(AtomicU64::into_inner), [LIMIT; NAMES.len()]);
+    // A thread whose request was charged finds that another thread's refusal has banned the key
+    // meanwhile, and gives the charge back: at most one request of each other thread.
+    for admitted in admitted.map(AtomicU64::into_inner) {
+        assert!((LIMIT - 2..=LIMIT).contains(&admitted), "{admitted} of {LIMIT} were admitted");
+    }
 }
 
 /// Ends the thread that changes limits, also when the test fails.
