@@ -48,8 +48,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     fn decide_alone(&self, scratch: &mut Scratch) -> Option<()> {
         let Scratch { found, charges, refusal, now, cost, .. } = scratch;
         let one = found.concerned().first()?;
-        let current = self.brief(one)?;
-        match current.shared.limiter.check_only(found.key(one), self.cost(one, *cost), *now)? {
+        let (current, cost) = self.brief(one, *cost)?;
+        match current.shared.limiter.check_only(found.key(one), cost, *now)? {
             Ok(receipt) => charges.brief.push(receipt),
             Err(refused) => *refusal = Some(refused),
         }
@@ -61,14 +61,14 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     fn admit<const N: usize>(&self, scratch: &mut Scratch) -> Option<()> {
         let Scratch { found, charges, now, cost, .. } = scratch;
         let concerned = found.concerned().first_chunk::<N>()?;
-        let first = self.glance(found, &concerned[0], *cost, *now)?;
-        let mut glances = [first; N];
-        for index in 1..N {
-            glances[index] = self.glance(found, &concerned[index], *cost, *now)?;
+        let glances: [Option<Glance<'_>>; N] =
+            std::array::from_fn(|index| self.glance(found, &concerned[index], *cost, *now));
+        if glances.iter().any(Option::is_none) {
+            return None;
         }
         charges.brief.reserve(N);
         for index in 0..N {
-            let receipt = match glances[index].charge() {
+            let receipt = match glances[index]?.charge() {
                 Some(receipt) => receipt,
                 None => self.charge_anew(found, &concerned[index], charges, (*cost, *now))?,
             };
@@ -80,7 +80,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Looks whether a rule admits the request.
     #[inline(always)]
     fn glance(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
-        self.brief(one)?.shared.limiter.glance(found.key(one), self.cost(one, cost), now)
+        let (current, cost) = self.brief(one, cost)?;
+        current.shared.limiter.glance(found.key(one), cost, now)
     }
 
     /// Charges a key that another thread has charged since it was looked at. `None`: the charges
@@ -103,11 +104,16 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
 }
 
 impl<C> RuleSet<C> {
-    /// The limiter of a rule that has one bucket or window and nothing else.
+    /// The limiter of a rule that has one bucket or window and nothing else, and what the request
+    /// costs there.
     #[inline(always)]
-    fn brief(&self, one: &Concerned) -> Option<&Current<C>> {
-        let allowance = self.allowance(one);
-        allowance.quotas.as_ref().filter(|_| allowance.is_brief && !one.is_refused_without_key)
+    fn brief(&self, one: &Concerned, cost: u64) -> Option<(&Current<C>, u64)> {
+        let limited = self.limited(one);
+        let allowance = limited.allowance(one.tier);
+        if !allowance.is_brief || one.is_refused_without_key {
+            return None;
+        }
+        Some((allowance.quotas.as_ref()?, if limited.is_costed { one.cost } else { cost }))
     }
 
     /// What a request costs a rule, where `cost` is what it costs if the rule says nothing.

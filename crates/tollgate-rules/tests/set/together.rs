@@ -198,6 +198,7 @@ fn a_refusal_shows_its_decision_however_late_it_is_asked() {
     let [line] = late.lines() else { panic!("one rule") };
     assert_eq!((line.ruling, line.remaining), (Ruling::Refused, 0));
     assert_eq!(late.retry_after(), Some(60 * SECOND));
+    drop(late);
     // The next request of the same buffers has its own answer.
     assert!(desk.set.check(&from(X), first).is_admitted());
 }
