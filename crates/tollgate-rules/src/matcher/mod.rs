@@ -117,7 +117,8 @@ impl Matcher {
     ///
     /// # Cost
     ///
-    /// Reads the request's method, host and target once, and each field that a condition names.
+    /// Reads the request's method, host and target once, as far as rules look at them, and each
+    /// field that a condition names.
     /// Judges the rules that the request's path, method or values may concern, and those without
     /// such a condition. Allocates nothing once the buffers of `found` have grown.
     pub fn find(&self, request: &dyn Request, found: &mut Found) {
