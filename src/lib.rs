@@ -40,7 +40,7 @@ pub use core::{
     ReserveError, Several, Usage,
 };
 #[doc(hidden)]
-pub use core::{Glance, One, OneWord};
+pub use core::{Glance, One, OneWord, Refusal};
 pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{Ipv6Prefix, Key, KeyHasher};

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Each, Inherit, Quota};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Glance, Limits, MultiDecision, Several, Usage, recall};
+use crate::core::{Core, Glance, Limits, MultiDecision, Refusal, Several, Usage, recall, recall_refusal};
 use crate::error::{BuildError, within};
 use crate::key::Key;
 use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
@@ -84,6 +84,12 @@ impl<K: ?Sized, C> MultiLimiter<K, C> {
     ) -> Option<MultiDecision<'_>> {
         recall((&self.core.places, &self.core.versions), receipt, now)
     }
+
+    /// The decision that a refusal is of. `None`: another limiter refused.
+    #[doc(hidden)]
+    pub fn recall_refusal(&self, refusal: &Refusal) -> Option<MultiDecision<'_>> {
+        recall_refusal((&self.core.places, &self.core.versions), refusal)
+    }
 }
 
 impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
@@ -115,6 +121,14 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline(always)]
     pub fn glance(&self, key: &K, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
         self.core.glance(self.view().asked(key).fingerprint, cost, now)
+    }
+
+    /// A check at `now` by a limiter with one quota, of which the answer is kept: the receipt of an
+    /// admitted request, or the refusal. `None`: the limiter has others, and nothing was decided.
+    #[doc(hidden)]
+    #[inline]
+    pub fn check_only(&self, key: &K, cost: u64, now: Timestamp) -> Option<Result<Receipt, Refusal>> {
+        self.core.check_only(self.view().asked(key).fingerprint, cost, now)
     }
 
     /// The limiter at a time that the caller already has: see [`Limiter::at`](crate::Limiter::at).
@@ -379,8 +393,11 @@ mod tests {
                 assert_eq!(recalled.receipt().left(), 0, "one receipt of a request");
             } else {
                 // Such as the first check after the clock has come far.
-                let again = limiter.at(now).check_n(&7, cost);
-                assert_eq!(format!("{again:?}"), format!("{checked:?}"));
+                let recalled = match limiter.check_only(&7, cost, now).unwrap() {
+                    Ok(receipt) => limiter.recall(&receipt, now),
+                    Err(refusal) => limiter.recall_refusal(&refusal),
+                };
+                assert_eq!(format!("{:?}", recalled.unwrap()), format!("{checked:?}"));
             }
             assert_eq!(format!("{:?}", limiter.peek(&7)), format!("{:?}", model.peek(&7)));
             clock.advance(Duration::from_micros(300 * cost));

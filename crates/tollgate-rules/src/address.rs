@@ -40,8 +40,8 @@ pub(crate) fn canonical_network(network: IpNet) -> IpNet {
 pub(crate) fn write_key(address: IpAddr, ipv6_prefix: u8, key: &mut Vec<u8>) {
     match address {
         IpAddr::V4(v4) => {
-            key.push(4);
-            key.extend(v4.octets());
+            let [a, b, c, d] = v4.octets();
+            key.extend_from_slice(&[4, a, b, c, d]);
         }
         IpAddr::V6(v6) => {
             let mask = u128::MAX.checked_shl(128 - u32::from(ipv6_prefix)).unwrap_or(0);

@@ -9,6 +9,7 @@
 //! * A glance writes nothing, and is no answer: its caller charges it, or asks by a check.
 //! * The number of resets is loaded before the word is read, so a charge that a reset has forgiven
 //!   is not given back.
+//! * What is kept of a decision borrows nothing, and what is recalled of it has the same numbers.
 
 use crate::algorithm::{AnyRule, Payload};
 use crate::clock::Clock;
@@ -18,10 +19,10 @@ use crate::core::several::decision::MultiDecision;
 use crate::core::several::short_way::glance;
 use crate::core::several::{Several, Tables};
 use crate::core::version::{Version, Versions};
-use crate::decision::Shown;
-use crate::receipt::{Charged, Receipt};
+use crate::decision::{Outcome, Shown};
+use crate::receipt::{Charged, Receipt, Set};
 use crate::table::slot::Slot;
-use crate::table::{Fingerprint, Word};
+use crate::table::{Fingerprint, RingPlace, Word};
 use crate::time::Timestamp;
 
 /// What a limiter would admit, and has not charged. Charged twice, the second charge fails: the
@@ -55,7 +56,60 @@ impl Glance<'_> {
     }
 }
 
+/// What the only limit of a limiter refused, kept for later.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Refusal {
+    /// The limiter's number among all of this process.
+    limiter: u64,
+    version: u32,
+    resets: u32,
+    asks: OneKey,
+    now: Timestamp,
+    payload: Payload,
+    place: RingPlace,
+    is_never: bool,
+}
+
+impl Refusal {
+    /// Whether no wait will help.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        self.is_never
+    }
+}
+
 impl<C: Clock> Core<Several, C> {
+    /// Decides and charges a request as every check does, and keeps of the answer what can give the
+    /// charge back or show the refusal. `None`: there are several limits, or a log, and nothing was
+    /// decided.
+    #[inline]
+    pub(crate) fn check_only(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<Result<Receipt, Refusal>> {
+        if self.places.brief != 1 {
+            return None;
+        }
+        let decision = self.charge(OneKey { fingerprint, cost }, || now);
+        let MultiDecision { asks, now, since, resets, taken, .. } = decision;
+        let Shown { limiter, version, .. } = decision.version.default.shown;
+        let (payload, place) = (decision.payloads[0], decision.places[0]);
+        Some(match decision.outcome {
+            Outcome::Allowed => {
+                let left = if taken.has(0) { cost } else { 0 };
+                let charged = [Charged { fingerprint, payload, left }];
+                Ok(Receipt { limiter, since, version, resets, rule: 0, charged })
+            }
+            outcome => {
+                let is_never = outcome == Outcome::Never;
+                Err(Refusal { limiter, version, resets, asks, now, payload, place, is_never })
+            }
+        })
+    }
+
     /// Looks whether the only limit admits a request, by the key's home slot. `None`: only a check
     /// can say.
     #[inline(always)]
@@ -91,5 +145,21 @@ pub(crate) fn recall<'l, const LIMITS: usize>(
     for (payload, charged) in decision.payloads.iter_mut().zip(&receipt.charged) {
         *payload = charged.payload;
     }
+    Some(decision)
+}
+
+/// The decision that a refusal is of. `None`: it is another limiter's.
+pub(crate) fn recall_refusal<'l>(
+    (tables, versions): (&'l Tables, &'l Versions<crate::algorithm::Each>),
+    refusal: &Refusal,
+) -> Option<MultiDecision<'l>> {
+    let Refusal { limiter, version, resets, asks, now, payload, place, is_never } = *refusal;
+    if limiter != versions.limiter() {
+        return None;
+    }
+    let version = versions.numbered(version.into());
+    let mut decision = MultiDecision::new(tables, version, asks, now, resets);
+    (decision.payloads[0], decision.places[0], decision.refused) = (payload, place, Set::first(1));
+    decision.outcome = if is_never { Outcome::Never } else { Outcome::Denied };
     Some(decision)
 }

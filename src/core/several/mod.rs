@@ -51,8 +51,8 @@ use crate::time::{Timestamp, nanos};
 use asks::OneKey;
 
 pub use decision::{LimitDecision, MultiDecision};
-pub use glance::Glance;
-pub(crate) use glance::recall;
+pub use glance::{Glance, Refusal};
+pub(crate) use glance::{recall, recall_refusal};
 
 /// Several limits for each key, each with a table of its own.
 ///

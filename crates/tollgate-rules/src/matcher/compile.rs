@@ -176,7 +176,7 @@ impl Compiler<'_> {
     }
 
     fn source(&mut self, attribute: &Attribute) -> Source {
-        match attribute {
+        let source = match attribute {
             Attribute::Method => Source::Read(METHOD),
             Attribute::Host => Source::Read(HOST),
             Attribute::Path => Source::Path,
@@ -189,7 +189,9 @@ impl Compiler<'_> {
             Attribute::Domain => Source::Domain,
             Attribute::Entry(name) => Source::Entry(name.clone()),
             Attribute::Capture(name) => Source::Capture(name.clone()),
-        }
+        };
+        self.names.want(&source);
+        source
     }
 
     fn misplaced(&self, attribute: &Attribute) -> CompileError {

@@ -50,7 +50,10 @@ impl Compiled {
         let concerned = Concerned {
             rule,
             tier: self.tier(seen, stack),
-            cost: self.cost(seen, stack),
+            cost: match self.cost {
+                CompiledCost::Fixed(cost) => cost,
+                _ => self.cost(seen, stack),
+            },
             is_refused_without_key: key.is_none() && self.missing == MissingKey::Refuse,
             key: key.unwrap_or(0..0),
         };

@@ -36,9 +36,10 @@ pub use found::{Concerned, Found};
 
 use crate::request::{Form, Names, Request, Seen};
 use crate::rule::Rules;
+use found::Judged;
 use index::Index;
 use judge::Judgement;
-use rule::Compiled;
+use rule::{Compiled, Replaced};
 
 /// Rules, compiled: which of them concern a request, under which key and at what cost.
 ///
@@ -88,6 +89,8 @@ pub struct Matcher {
     index: Index,
     form: Form,
     ipv6_prefix: u8,
+    /// Whether some rule replaces others.
+    may_replace: bool,
 }
 
 impl Matcher {
@@ -105,14 +108,17 @@ impl Matcher {
         replace::order(&mut compiled)?;
         let form = if rules.fold_paths { Form::Folded } else { Form::Exact };
         let index = Index::new(&compiled, form);
-        Ok(Self { rules: compiled, names, index, form, ipv6_prefix: rules.clients.ipv6_prefix })
+        let may_replace = compiled.iter().any(|rule| rule.replaces != Replaced::None);
+        let ipv6_prefix = rules.clients.ipv6_prefix;
+        Ok(Self { rules: compiled, names, index, form, ipv6_prefix, may_replace })
     }
 
     /// Finds the rules that concern a request, and leaves them in `found`.
     ///
     /// # Cost
     ///
-    /// Reads the request's method, host and target once, and each field that a condition names.
+    /// Reads the request's method, host and target once, as far as rules look at them, and each
+    /// field that a condition names.
     /// Judges the rules that the request's path, method or values may concern, and those without
     /// such a condition. Allocates nothing once the buffers of `found` have grown.
     pub fn find(&self, request: &dyn Request, found: &mut Found) {
@@ -124,12 +130,16 @@ impl Matcher {
         let seen = Seen::new(request, buffers, self.form, self.ipv6_prefix);
         self.index.find(&seen, stack, candidates);
         for rule in candidates.iter().map(|&rule| rule as usize) {
-            if let Judgement::Concerns(found, _) = self.rules[rule].judge(rule, &seen, keys, stack) {
-                judged.push(found);
+            match self.rules[rule].judge(rule, &seen, keys, stack) {
+                Judgement::Concerns(found, _) if self.may_replace => judged.push(found),
+                Judgement::Concerns(found, _) => concerned.push(found.concerned),
+                _ => {}
             }
         }
-        replace::mark(&self.rules, judged, candidates);
-        concerned
-            .extend(judged.drain(..).filter(|rule| rule.replaced_by.is_none()).map(|rule| rule.concerned));
+        if self.may_replace {
+            replace::mark(&self.rules, judged, candidates);
+            let stays = |rule: &Judged| rule.replaced_by.is_none();
+            concerned.extend(judged.drain(..).filter(stays).map(|rule| rule.concerned));
+        }
     }
 }

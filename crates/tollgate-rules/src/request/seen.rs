@@ -26,14 +26,29 @@ pub(crate) enum Source {
 pub(crate) const METHOD: u32 = 0;
 pub(crate) const HOST: u32 = 1;
 
-/// The query parameters and cookies that rules name, by number.
+/// The query parameters and cookies that rules name, by number, and which other parts of a request
+/// they look at. What no rule looks at is not read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
+    method: bool,
+    host: bool,
+    path: bool,
     queries: HashMap<Box<[u8]>, u32, ahash::RandomState>,
     cookies: HashMap<Box<[u8]>, u32, ahash::RandomState>,
 }
 
 impl Names {
+    /// Has requests read for a source that rules look at.
+    pub(crate) fn want(&mut self, source: &Source) {
+        match source {
+            Source::Read(METHOD) => self.method = true,
+            Source::Read(HOST) => self.host = true,
+            Source::Path | Source::Route | Source::Capture(_) => self.path = true,
+            Source::Read(_) | Source::Client | Source::Header(_) | Source::Label(_) => {}
+            Source::Domain | Source::Entry(_) => {}
+        }
+    }
+
     pub(crate) fn query(&mut self, name: &str) -> u32 {
         let next = self.next();
         *self.queries.entry(name.as_bytes().into()).or_insert(next)
@@ -88,28 +103,44 @@ impl Buffers {
     /// Reads a request.
     pub(crate) fn read(&mut self, request: &dyn Request, names: &Names) {
         self.clear();
-        request.values(Field::Method, &mut |method| {
-            let begin = self.bytes.len();
-            self.bytes.extend(method.iter().take(MAX_VALUE + 1).map(u8::to_ascii_uppercase));
-            let is_exact = self.bytes[begin..] == *method;
-            self.item(METHOD, begin, is_exact);
-        });
-        request.values(Field::Host, &mut |host| self.read_host(host));
-        let mut has_target = false;
-        request.values(Field::Target, &mut |target| {
-            if !std::mem::replace(&mut has_target, true) {
-                path::read(target, &mut self.bytes, &mut self.forms, &mut self.readings);
-                if let (_, Some(authority)) = path::parts_of(target) {
-                    self.read_host(authority);
-                }
-                if !names.queries.is_empty() {
-                    self.read_query(target, names);
-                }
-            }
-        });
+        if names.method {
+            request.values(Field::Method, &mut |method| {
+                let begin = self.bytes.len();
+                self.bytes.extend(method.iter().take(MAX_VALUE + 1).map(u8::to_ascii_uppercase));
+                let is_exact = self.bytes[begin..] == *method;
+                self.item(METHOD, begin, is_exact);
+            });
+        }
+        if names.host {
+            request.values(Field::Host, &mut |host| self.read_host(host));
+        }
+        // A target may name the host, too.
+        if names.path || names.host || !names.queries.is_empty() {
+            self.read_target(request, names);
+        }
         if !names.cookies.is_empty() {
             request.values(Field::Header("cookie"), &mut |line| self.read_cookies(line, names));
         }
+    }
+
+    fn read_target(&mut self, request: &dyn Request, names: &Names) {
+        let mut has_target = false;
+        request.values(Field::Target, &mut |target| {
+            if std::mem::replace(&mut has_target, true) {
+                return;
+            }
+            if names.path {
+                path::read(target, &mut self.bytes, &mut self.forms, &mut self.readings);
+            }
+            if names.host
+                && let (_, Some(authority)) = path::parts_of(target)
+            {
+                self.read_host(authority);
+            }
+            if !names.queries.is_empty() {
+                self.read_query(target, names);
+            }
+        });
     }
 
     fn read_host(&mut self, host: &[u8]) {
@@ -220,8 +251,9 @@ mod tests {
 
     /// Returns the values of a source, a star behind those that are not exact.
     fn values(request: &PlainRequest, names: &Names, source: Source) -> Vec<String> {
-        let mut buffers = Buffers::default();
-        buffers.read(request, names);
+        let (mut buffers, mut names) = (Buffers::default(), names.clone());
+        names.want(&source);
+        buffers.read(request, &names);
         let mut values = Vec::new();
         Seen::new(request, &buffers, Form::Folded, 64).values(&source, &mut |value, is_exact| {
             values.push(String::from_utf8_lossy(value).into_owned() + if is_exact { "" } else { "*" });
@@ -278,6 +310,19 @@ mod tests {
     }
 
     #[test]
+    fn what_no_rule_looks_at_is_not_read() {
+        let target = Some(b"https://b.test/x?q=1".to_vec());
+        let request = PlainRequest { host: Some("a.test".into()), target, ..PlainRequest::default() };
+        let mut buffers = Buffers::default();
+        buffers.read(&request, &Names::default());
+        assert!(buffers.bytes.is_empty() && buffers.readings.is_empty() && buffers.items.is_empty());
+        let mut names = Names::default();
+        names.want(&Source::Read(HOST));
+        buffers.read(&request, &names);
+        assert_eq!((buffers.items.len(), buffers.readings.len()), (2, 0), "both hosts and no path");
+    }
+
+    #[test]
     fn methods_are_exact_in_upper_case_only() {
         let method = |method: &str| {
             let request = PlainRequest { method: Some(method.into()), ..PlainRequest::default() };
@@ -290,6 +335,7 @@ mod tests {
     fn buffers_that_grew_for_one_request_are_given_back() {
         let mut names = Names::default();
         names.query("q");
+        names.want(&Source::Path);
         let mut target = b"/%41".repeat(100_000);
         target.push(b'?');
         target.extend(b"q=1&".repeat(100_000));

@@ -1,22 +1,24 @@
 //! The short way of a request: each rule that concerns it has one bucket or window and nothing
-//! else, and a peek at the home slot admits it.
+//! else, and a peek at the home slot admits it, or the rule is the only one.
 //!
 //! What must stay true:
 //!
 //! * All rules are looked at before the first is charged, and until then nothing is written: a
-//!   request that some rule refuses, or that a glance does not decide, begins anew the long way.
+//!   request that one of several rules refuses, or that a glance does not decide, begins anew the
+//!   long way. A rule that is alone decides by its check, whatever comes of it.
 //! * Rules are charged by ascending index. That is the order of [`Allowance::rank`] too: buckets
 //!   and windows can all be undone, so their ranks go by their indices.
 //! * A key that another thread has charged since is looked at anew. If it refuses now, the charges
 //!   are given back and the request begins anew.
-//! * The lines are written when they are asked for, from the receipts: they show what the limits
-//!   said then, also after other charges.
+//! * The lines are written when they are asked for, from the receipts or the refusal: they show
+//!   what the limits said then, also after other charges.
 //!
 //! [`Allowance::rank`]: crate::set::allowance::Allowance::rank
 
 use tollgate::{Clock, Glance, Receipt, Timestamp};
 
 use crate::matcher::{Concerned, Found};
+use crate::set::allowance::Current;
 use crate::set::line::Line;
 use crate::set::scratch::{Charges, Mark, Scratch};
 use crate::set::{Ask, RuleSet};
@@ -25,35 +27,48 @@ use crate::set::{Ask, RuleSet};
 const TRIES: usize = 16;
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// Charges a request if all rules admit it by a glance. `false`: nothing is charged, and only
-    /// the long way can say.
+    /// Decides a request if a glance at each rule admits it, or if only one rule concerns it.
+    /// `false`: nothing is charged, and only the long way can say.
     #[inline]
-    pub(super) fn admits_briefly(&self, scratch: &mut Scratch, ask: Ask) -> bool {
-        let admitted = match scratch.found.concerned().len() {
+    pub(super) fn decides_briefly(&self, scratch: &mut Scratch, ask: Ask) -> bool {
+        let decided = match scratch.found.concerned().len() {
             _ if ask.is_peek => None,
             0 => Some(()),
-            1 => self.admit::<1>(scratch),
+            1 => self.admit::<1>(scratch).or_else(|| self.decide_alone(scratch)),
             2 => self.admit::<2>(scratch),
             3 => self.admit::<3>(scratch),
             4 => self.admit::<4>(scratch),
             _ => None,
         };
-        admitted.is_some()
+        decided.is_some()
     }
 
-    /// The same of `N` rules.
+    /// Decides by the only rule: such as a request that it refuses, or the first one of a key.
+    #[inline(never)]
+    fn decide_alone(&self, scratch: &mut Scratch) -> Option<()> {
+        let Scratch { found, charges, refusal, now, cost, .. } = scratch;
+        let one = found.concerned().first()?;
+        let (current, cost) = self.brief(one, *cost)?;
+        match current.shared.limiter.check_only(found.key(one), cost, *now)? {
+            Ok(receipt) => charges.brief.push(receipt),
+            Err(refused) => *refusal = Some(refused),
+        }
+        Some(())
+    }
+
+    /// Admits a request by `N` rules.
     #[inline(always)]
     fn admit<const N: usize>(&self, scratch: &mut Scratch) -> Option<()> {
         let Scratch { found, charges, now, cost, .. } = scratch;
         let concerned = found.concerned().first_chunk::<N>()?;
-        let first = self.glance(found, &concerned[0], *cost, *now)?;
-        let mut glances = [first; N];
-        for index in 1..N {
-            glances[index] = self.glance(found, &concerned[index], *cost, *now)?;
+        let glances: [Option<Glance<'_>>; N] =
+            std::array::from_fn(|index| self.glance(found, &concerned[index], *cost, *now));
+        if glances.iter().any(Option::is_none) {
+            return None;
         }
         charges.brief.reserve(N);
         for index in 0..N {
-            let receipt = match glances[index].charge() {
+            let receipt = match glances[index]?.charge() {
                 Some(receipt) => receipt,
                 None => self.charge_anew(found, &concerned[index], charges, (*cost, *now))?,
             };
@@ -65,11 +80,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Looks whether a rule admits the request.
     #[inline(always)]
     fn glance(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Glance<'_>> {
-        let limited = self.limited(one);
-        let allowance = limited.allowance(one.tier);
-        let current =
-            allowance.quotas.as_ref().filter(|_| allowance.is_brief && !one.is_refused_without_key)?;
-        let cost = if limited.is_costed { one.cost } else { cost };
+        let (current, cost) = self.brief(one, cost)?;
         current.shared.limiter.glance(found.key(one), cost, now)
     }
 
@@ -93,23 +104,40 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
 }
 
 impl<C> RuleSet<C> {
+    /// The limiter of a rule that has one bucket or window and nothing else, and what the request
+    /// costs there.
+    #[inline(always)]
+    fn brief(&self, one: &Concerned, cost: u64) -> Option<(&Current<C>, u64)> {
+        let limited = self.limited(one);
+        let allowance = limited.allowance(one.tier);
+        if !allowance.is_brief || one.is_refused_without_key {
+            return None;
+        }
+        Some((allowance.quotas.as_ref()?, if limited.is_costed { one.cost } else { cost }))
+    }
+
     /// What a request costs a rule, where `cost` is what it costs if the rule says nothing.
     #[inline]
     pub(super) fn cost(&self, one: &Concerned, cost: u64) -> u64 {
         if self.limited(one).is_costed { one.cost } else { cost }
     }
 
-    /// Writes the lines of a request that was admitted the short way.
+    /// Writes the lines of a request that was decided the short way.
     #[cold]
     #[inline(never)]
     pub(super) fn recall(&self, scratch: &Scratch, lines: &mut Vec<Line>) {
-        for (index, one) in scratch.found.concerned().iter().enumerate() {
-            let mut line = Line::new(one.rule, one.tier, false, self.cost(one, scratch.cost));
-            if let Some(receipt) = scratch.charges.brief.get(index)
-                && let Some(current) = &self.allowance(one).quotas
-                && let Some(decision) = current.shared.limiter.recall(receipt, scratch.now)
-            {
-                line.add_quotas(&decision, current, self.limited(one).max_wait);
+        let Scratch { found, charges, refusal, now, cost, .. } = scratch;
+        for (index, one) in found.concerned().iter().enumerate() {
+            let mut line = Line::new(one.rule, one.tier, false, self.cost(one, *cost));
+            if let Some(current) = &self.allowance(one).quotas {
+                let limiter = &current.shared.limiter;
+                let decision = match refusal {
+                    Some(refusal) => limiter.recall_refusal(refusal),
+                    None => charges.brief.get(index).and_then(|receipt| limiter.recall(receipt, *now)),
+                };
+                if let Some(decision) = decision {
+                    line.add_quotas(&decision, current, self.limited(one).max_wait);
+                }
             }
             lines.push(line);
         }

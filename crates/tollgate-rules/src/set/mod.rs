@@ -205,7 +205,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     fn decide_found(&self, ask: Ask, scratch: &mut Scratch) {
         scratch.now = ask.now.unwrap_or_else(|| self.clock.now());
         scratch.cost = ask.cost;
-        if !self.admits_briefly(scratch, ask) {
+        if !self.decides_briefly(scratch, ask) {
             Round::decide(self, scratch, ask);
             scratch.lines.finish();
         }

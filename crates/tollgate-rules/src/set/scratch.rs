@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tollgate::{Clock, Receipt, Timestamp};
+use tollgate::{Clock, Receipt, Refusal, Timestamp};
 
 use crate::matcher::{Concerned, Found};
 use crate::set::RuleSet;
@@ -20,6 +20,8 @@ pub struct Scratch {
     pub(super) lines: Lines,
     pub(super) turns: Vec<(u32, usize)>,
     pub(super) charges: Charges,
+    /// What the only rule refused the short way.
+    pub(super) refusal: Option<Refusal>,
     /// The time of the decision.
     pub(super) now: Timestamp,
     /// What the request costs where a rule says nothing else.
@@ -63,6 +65,7 @@ impl Scratch {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.lines.clear();
+        self.refusal = None;
         self.charges.brief.clear();
         self.charges.quotas.clear();
         self.charges.guards.clear();

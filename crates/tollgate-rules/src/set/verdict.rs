@@ -66,15 +66,20 @@ pub struct RuleAnswer {
     pub is_shadow: bool,
 }
 
+/// The enforced line that refuses longest: the first of equal ones.
+fn longest_refusal(lines: &[Line]) -> Option<usize> {
+    let refuses = |(_, line): &(usize, &Line)| !line.is_shadow && line.ruling != Ruling::Admitted;
+    let refusals = lines.iter().enumerate().filter(refuses);
+    refusals.max_by_key(|(index, line)| (line.severity(), Reverse(*index))).map(|(index, _)| index)
+}
+
 impl<'s, C> Verdict<'s, C> {
     pub(super) fn new(set: &'s RuleSet<C>, scratch: &'s mut Scratch) -> Self {
-        let refuses = |(_, line): &(usize, &Line)| !line.is_shadow && line.ruling != Ruling::Admitted;
-        // Lines that are not written yet are those of an admitted request.
-        let lines = scratch.lines.written().unwrap_or_default();
-        let refusals = lines.iter().enumerate().filter(refuses);
-        // The first of equal ones.
-        let longest = refusals.max_by_key(|(index, line)| (line.severity(), Reverse(*index)));
-        let refusing = longest.map(|(index, _)| index);
+        let refusing = match scratch.lines.written() {
+            Some(lines) => longest_refusal(lines),
+            // Only a rule that is alone refuses the short way.
+            None => scratch.refusal.is_some().then_some(0),
+        };
         Self { set, scratch, refusing, is_settled: false }
     }
 
@@ -132,11 +137,15 @@ impl<'s, C> Verdict<'s, C> {
         let answer =
             |line: &Line| RuleAnswer { rule: line.rule, ruling: line.ruling, is_shadow: line.is_shadow };
         let written = self.scratch.lines.written();
-        // Lines that are not written yet are of enforced rules that all admit the request.
-        let admits =
-            |one: &Concerned| RuleAnswer { rule: one.rule, ruling: Ruling::Admitted, is_shadow: false };
+        // Lines that are not written yet are of enforced rules that all say the same.
+        let ruling = match &self.scratch.refusal {
+            Some(refusal) if refusal.is_never() => Ruling::Never,
+            Some(_) => Ruling::Refused,
+            None => Ruling::Admitted,
+        };
+        let alike = move |one: &Concerned| RuleAnswer { rule: one.rule, ruling, is_shadow: false };
         let unwritten = if written.is_none() { self.scratch.found.concerned() } else { &[] };
-        written.unwrap_or_default().iter().map(answer).chain(unwritten.iter().map(admits))
+        written.unwrap_or_default().iter().map(answer).chain(unwritten.iter().map(alike))
     }
 
     /// The key under which the rule of a line, by its index in [`lines`](Self::lines), counts the

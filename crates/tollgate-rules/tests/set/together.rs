@@ -2,7 +2,7 @@
 
 use tollgate_rules::{Ask, Line, PlainRequest, Ruling, Scratch};
 
-use crate::{Desk, X, Y, from};
+use crate::{Desk, SECOND, X, Y, from};
 
 const THREE: &str = "rule = [\
     { name = 'all', key = 'everyone', limits = 'fixed-window:9/min' },\
@@ -155,6 +155,52 @@ fn answers_are_the_lines_without_their_numbers() {
         refusals += lines.iter().filter(|line| line.1 != Ruling::Admitted).count();
     }
     assert!(refusals > 2, "{refusals}");
+}
+
+#[test]
+fn a_rule_alone_answers_as_beside_others() {
+    for limits in ["5/min", "fixed-window:5/min", "7/h,burst=3"] {
+        let rule = format!("{{ name = 'each', key = 'client', limits = '{limits}' }}");
+        let mut alone = Desk::new(&format!("rule = [{rule}]"));
+        // With a rule in shadow mode no request goes the short way.
+        let other = "{ name = 'other', key = 'everyone', limits = '1/d', mode = 'shadow' }";
+        let mut beside = Desk::new(&format!("rule = [{rule}, {other}]"));
+        let mut outcomes = Vec::new();
+        for (number, cost) in [1, 3, 9, 1, 0, 2, 1, 1, 5, 2, 0, 1].into_iter().enumerate() {
+            let (client, seconds) = (from([X, Y][number % 3 / 2]), number as f64 * 4.3);
+            let ask = Ask { cost, ..Ask::default() };
+            alone.at(seconds);
+            beside.at(seconds);
+            let one = alone.set.ask(&client, ask, &mut alone.scratch);
+            let two = beside.set.ask(&client, ask, &mut beside.scratch);
+            let rulings: Vec<_> = one.answers().map(|answer| answer.ruling).collect();
+            assert_eq!(rulings, [two.lines()[0].ruling]);
+            assert_eq!((one.is_admitted(), one.outcome()), (two.is_admitted(), two.outcome()));
+            assert_eq!((one.lines(), one.retry_after()), (&two.lines()[..1], two.retry_after()));
+            assert_eq!(one.refused_by().is_none(), one.is_admitted());
+            outcomes.push(one.outcome());
+        }
+        for outcome in [Ruling::Admitted, Ruling::Refused, Ruling::Never] {
+            assert!(outcomes.contains(&outcome), "{limits}: {outcomes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_shows_its_decision_however_late_it_is_asked() {
+    let desk = Desk::new("rule = [{ name = 'each', key = 'client', limits = 'fixed-window:1/min' }]");
+    let mut scratches: [Scratch; 2] = Default::default();
+    let [first, second] = &mut scratches;
+    assert!(desk.set.check(&from(X), first).is_admitted());
+    let late = desk.set.check(&from(X), first);
+    assert!(desk.set.key(0, &from(X), second).unwrap().reset());
+    assert!(!late.is_admitted());
+    let [line] = late.lines() else { panic!("one rule") };
+    assert_eq!((line.ruling, line.remaining), (Ruling::Refused, 0));
+    assert_eq!(late.retry_after(), Some(60 * SECOND));
+    drop(late);
+    // The next request of the same buffers has its own answer.
+    assert!(desk.set.check(&from(X), first).is_admitted());
 }
 
 #[test]
