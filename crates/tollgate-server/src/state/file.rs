@@ -29,7 +29,7 @@ pub(super) struct Restored {
 
 /// Writes the state beside the file and renames it, so that the file is the old one or the new one,
 /// however the process ends. Returns how many debts and bans it holds.
-pub(super) fn save(path: &Path, core: &Core) -> io::Result<usize> {
+pub(crate) fn save(path: &Path, core: &Core) -> io::Result<usize> {
     let beside = with_ending(path, ".new");
     let saved = write(&beside, core).and_then(|debts| {
         fs::rename(&beside, path)?;

@@ -1,0 +1,1 @@
+//! Several threads, and what no key may pass.
