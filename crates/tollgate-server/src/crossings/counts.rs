@@ -14,15 +14,16 @@ impl Calls {
         [burst, emission, quantity]: [i64; 3],
         now: i64,
     ) -> [i64; 5] {
-        let tat = self.0.entry(key.into()).or_insert(now);
-        let debt = (*tat - now).max(0);
+        let debt = self.0.get(key).map_or(0, |tat| (tat - now).max(0));
         let (limit, increment) = (burst + 1, emission * quantity);
         let room = emission * limit;
         let left = |debt: i64| ((room - debt) / emission).max(0);
         if debt + increment <= room {
-            // What is given back beyond the debt is lost.
-            *tat = now + (debt + increment).max(0);
             let after = debt + increment;
+            // A quantity of 0 looks. What is given back beyond the debt is lost.
+            if increment != 0 && debt.max(increment) > 0 {
+                self.0.insert(key.into(), now + after.max(0));
+            }
             return [0, limit, left(after), -1, after];
         }
         let retry = if increment <= room { debt + increment - room } else { -1 };
@@ -30,7 +31,9 @@ impl Calls {
     }
 
     pub(super) fn delete(&mut self, key: &str, now: i64) -> bool {
-        self.0.remove(key).is_some_and(|tat| tat > now)
+        // A key that is as good as new is left: a clock that goes back shows its debt again.
+        let owed = self.0.get_mut(key).filter(|tat| **tat > now);
+        owed.map(|tat| *tat = now).is_some()
     }
 }
 

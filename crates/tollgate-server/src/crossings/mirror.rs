@@ -7,7 +7,7 @@ use tollgate_rules::{
     Ask, AskRule, Handle, LiveRules, Memory, PlainRequest, ReloadError, Ruling, Scratch, Ticket,
 };
 
-use super::rooms::Rooms;
+use super::rooms::{Rooms, clock_at};
 
 /// How long the ticket of a check is kept.
 const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ impl Mirror {
     pub(super) fn of(rooms: &Rooms) -> Self {
         let mut saved = Vec::new();
         rooms.core.live.save(&mut saved).unwrap();
-        let clock = ManualClock::starting_at(rooms.unix());
+        let clock = clock_at(rooms.unix());
         let (live, forgotten) = LiveRules::restore(&saved[..], clock.clone()).unwrap();
         assert!(forgotten.is_empty(), "{forgotten:?}");
         let handle = live.handle();

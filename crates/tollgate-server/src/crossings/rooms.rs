@@ -19,6 +19,14 @@ use crate::state::{self, begin};
 use crate::v1;
 use crate::web::Answer;
 
+/// A clock that shows this Unix time, an hour after its zero: it may be set back.
+pub(super) fn clock_at(unix: Duration) -> ManualClock {
+    const RUN: Duration = Duration::from_secs(3_600);
+    let clock = ManualClock::starting_at(unix - RUN);
+    clock.advance(RUN);
+    clock
+}
+
 /// A server's rooms over one core.
 pub(super) struct Rooms {
     pub(super) core: Arc<Core>,
@@ -52,6 +60,12 @@ impl Folder {
     }
 }
 
+impl Folder {
+    pub(super) fn settings_without_envoy(&self) -> Settings {
+        Settings { envoy: Vec::new(), ..self.settings() }
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
@@ -61,7 +75,7 @@ impl Drop for Folder {
 impl Rooms {
     /// A server that begins at this Unix time, with the state of the folder.
     pub(super) fn begin(settings: Settings, unix: Duration) -> Self {
-        let clock = ManualClock::starting_at(unix);
+        let clock = clock_at(unix);
         let shown: ServerClock = Arc::new(clock.clone());
         let begun = begin(&settings, &shown).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(begun.report.forgotten_rules.load(Relaxed), 0);
