@@ -192,13 +192,17 @@ impl Mirror {
 
     /// What a look at a request's keys shows of each rule.
     pub(super) fn seen(&mut self, request: &PlainRequest) -> Vec<Seen> {
-        seen(&mut self.handle, request)
+        seen(&mut self.handle, request, 1)
     }
 }
 
-/// What a look at a request's keys shows of each rule.
-pub(super) fn seen<C: Clock + Clone + 'static>(handle: &mut Handle<C>, request: &PlainRequest) -> Vec<Seen> {
-    let (ask, mut scratch) = (Ask { cost: 1, is_peek: true, ..Ask::default() }, Scratch::default());
+/// What a look at a request's keys shows of each rule, if it costs this.
+pub(super) fn seen<C: Clock + Clone + 'static>(
+    handle: &mut Handle<C>,
+    request: &PlainRequest,
+    cost: u64,
+) -> Vec<Seen> {
+    let (ask, mut scratch) = (Ask { cost, is_peek: true, ..Ask::default() }, Scratch::default());
     let verdict = handle.ask(request, ask, &mut scratch);
     let lines = verdict.lines().iter().map(|line| {
         let name = verdict.rules()[line.rule].name.clone();

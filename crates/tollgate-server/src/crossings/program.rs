@@ -449,7 +449,7 @@ impl Program {
         let mut handle = self.rooms.core.live.handle();
         for client in CLIENTS {
             let request = request(client, &labels);
-            assert_eq!(seen(&mut handle, &request), self.mirror.seen(&request), "{client}");
+            assert_eq!(seen(&mut handle, &request, 1), self.mirror.seen(&request), "{client}");
         }
     }
 }
