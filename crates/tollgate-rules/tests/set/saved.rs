@@ -253,7 +253,7 @@ fn rules_of_several_files_are_gone_by_themselves() {
     assert!(spend(&live, X, 1));
     live.reload_file("rules.toml", &file(&text(&[b.clone(), c.clone()]))).unwrap();
     assert!(spend(&live, X, 1));
-    live.reload_file("rules.toml", &file(&text(&[c.clone()]))).unwrap();
+    live.reload_file("rules.toml", &file(&text(std::slice::from_ref(&c)))).unwrap();
     assert!(spend(&live, X, 1));
     let live = later(&saved(&live), 60);
     live.reload_file("rules.toml", &file(&text(&[c, a, b]))).unwrap();

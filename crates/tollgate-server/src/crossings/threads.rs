@@ -229,14 +229,9 @@ fn play(seed: u64) -> bool {
         let at_most = if reloads > 0 { most } else { charged };
         assert!(used <= at_most && used >= charged.saturating_sub(given_back), "{used} of {charged}");
     };
-    for client in 0..CLIENTS.len() {
-        is_right(
-            used["each"][client].0,
-            &charged.each[client],
-            &charged.given_back[client],
-            limits(reloads)[1],
-        );
-        is_full |= used["each"][client].1 || used["all"][client].1;
+    for (client, (units, is_used_up)) in used["each"].iter().enumerate() {
+        is_right(*units, &charged.each[client], &charged.given_back[client], limits(reloads)[1]);
+        is_full |= *is_used_up || used["all"][client].1;
         assert_eq!(used["at-once"][client].0, 0, "in flight");
     }
     is_right(used["all"][0].0, &charged.all, &charged.given_back_to_all, limits(reloads)[0]);
