@@ -20,6 +20,8 @@
 
 mod admin;
 mod core;
+#[cfg(test)]
+mod crossings;
 mod life;
 mod listen;
 mod metrics;

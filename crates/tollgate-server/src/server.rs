@@ -10,7 +10,7 @@ use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched};
 
 use crate::admin::{self, Admin};
-use crate::core::{Core, Envoy, EnvoyFiles, EnvoyFilesError, EnvoyWatch, ServerClock};
+use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
@@ -115,11 +115,10 @@ impl Server {
         let begun = drain.ends.clone().drop_guard();
         let bound = bind(&settings, &drain)?;
         let clock: ServerClock = Arc::new(TscClock::new());
-        let Begun { live, calls, report } = crate::state::begin(&settings, &clock)?;
+        let Begun { live, calls, envoy, report } = crate::state::begin(&settings, &clock)?;
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
             .map_err(StartError::Calls)?;
-        core.envoy = envoy(&settings, &core.clock)?;
-        core.state = report;
+        (core.envoy, core.state) = (envoy, report);
         if let Some(calls) = calls {
             core.calls.put(calls);
         }
@@ -342,20 +341,6 @@ fn bind(settings: &Settings, drain: &Drain) -> Result<Vec<(Listener, Listening)>
         }
     }
     Ok(bound)
-}
-
-/// The files of envoyproxy/ratelimit, if the settings name any.
-fn envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>, StartError> {
-    if settings.envoy.is_empty() {
-        return Ok(None);
-    }
-    let files = EnvoyFiles {
-        paths: settings.envoy.clone(),
-        same_domain: settings.envoy_same_domain,
-        charge: settings.envoy_charge,
-        max_keys: settings.envoy_max_keys,
-    };
-    Envoy::open(files, Arc::clone(clock)).map(Some).map_err(StartError::Envoy)
 }
 
 impl fmt::Debug for Server {

@@ -33,16 +33,17 @@ mod resume;
 mod watch;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use tollgate::{Clock, TscClock};
 
-use crate::file::{Memory, Reading, Source, read};
+use crate::file::{Reading, Source, read};
 use crate::request::Request;
 use crate::rule::Rules;
+use crate::set::saved::FilesRead;
 use crate::set::{Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetError, Succession, Verdict};
 use crate::trial::run_tests;
 
@@ -102,12 +103,6 @@ struct Current<C> {
     files: Option<Arc<FilesRead>>,
 }
 
-/// What rules were read from.
-struct FilesRead {
-    path: PathBuf,
-    copy: Arc<Memory>,
-}
-
 /// The rules in force: see [`LiveRules::status`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -129,16 +124,16 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// As [`RuleSet::new`].
     pub fn new(rules: Rules, hash: [u8; 32], clock: C) -> Result<Self, SetError> {
-        Ok(Self::of(RuleSet::new(rules, clock)?, hash, None))
+        Ok(Self::of(RuleSet::new(rules, clock)?, hash, None, Parked::default()))
     }
 
-    fn of(set: RuleSet<C>, hash: [u8; 32], files: Option<FilesRead>) -> Self {
+    fn of(set: RuleSet<C>, hash: [u8; 32], files: Option<FilesRead>, parked: Parked<C>) -> Self {
         let (set, files) = (Arc::new(set), files.map(Arc::new));
         let status = Status { generation: 1, hash, since: SystemTime::now(), last_error: None };
         let inner = Inner {
             word: AtomicU64::new(2),
             current: Mutex::new(Current { set, status, files }),
-            parked: Mutex::default(),
+            parked: Mutex::new(parked),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -150,7 +145,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// [`ReloadError`]: the file is wrong, or a test of it fails.
     pub fn open(path: impl AsRef<Path>, source: &dyn Source, clock: C) -> Result<Self, ReloadError> {
         let (rules, hash, files) = tried(read(path, source))?;
-        Ok(Self::of(RuleSet::new(rules, clock)?, hash, Some(files)))
+        Ok(Self::of(RuleSet::new(rules, clock)?, hash, Some(files), Parked::default()))
     }
 
     /// A handle for one thread.
@@ -290,13 +285,14 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
                 return Err(ReloadError::Change { rule, error });
             }
         }
+        let files = current.files.take();
         current.set = Arc::new(set);
         current.status.generation += 1;
         (current.status.hash, current.status.since) = (hash, SystemTime::now());
         let generation = current.status.generation;
         inner.word.store(word + 2, Release); // L2
         drop(current);
-        parked.exchange(&old, |index| taken.contains(&index));
+        parked.exchange(&old, files.as_ref(), |index| taken.contains(&index));
         Ok(generation)
     }
 }

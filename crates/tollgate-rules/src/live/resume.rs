@@ -3,7 +3,7 @@
 //! ```text
 //!   magic: 8 | version: u32 | hash: 32 | path: text
 //!   files: u32 | each: path, bytes || variables: u32 | each: name, value
-//!   sections of all rules | checksum: u64, of all bytes before it
+//!   sections of all rules | rules that are gone | checksum: u64, of all bytes before it
 //! ```
 //!
 //! A text, and bytes, are their length, a u32, and themselves. All numbers are little-endian. For
@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use tollgate::Clock;
 
-use crate::file::{Memory, Source, read};
-use crate::live::{FilesRead, LiveRules, ReloadError, tried};
-use crate::set::saved::Summed;
-use crate::set::saved::pieces::{read_array, read_bytes, read_number, read_text, write_bytes};
-use crate::set::{Conflict, NotRestored, RestoreError, RuleSet};
+use crate::file::{Source, read};
+use crate::live::{LiveRules, ReloadError, tried};
+use crate::set::saved::pieces::{read_array, read_number};
+use crate::set::saved::{FilesRead, Summed};
+use crate::set::{Conflict, NotRestored, Parked, RestoreError, RuleSet};
 
 /// The first bytes of saved rules. No text file begins so, and a transfer that converts line ends
 /// changes them.
 const MAGIC: [u8; 8] = *b"\xA7rule\r\n\x1A";
 
 /// The version written, and the only one read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Rules that took over from others: see [`LiveRules::reload_forgetting`].
 #[derive(Debug)]
@@ -47,8 +47,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// intent.
     ///
     /// **Guarantee.** Nothing that a request was charged before the call is forgotten, and no
-    /// request waits for it. A reload waits. Requests in flight end with the process, and so does
-    /// the state of rules that are gone.
+    /// request waits for it. A reload waits. Rules that are gone for less than an hour are written
+    /// down, too. Requests in flight end with the process.
     ///
     /// **Cost.** Reads all tables and writes about 21 bytes a debt, in pieces of up to 64 KiB: use
     /// a [`BufWriter`](std::io::BufWriter).
@@ -59,7 +59,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// were not read from files. The part that has been written by then is not taken for saved
     /// rules.
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
-        let _no_reload = self.inner.parked();
+        // Locked, so that no reload changes a quota meanwhile.
+        let parked = self.inner.parked();
         let (set, files, hash) = {
             let current = self.inner.current();
             (Arc::clone(&current.set), current.files.clone(), current.status.hash)
@@ -71,18 +72,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         out.write_all(&hash)?;
-        write_bytes(&mut out, text(&files.path)?)?;
-        out.write_all(&(files.copy.files.len() as u32).to_le_bytes())?;
-        for (path, bytes) in &files.copy.files {
-            write_bytes(&mut out, text(path)?)?;
-            write_bytes(&mut out, bytes)?;
-        }
-        out.write_all(&(files.copy.variables.len() as u32).to_le_bytes())?;
-        for (name, value) in &files.copy.variables {
-            write_bytes(&mut out, name.as_bytes())?;
-            write_bytes(&mut out, value.as_bytes())?;
-        }
-        let debts = set.save(&mut out)?;
+        files.write(&mut out)?;
+        let debts = set.save(&mut out)? + parked.save(set.clock(), &mut out)?;
         out.finish()?;
         Ok(debts)
     }
@@ -135,24 +126,38 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
             return Err(RestoreError::Version { found, known: VERSION });
         }
         let hash: [u8; 32] = read_array(&mut input)?;
-        let path = read_text(&mut input)?;
-        let mut copy = Memory::default();
-        for _ in 0..read_number(&mut input)? {
-            copy = copy.file(read_text(&mut input)?, read_bytes(&mut input)?);
-        }
-        for _ in 0..read_number(&mut input)? {
-            copy = copy.variable(read_text(&mut input)?, read_text(&mut input)?);
-        }
-        let copy = Arc::new(copy);
-        let rules = read(&path, &*copy).into_rules();
+        let files = FilesRead::read(&mut input)?;
+        let rules = files.reading().into_rules();
         let rules = rules.map_err(|reading| RestoreError::Rules(ReloadError::File(Box::new(reading))))?;
         let set = RuleSet::new(rules, clock);
         let mut set = set.map_err(|error| RestoreError::Rules(ReloadError::Set(error)))?;
-        let forgotten = set.restore(&mut input)?;
+        let mut forgotten = set.restore(&mut input)?;
+        let (parked, more) = Parked::restore(set.clock(), &mut input)?;
+        forgotten.extend(more);
         if !input.is_right()? {
             return Err(RestoreError::Corrupt);
         }
-        Ok((Self::of(set, hash, Some(FilesRead { path: path.into(), copy })), forgotten))
+        Ok((Self::of(set, hash, Some(files), parked), forgotten))
+    }
+
+    /// [`reload_file`](Self::reload_file) by which the rules of these names may forget debts that the
+    /// change cannot keep, as if they said `forget = true`. It also reads a file that is in force.
+    ///
+    /// # Errors
+    ///
+    /// As [`reload_file`](Self::reload_file).
+    pub fn reload_file_forget(
+        &self,
+        path: impl AsRef<Path>,
+        source: &dyn Source,
+        forget: &[&str],
+    ) -> Result<u64, ReloadError> {
+        let tried = tried(read(path, source)).inspect_err(|error| self.note(Some(error)));
+        let (mut rules, hash, files) = tried?;
+        for rule in &mut rules.rules {
+            rule.forget |= forget.contains(&&*rule.name);
+        }
+        self.reload_from(rules, hash, Some(files))
     }
 
     /// [`reload_file`](Self::reload_file) that forgets what cannot be carried over, as if the rules
@@ -210,10 +215,4 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
             }
         }
     }
-}
-
-/// A path as text: a rules file and its lists have names in UTF-8.
-fn text(path: &Path) -> io::Result<&[u8]> {
-    let text = path.to_str().map(str::as_bytes);
-    text.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "a path of the rules is not UTF-8"))
 }

@@ -61,7 +61,8 @@ impl<C: Clock + Clone + 'static> RuleKey<'_, C> {
     }
 
     /// Forgives the key its debt to every limit by time, and its ban. Requests in flight stay.
-    /// `false` if there was nothing to forgive. See [`Prepared::reset`](tollgate::Prepared::reset).
+    /// `false` if there was nothing to forgive; `true` may also be of a debt that has run out. See
+    /// [`Prepared::reset`](tollgate::Prepared::reset).
     pub fn reset(&self) -> bool {
         let current = self.allowance.quotas.as_ref();
         let forgave = current.is_some_and(|current| current.shared.limiter.prepare(self.key).reset());

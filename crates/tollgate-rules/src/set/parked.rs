@@ -1,5 +1,6 @@
 //! Rules that are gone, kept for a while: what comes back has forgotten nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{Clock, Timestamp};
@@ -7,21 +8,25 @@ use tollgate::{Clock, Timestamp};
 use crate::rule::Rule;
 use crate::set::RuleSet;
 use crate::set::allowance::Limited;
+use crate::set::saved::FilesRead;
 use crate::set::succeed::Before;
 
 /// How long a rule that is gone is kept.
-const LONGEST: Duration = Duration::from_secs(3_600);
+pub(super) const LONGEST: Duration = Duration::from_secs(3_600);
 
 /// How many of them are kept at most.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// The rules that are gone and not forgotten yet, in the order in which they went.
-pub(crate) struct Parked<C>(Vec<Gone<C>>);
+pub(crate) struct Parked<C>(pub(super) Vec<Gone<C>>);
 
-struct Gone<C> {
-    rule: Rule,
-    limited: Limited<C>,
-    since: Timestamp,
+pub(super) struct Gone<C> {
+    pub(super) rule: Rule,
+    pub(super) limited: Limited<C>,
+    /// When it is forgotten.
+    pub(super) until: Timestamp,
+    /// The files that it was read from, and its index in them. `None`: a program made it.
+    pub(super) read_from: Option<(Arc<FilesRead>, u32)>,
 }
 
 impl<C> Default for Parked<C> {
@@ -37,16 +42,21 @@ impl<C: Clock + Clone + 'static> Parked<C> {
 
     /// Forgets the rules whose time is over.
     pub(crate) fn forget_old(&mut self, now: Timestamp) {
-        self.0.retain(|gone| now.saturating_since(gone.since) < LONGEST);
+        self.0.retain(|gone| now < gone.until);
     }
 
     /// Parks the rules of `old` that no new rule has taken over, and lets go of those that one has.
-    /// `is_taken` counts both, first those of `old`, then those that were parked at the plan.
+    /// `files` are those of the old rules. `is_taken` counts both, first those of `old`, then those that were parked at the plan.
     ///
     /// A rule without a debt is parked, too: a request that was decided just now may not show yet.
     /// It is let go of by the next exchange.
-    pub(crate) fn exchange(&mut self, old: &RuleSet<C>, is_taken: impl Fn(usize) -> bool) {
-        let now = old.clock().now();
+    pub(crate) fn exchange(
+        &mut self,
+        old: &RuleSet<C>,
+        files: Option<&Arc<FilesRead>>,
+        is_taken: impl Fn(usize) -> bool,
+    ) {
+        let until = old.clock().now() + LONGEST;
         let mut index = old.limited.len();
         self.0.retain(|gone| {
             index += 1;
@@ -54,7 +64,8 @@ impl<C: Clock + Clone + 'static> Parked<C> {
         });
         for (index, (rule, limited)) in old.rules.rules.iter().zip(&old.limited).enumerate() {
             if !is_taken(index) && limited.has_state() {
-                self.0.push(Gone { rule: rule.clone(), limited: limited.share(rule), since: now });
+                let read_from = files.map(|files| (Arc::clone(files), index as u32));
+                self.0.push(Gone { rule: rule.clone(), limited: limited.share(rule), until, read_from });
             }
         }
         let most = old.rules.memory_budget / 10;

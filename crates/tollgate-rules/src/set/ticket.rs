@@ -69,6 +69,12 @@ impl<C: Clock> Ticket<C> {
         self.charges.is_empty() && self.costs.is_empty() && self.guards.is_empty()
     }
 
+    /// Whether a rule's cost may still be [settled](Self::settle_cost).
+    #[must_use]
+    pub fn has_costs(&self) -> bool {
+        !self.costs.is_empty()
+    }
+
     /// Tells what the request really cost, which is known only now: each rule gives back what it
     /// charged above that, or charges what is missing, over its limits if need be. Returns how many
     /// units of `cost` are charged then, by the rule that charged least of it: `cost`, but for the

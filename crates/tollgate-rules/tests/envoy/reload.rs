@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{EnvoyCharge, EnvoyCode, EnvoySet, EnvoyUnit};
+use tollgate_rules::{EnvoyCharge, EnvoyCode, EnvoySet, EnvoyUnit, RestoreError};
 
 use crate::{Asker, Call, call, config, domain, hits, set};
 use EnvoyCode::{Ok as Admitted, OverLimit};
+
+const KEYS: usize = 1_000;
 
 fn limit(key: &str, unit: &str, count: u32, more: &str) -> String {
     format!("  - {{ key: {key}, rate_limit: {{ unit: {unit}, requests_per_unit: {count} }}{more} }}\n")
@@ -103,4 +105,60 @@ fn no_call_is_decided_partly_by_two_configurations() {
     let mut asker = Asker::of(&set);
     let remaining = 4_000_000_200 - u32::try_from(counted).unwrap();
     assert_eq!(asker.one(hits(&[("a", "x")], 0)), (Admitted, remaining), "each call was counted once");
+}
+
+/// The next process, which begins so long after the one before.
+fn later(set: &EnvoySet<ManualClock>, descriptors: &str, keys: usize, begun: u64) -> Restored {
+    let mut saved = Vec::new();
+    set.save(&mut saved).unwrap();
+    let config = config(&domain(descriptors));
+    let clock = ManualClock::starting_at(Duration::from_secs(begun));
+    let (set, forgotten) = EnvoySet::restore(config, EnvoyCharge::Each, keys, clock, &saved[..]).unwrap();
+    EnvoySet::<ManualClock>::skip(&saved[..]).unwrap();
+    (set, forgotten.iter().map(ToString::to_string).collect())
+}
+
+type Restored = (EnvoySet<ManualClock>, Vec<String>);
+
+#[test]
+fn a_restart_forgets_no_count() {
+    let (set, _) = set(&limit("a", "day", 5, ""), EnvoyCharge::Each);
+    let a = [("a", "x")];
+    let brought = Call { limit: Some((9, Some(EnvoyUnit::Day))), ..call(&a) };
+    Asker::of(&set).one(hits(&a, 4));
+    Asker::of(&set).one(brought.clone());
+    let two = limit("b", "day", 1, "") + &limit("a", "day", 10, "");
+    let (next, forgotten) = later(&set, &two, KEYS, 0);
+    assert!(forgotten.is_empty(), "{forgotten:?}");
+    assert_eq!(Asker::of(&next).one(hits(&a, 0)), (Admitted, 6), "another number, another place");
+    assert_eq!(Asker::of(&next).one(brought), (Admitted, 7), "those that calls bring stay, too");
+    let (again, _) = later(&next, &two, KEYS, 86_399);
+    assert_eq!(Asker::of(&again).one(hits(&a, 0)), (Admitted, 6));
+    let (over, _) = later(&again, &two, KEYS, 86_400);
+    assert_eq!(Asker::of(&over).one(hits(&a, 0)), (Admitted, 10), "the window is over");
+    let (hourly, forgotten) = later(&set, &limit("a", "hour", 5, ""), KEYS, 0);
+    assert_eq!((Asker::of(&hourly).one(hits(&a, 0)), forgotten.len()), ((Admitted, 5), 0), "another unit");
+    let (_, forgotten) = later(&set, &two, 2 * KEYS, 0);
+    assert!(forgotten.is_empty(), "more room");
+}
+
+#[test]
+fn damaged_counts_are_never_restored() {
+    let (set, _) = set(&limit("a", "day", 5, ""), EnvoyCharge::Each);
+    Asker::of(&set).one(hits(&[("a", "x")], 4));
+    let mut saved = Vec::new();
+    set.save(&mut saved).unwrap();
+    let restore = |saved: &[u8]| {
+        let config = config(&domain(&limit("a", "day", 5, "")));
+        EnvoySet::restore(config, EnvoyCharge::Each, KEYS, ManualClock::new(), saved).map(drop)
+    };
+    restore(&saved).unwrap();
+    for at in 0..saved.len() {
+        let cut = restore(&saved[..at]).unwrap_err();
+        assert!(matches!(cut, RestoreError::Truncated), "{at} bytes: {cut:?}");
+        let mut damaged = saved.clone();
+        damaged[at] ^= 1;
+        assert!(restore(&damaged).is_err(), "byte {at}");
+        assert!(EnvoySet::<ManualClock>::skip(&damaged[..]).is_err(), "byte {at}");
+    }
 }

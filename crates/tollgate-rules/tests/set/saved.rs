@@ -176,6 +176,7 @@ fn a_save_holds_the_rules_in_force() {
 fn saved_rules_cut_short_are_truncated() {
     let live = open("rule = [{ name = 'r', key = 'client', limits = '10/min', ban = '1h' }]");
     assert!(spend(&live, X, 7));
+    live.reload_file("rules.toml", &file(GONE)).unwrap();
     let saved = saved(&live);
     for len in 0..saved.len() {
         let error = LiveRules::restore(&saved[..len], ManualClock::new()).map(drop).expect_err("a part");
@@ -187,6 +188,7 @@ fn saved_rules_cut_short_are_truncated() {
 fn damaged_rules_are_never_restored() {
     let live = open("rule = [{ name = 'r', key = 'client', limits = '10/min', ban = '1h' }]");
     assert!(spend(&live, X, 7));
+    live.reload_file("rules.toml", &file(GONE)).unwrap();
     let saved = saved(&live);
     for at in 0..saved.len() {
         for flip in [1, 0x40] {
@@ -201,4 +203,70 @@ fn damaged_rules_are_never_restored() {
 fn rules_of_a_program_cannot_be_saved() {
     let live = LiveRules::new(crate::rules("rule = []"), [0; 32], ManualClock::new()).unwrap();
     assert_eq!(live.save(Vec::new()).unwrap_err().kind(), std::io::ErrorKind::Unsupported);
+}
+
+const GONE: &str = "rule = [{ name = 'all', key = 'everyone', limits = '100/d' }]";
+
+/// A rule `own` that three requests were charged to, and is gone from the file.
+fn with_one_gone() -> Live {
+    let own = "{ name = 'own', key = 'client', limits = 'fixed-window:5/d', ban = '30min' }";
+    let live = open(&GONE.replace("[{", &format!("[{own}, {{")));
+    assert!(spend(&live, X, 5) && !spend(&live, Y, 6) && !spend(&live, X, 1));
+    live.reload_file("rules.toml", &file(GONE)).unwrap();
+    assert_eq!(left(&live, X), [95]);
+    live
+}
+
+/// The rule's limit and ban as they are once the file has the rule again.
+fn back(live: &Live) -> (u64, bool) {
+    let own = "{ name = 'own', key = 'client', limits = 'fixed-window:5/d', ban = '30min' }";
+    live.reload_file("rules.toml", &file(&GONE.replace("[{", &format!("[{own}, {{")))).unwrap();
+    (left(live, X)[0], spend(live, X, 1))
+}
+
+#[test]
+fn a_rule_that_is_gone_outlasts_a_restart() {
+    let live = with_one_gone();
+    assert_eq!(back(&later(&saved(&live), 60)), (0, false));
+    // It may be saved and restored again, while it is gone.
+    let again = later(&saved(&live), 600);
+    assert_eq!(back(&later(&saved(&again), 1_200)), (0, false));
+    assert_eq!(back(&live), (0, false), "the save has changed nothing");
+}
+
+#[test]
+fn a_restart_does_not_prolong_how_long_rules_are_kept() {
+    let live = with_one_gone();
+    let first = later(&saved(&live), 1_800);
+    assert_eq!(back(&later(&saved(&first), 3_599)).0, 0);
+    assert_eq!(back(&later(&saved(&first), 3_600)), (5, true), "it is forgotten after an hour");
+}
+
+#[test]
+fn rules_of_several_files_are_gone_by_themselves() {
+    let rule = |name: &str, limit: u64| {
+        format!("{{ name = '{name}', key = 'client', limits = 'fixed-window:{limit}/d' }}")
+    };
+    let text = |rules: &[String]| format!("rule = [{}]", rules.join(", "));
+    let (a, b, c) = (rule("a", 10), rule("b", 20), rule("c", 30));
+    let live = open(&text(&[a.clone(), b.clone(), c.clone()]));
+    assert!(spend(&live, X, 1));
+    live.reload_file("rules.toml", &file(&text(&[b.clone(), c.clone()]))).unwrap();
+    assert!(spend(&live, X, 1));
+    live.reload_file("rules.toml", &file(&text(std::slice::from_ref(&c)))).unwrap();
+    assert!(spend(&live, X, 1));
+    let live = later(&saved(&live), 60);
+    live.reload_file("rules.toml", &file(&text(&[c, a, b]))).unwrap();
+    assert_eq!(left(&live, X), [27, 9, 18]);
+}
+
+#[test]
+fn a_reload_that_forgets_is_saved_as_any_other() {
+    let live = open("rule = [{ name = 'all', key = 'everyone', limits = '100/d' }]");
+    assert!(spend(&live, X, 5));
+    let log = "rule = [{ name = 'all', key = 'everyone', limits = 'sliding-log:100/d' }]";
+    live.reload_file("rules.toml", &file(log)).unwrap_err();
+    live.reload_file_forget("rules.toml", &file(log), &["all"]).unwrap();
+    assert!(spend(&live, X, 7));
+    assert_eq!(left(&later(&saved(&live), 60), X), [93]);
 }

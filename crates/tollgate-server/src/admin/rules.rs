@@ -90,7 +90,7 @@ impl Admin {
             let done = if forget.is_empty() {
                 self.core.live.reload_file(&self.rules, &Disk)
             } else {
-                self.reload_forgetting(&forget)
+                self.core.live.reload_file_forget(&self.rules, &Disk, &forget)
             };
             self.core.metrics.reloaded(done.is_ok());
             match done {
@@ -105,20 +105,6 @@ impl Admin {
             }
         })
         .await
-    }
-
-    fn reload_forgetting(&self, forget: &[&str]) -> Result<u64, ReloadError> {
-        let reading = read(&self.rules, &Disk);
-        let hash = reading.hash();
-        let mut rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)))?;
-        for rule in &mut rules.rules {
-            rule.forget |= forget.contains(&&*rule.name);
-        }
-        let failures = run_tests(&rules);
-        if !failures.is_empty() {
-            return Err(ReloadError::Tests(failures));
-        }
-        self.core.live.reload(rules, hash)
     }
 }
 

@@ -1,16 +1,18 @@
 //! The files of envoyproxy/ratelimit in force, and who asks them.
 
 use std::fmt;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crossbeam_queue::ArrayQueue;
 use tollgate_rules::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
-    EnvoySet, Reading, SameDomain, SetError,
+    EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
 };
 
 use super::{Core, FREE, ServerClock};
+use crate::settings::Settings;
 
 /// Where files of envoyproxy/ratelimit are, and how calls are decided by them.
 #[derive(Clone, Debug)]
@@ -46,6 +48,19 @@ struct Asked {
     answer: EnvoyAnswer,
 }
 
+impl EnvoyFiles {
+    /// Those that the settings name; `None`: they name none.
+    pub(crate) fn of(settings: &Settings) -> Option<Self> {
+        let is_named = !settings.envoy.is_empty();
+        is_named.then(|| Self {
+            paths: settings.envoy.clone(),
+            same_domain: settings.envoy_same_domain,
+            charge: settings.envoy_charge,
+            max_keys: settings.envoy_max_keys,
+        })
+    }
+}
+
 impl Envoy {
     /// Reads the files, and puts them in force.
     pub(crate) fn open(files: EnvoyFiles, clock: ServerClock) -> Result<Self, EnvoyFilesError> {
@@ -55,6 +70,24 @@ impl Envoy {
         let set =
             EnvoySet::new(config, files.charge, files.max_keys, clock).map_err(EnvoyFilesError::Limits)?;
         Ok(Self { files, set, hash: Mutex::new(hash), free: ArrayQueue::new(FREE) })
+    }
+
+    /// Takes the counts that were saved. Returns what of them is forgotten.
+    pub(crate) fn resume(
+        &mut self,
+        clock: ServerClock,
+        input: impl Read,
+    ) -> Result<Vec<NotRestored>, RestoreError> {
+        let EnvoyFiles { charge, max_keys, .. } = self.files;
+        let config = self.set.handle().config().clone();
+        let (set, forgotten) = EnvoySet::restore(config, charge, max_keys, clock, input)?;
+        self.set = set;
+        Ok(forgotten)
+    }
+
+    /// Writes down the counts. Returns how many.
+    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
+        self.set.save(out)
     }
 
     /// The files, as they are now.

@@ -44,6 +44,12 @@ impl Probe {
         Self { shared: Shared::new(Arc::new(core), settings), clock }
     }
 
+    /// Clients of a server that is there.
+    #[cfg(test)]
+    pub(crate) fn of(core: &Arc<Core>, settings: &Settings, clock: ManualClock) -> Self {
+        Self { shared: Shared::new(Arc::clone(core), settings), clock }
+    }
+
     /// What a new client is answered whose bytes arrive in these pieces.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use tollgate_rules::{Conflict, Disk, LiveRules, NotRestored};
 
 use super::file::{self, Restored};
 use super::{StateError, StateReport};
-use crate::core::ServerClock;
+use crate::core::{Envoy, EnvoyFiles, ServerClock};
 use crate::server::StartError;
 use crate::settings::Settings;
 
@@ -16,15 +16,19 @@ pub(crate) struct Begun {
     pub(crate) live: LiveRules<ServerClock>,
     /// The keys of `CL.THROTTLE`; `None`: there are none yet.
     pub(crate) calls: Option<PerCallLimiter<[u8], ServerClock>>,
+    /// The files of envoyproxy/ratelimit, if the settings name any.
+    pub(crate) envoy: Option<Envoy>,
     pub(crate) report: StateReport,
 }
 
 /// Reads the state file, if there is one, and the rules file.
 pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, StartError> {
-    let Some(Restored { live, forgotten, calls }) = restored(settings, clock)? else {
+    // First: files that are not in order must not cost the state.
+    let mut envoy = open_envoy(settings, clock)?;
+    let Some(Restored { live, forgotten, calls }) = restored(settings, clock, &mut envoy)? else {
         let live = LiveRules::open(&settings.rules, &Disk, ServerClock::clone(clock));
         let live = live.map_err(StartError::Rules)?;
-        return Ok(Begun { live, calls: None, report: StateReport::default() });
+        return Ok(Begun { live, calls: None, envoy, report: StateReport::default() });
     };
     let resumed = live.reload_forgetting(&settings.rules, &Disk).map_err(StartError::Rules)?;
     let report = StateReport::default();
@@ -32,7 +36,12 @@ pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, S
     if let Err(error) = &calls {
         tracing::error!(%error, "the keys of CL.THROTTLE begin without the state that they had");
     }
-    Ok(Begun { live, calls: calls.ok(), report })
+    Ok(Begun { live, calls: calls.ok(), envoy, report })
+}
+
+fn open_envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>, StartError> {
+    let open = |files| Envoy::open(files, ServerClock::clone(clock));
+    EnvoyFiles::of(settings).map(open).transpose().map_err(StartError::Envoy)
 }
 
 fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], ServerClock> {
@@ -40,11 +49,15 @@ fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], Ser
 }
 
 /// The state of the file. `None`: there is none, or it is damaged and was put aside.
-fn restored(settings: &Settings, clock: &ServerClock) -> Result<Option<Restored>, StartError> {
+fn restored(
+    settings: &Settings,
+    clock: &ServerClock,
+    envoy: &mut Option<Envoy>,
+) -> Result<Option<Restored>, StartError> {
     let Some(path) = &settings.state else { return Ok(None) };
     let fail = |error: StateError| StartError::State { path: path.clone(), error: Box::new(error) };
     file::check(path).map_err(fail)?;
-    let error = match file::restore(path, builder(settings, clock), clock) {
+    let error = match file::restore(path, builder(settings, clock), envoy.as_mut(), clock) {
         Ok(restored) => {
             let is_there = restored.is_some();
             tracing::info!(file = %path.display(), is_there, "state was read");
@@ -66,6 +79,8 @@ fn restored(settings: &Settings, clock: &ServerClock) -> Result<Option<Restored>
             "STATE IS LOST: the file is not taken, and all limits begin anew"
         ),
     }
+    // Without the counts that may have been restored before the damage was found.
+    *envoy = open_envoy(settings, clock)?;
     Ok(None)
 }
 

@@ -13,6 +13,8 @@ pub enum StateError {
     Foreign,
     /// The part with the rules is damaged.
     Rules(tollgate_rules::RestoreError),
+    /// The part with the counts of files of envoyproxy/ratelimit is damaged.
+    Envoy(tollgate_rules::RestoreError),
     /// The part with the keys of `CL.THROTTLE` is damaged.
     Calls(tollgate::RestoreError),
     /// Something follows its end.
@@ -24,7 +26,7 @@ impl fmt::Display for StateError {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::Foreign => write!(f, "it is no state file of this version of Tollgate"),
-            Self::Rules(error) => write!(f, "it is damaged: {error}"),
+            Self::Rules(error) | Self::Envoy(error) => write!(f, "it is damaged: {error}"),
             Self::Calls(error) => write!(f, "it is damaged: {error}"),
             Self::Longer => write!(f, "it is damaged: something follows its end"),
         }
@@ -35,7 +37,7 @@ impl std::error::Error for StateError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::Rules(error) => Some(error),
+            Self::Rules(error) | Self::Envoy(error) => Some(error),
             Self::Calls(error) => Some(error),
             Self::Foreign | Self::Longer => None,
         }

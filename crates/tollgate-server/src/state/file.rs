@@ -7,21 +7,21 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tollgate::{PerCallBuilder, PerCallLimiter, RestoreError};
-use tollgate_rules::{LiveRules, NotRestored};
+use tollgate_rules::{EnvoySet, LiveRules, NotRestored};
 
 use super::StateError;
-use crate::core::ServerClock;
+use crate::core::{Core, Envoy, ServerClock};
 
 /// The first bytes. No text file begins so.
 const MAGIC: [u8; 8] = *b"\xA7serve\r\n";
 
 /// The version written, and the only one read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The restored state.
 pub(super) struct Restored {
     pub(super) live: LiveRules<ServerClock>,
-    /// What the rules begin without.
+    /// What the rules, and the files of envoyproxy/ratelimit, begin without.
     pub(super) forgotten: Vec<NotRestored>,
     /// The keys of `CL.THROTTLE`, or why they are forgotten.
     pub(super) calls: Result<PerCallLimiter<[u8], ServerClock>, RestoreError>,
@@ -29,13 +29,9 @@ pub(super) struct Restored {
 
 /// Writes the state beside the file and renames it, so that the file is the old one or the new one,
 /// however the process ends. Returns how many debts and bans it holds.
-pub(super) fn save(
-    path: &Path,
-    live: &LiveRules<ServerClock>,
-    calls: &PerCallLimiter<[u8], ServerClock>,
-) -> io::Result<usize> {
+pub(crate) fn save(path: &Path, core: &Core) -> io::Result<usize> {
     let beside = with_ending(path, ".new");
-    let saved = write(&beside, live, calls).and_then(|debts| {
+    let saved = write(&beside, core).and_then(|debts| {
         fs::rename(&beside, path)?;
         // The rename itself must outlast a loss of power.
         File::open(directory(path))?.sync_all()?;
@@ -48,11 +44,7 @@ pub(super) fn save(
     saved
 }
 
-fn write(
-    beside: &Path,
-    live: &LiveRules<ServerClock>,
-    calls: &PerCallLimiter<[u8], ServerClock>,
-) -> io::Result<usize> {
+fn write(beside: &Path, core: &Core) -> io::Result<usize> {
     // One that was left there by a process that was killed, with any permissions.
     match fs::remove_file(beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -62,7 +54,12 @@ fn write(
     let mut out = BufWriter::with_capacity(1 << 16, file);
     out.write_all(&MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
-    let debts = live.save(&mut out)? + calls.save(&mut out)?;
+    let mut debts = core.live.save(&mut out)?;
+    out.write_all(&[u8::from(core.envoy.is_some())])?;
+    if let Some(envoy) = &core.envoy {
+        debts += envoy.save(&mut out)?;
+    }
+    debts += core.calls.load().save(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
     Ok(debts)
@@ -72,6 +69,7 @@ fn write(
 pub(super) fn restore(
     path: &Path,
     calls: PerCallBuilder<[u8], ServerClock>,
+    envoy: Option<&mut Envoy>,
     clock: &ServerClock,
 ) -> Result<Option<Restored>, StateError> {
     let file = match File::open(path) {
@@ -85,7 +83,17 @@ pub(super) fn restore(
         return Err(StateError::Foreign);
     }
     let restored = LiveRules::restore(&mut input, ServerClock::clone(clock));
-    let (live, forgotten) = restored.map_err(StateError::Rules)?;
+    let (live, mut forgotten) = restored.map_err(StateError::Rules)?;
+    let mut has_counts = [0];
+    input.read_exact(&mut has_counts)?;
+    if has_counts != [0] {
+        // Of a server without such files they are forgotten, as those of limits that are gone.
+        let counts = match envoy {
+            Some(envoy) => envoy.resume(ServerClock::clone(clock), &mut input),
+            None => EnvoySet::<ServerClock>::skip(&mut input).map(|()| Vec::new()),
+        };
+        forgotten.extend(counts.map_err(StateError::Envoy)?);
+    }
     let calls = match calls.restore(&mut input) {
         Err(
             error @ (RestoreError::Differs { .. } | RestoreError::NoRoom { .. } | RestoreError::Build(_)),

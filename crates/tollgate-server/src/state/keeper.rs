@@ -45,7 +45,7 @@ impl Keeper {
 async fn save(core: Arc<Core>, path: PathBuf) {
     let saved = tokio::task::spawn_blocking(move || {
         let (begun, file) = (Instant::now(), path.display());
-        match file::save(&path, &core.live, &core.calls.load()) {
+        match file::save(&path, &core) {
             Ok(debts) => {
                 let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
                 core.state.saved_at.store(unix.map_or(0, |unix| unix.as_secs()), Relaxed);

@@ -8,12 +8,14 @@
 //! | `error` | the errors of a state file |
 //!
 //! ```text
-//!   magic: 8 | version: u32 | rules in force, their debts and bans | debts of CL.THROTTLE
+//!   magic: 8 | version: u32 | rules, their debts and bans
+//!   | whether there are counts: u8 | counts of files of envoyproxy/ratelimit | debts of CL.THROTTLE
 //! ```
 //!
-//! The two parts are what [`LiveRules::save`](tollgate_rules::LiveRules::save) and
+//! The parts are what [`LiveRules::save`](tollgate_rules::LiveRules::save),
+//! [`EnvoySet::save`](tollgate_rules::EnvoySet::save) and
 //! [`PerCallLimiter::save`](tollgate::PerCallLimiter::save) write; each ends where it says, with
-//! checksums.
+//! checksums. The last may be left unread where it has no room, so nothing follows it.
 
 mod begin;
 mod error;
@@ -26,6 +28,8 @@ use std::sync::atomic::AtomicU64;
 
 pub(crate) use begin::{Begun, begin};
 pub use error::StateError;
+#[cfg(test)]
+pub(crate) use file::save as save_now;
 pub(crate) use keeper::Keeper;
 
 /// What became of the state file, for metrics.

@@ -70,7 +70,7 @@ impl Quiet {
         let clock = clock(unix);
         let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
         let mut core = Core::new(begun.live, clock, settings.resp_max_keys, false).unwrap();
-        core.state = begun.report;
+        (core.envoy, core.state) = (begun.envoy, begun.report);
         if let Some(calls) = begun.calls {
             core.calls.put(calls);
         }
@@ -96,7 +96,7 @@ impl Quiet {
     }
 
     fn save(&self, path: &Path) -> std::io::Result<usize> {
-        file::save(path, &self.core.live, &self.core.calls.load())
+        file::save(path, &self.core)
     }
 
     fn forgotten(&self) -> u64 {
@@ -138,6 +138,69 @@ fn the_rules_of_today_take_over_the_state() {
     assert!(matches!(error, StartError::Rules(_)), "{error}");
 }
 
+const CALLS: &str =
+    "domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: day, requests_per_unit: 9 } }]\n";
+
+impl Quiet {
+    /// What a call leaves of the limit by the files.
+    fn hits(&self, hits: u32) -> u32 {
+        let envoy = self.core.envoy.as_ref().expect("there are files");
+        let call = ("shop", &[&[("user", "alice")][..]][..], hits);
+        envoy.decide(call, |_, answer, _| answer.statuses()[0].remaining).unwrap().expect("it has the domain")
+    }
+}
+
+#[test]
+fn a_restart_forgets_no_count_of_envoys_files() {
+    let folder = Folder::new("envoy", DAILY);
+    let mut settings = folder.settings();
+    fs::write(folder.0.join("shop.yaml"), CALLS).unwrap();
+    settings.envoy.push(folder.0.join("shop.yaml"));
+    let server = Quiet::new(&settings, BEGUN);
+    server.spend(300);
+    server.call(b"alice", 60);
+    assert_eq!(server.hits(4), 5);
+    assert_eq!(server.save(&folder.state()).unwrap(), 3);
+    let server = Quiet::new(&settings, BEGUN + 10);
+    assert_eq!((server.hits(1), server.left(), server.call(b"alice", 0)), (4, 710, 50));
+    // The number may change, as at a reload.
+    server.save(&folder.state()).unwrap();
+    fs::write(folder.0.join("shop.yaml"), CALLS.replace('9', "6")).unwrap();
+    assert_eq!(Quiet::new(&settings, BEGUN + 10).hits(1), 0);
+    // What is there besides outlasts a start without the files.
+    let server = Quiet::new(&folder.settings(), BEGUN + 10);
+    assert_eq!((server.left(), server.call(b"alice", 0)), (710, 50));
+    let whole = fs::read(folder.state()).unwrap();
+    for len in 0..whole.len() {
+        fs::write(folder.state(), &whole[..len]).unwrap();
+        let server = Quiet::new(&settings, BEGUN);
+        assert_eq!((server.hits(1), server.left()), (5, 1_000), "{len} bytes");
+    }
+}
+
+#[test]
+fn a_restart_forgets_no_rule_that_is_gone() {
+    let folder = Folder::new("gone", DAILY);
+    let other = DAILY.replace("'all'", "'other'").replace("1000", "2000");
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    server.spend(300);
+    folder.rules(&other);
+    server.core.live.reload_file(&folder.settings().rules, &tollgate_rules::Disk).unwrap();
+    assert_eq!(server.left(), 2_000);
+    server.save(&folder.state()).unwrap();
+    let server = Quiet::new(&folder.settings(), BEGUN + 10);
+    assert_eq!(server.left(), 2_000);
+    folder.rules(DAILY);
+    server.core.live.reload_file(&folder.settings().rules, &tollgate_rules::Disk).unwrap();
+    assert_eq!(server.left(), 710);
+    // Gone before the restart, and there at the start.
+    folder.rules(&other);
+    server.core.live.reload_file(&folder.settings().rules, &tollgate_rules::Disk).unwrap();
+    server.save(&folder.state()).unwrap();
+    folder.rules(DAILY);
+    assert_eq!(Quiet::new(&folder.settings(), BEGUN + 20).left(), 720);
+}
+
 #[test]
 fn a_damaged_file_is_put_aside() {
     let folder = Folder::new("damaged", DAILY);
@@ -162,7 +225,7 @@ fn a_damaged_file_is_put_aside() {
     fs::write(folder.state(), [&whole[..], b"x"].concat()).unwrap();
     let restored = |path: &Path| {
         let builder = tollgate::PerCallLimiter::builder().max_keys(100_000).clock(clock(BEGUN));
-        file::restore(path, builder, &clock(BEGUN)).map(drop)
+        file::restore(path, builder, None, &clock(BEGUN)).map(drop)
     };
     assert!(matches!(restored(&folder.state()), Err(StateError::Longer)));
     fs::write(folder.state(), "version = 1").unwrap();

@@ -89,7 +89,7 @@ fn every_field_that_is_written_is_in_the_document() {
     outcome.ticket = Some("0".repeat(32));
     assert_eq!(named("Outcome"), keys(&json!(outcome)));
     assert_eq!(named("Results"), keys(&json!(Batch { admitted: true, results: Vec::new() })));
-    assert_eq!(named("Settled"), keys(&json!(Settled { settled: true })));
+    assert_eq!(named("Settled"), keys(&json!(Settled { settled: true, charged: Some(1) })));
     let problem = crate::web::problem_at("/x", "wrong").into_body();
     let mut body = std::pin::pin!(http_body_util::BodyExt::collect(problem));
     let Poll::Ready(Ok(body)) = body.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {

@@ -129,16 +129,29 @@ impl Service {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = match act {
-            Route::Act(act) => self.check(act, &body, RequestHead::of_parts(&head)),
-            Route::Settle => self.settle(&body),
-            Route::Json => rls::json(&self.core, &body),
-            Route::Release | Route::Auth | Route::OpenApi => self.release(&body),
-        };
+        let answer = self.serve(act, &body, RequestHead::of_parts(&head));
         if answer.status() == StatusCode::BAD_REQUEST {
             self.core.metrics.protocol_error(Listener::Http, "body");
         }
         answer
+    }
+
+    /// Answers a body that is complete.
+    fn serve(&self, route: Route, body: &[u8], head: RequestHead<'_>) -> Answer {
+        match route {
+            Route::Act(act) => self.check(act, body, head),
+            Route::Settle => self.settle(body),
+            Route::Json => rls::json(&self.core, body),
+            Route::Release | Route::Auth | Route::OpenApi => self.release(body),
+        }
+    }
+
+    /// Answers a body as if it had come to this path.
+    #[cfg(test)]
+    pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
+        let (head, ()) = Request::new(()).into_parts();
+        let route = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
+        self.serve(route, body, RequestHead::of_parts(&head))
     }
 
     /// Reads a body, or says why not.

@@ -16,6 +16,9 @@ pub(super) struct Settlement {
     /// The status of the response.
     #[serde(default, deserialize_with = "present")]
     status: Option<u16>,
+    /// What the request really cost.
+    #[serde(default, deserialize_with = "present")]
+    cost: Option<u64>,
     /// Whether the request was not served.
     #[serde(default)]
     cancel: bool,
@@ -23,12 +26,16 @@ pub(super) struct Settlement {
 
 /// The fields of a settlement.
 #[cfg(test)]
-pub(super) const FIELDS: [&str; 3] = ["ticket", "status", "cancel"];
+pub(super) const FIELDS: [&str; 4] = ["ticket", "status", "cost", "cancel"];
 
 /// The answer.
 #[derive(Debug, Serialize)]
 pub(super) struct Settled {
     pub(super) settled: bool,
+    /// How many units of the cost are charged, by the rule that charged least of it. `None`: there
+    /// was no cost, or no rule's cost could be settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) charged: Option<u64>,
 }
 
 impl Service {
@@ -38,8 +45,8 @@ impl Service {
             Ok(settlement) => settlement,
             Err(answer) => return *answer,
         };
-        if settlement.status.is_none() && !settlement.cancel {
-            return problem_at("", "a `status` is needed, or `cancel`");
+        if settlement.status.is_none() && settlement.cost.is_none() && !settlement.cancel {
+            return problem_at("", "a `status` is needed, a `cost`, or `cancel`");
         }
         self.end(&self.tickets, settlement)
     }
@@ -52,24 +59,28 @@ impl Service {
         }
     }
 
-    fn end(&self, tickets: &Tickets, Settlement { ticket, status, cancel }: Settlement) -> Answer {
+    fn end(&self, tickets: &Tickets, settlement: Settlement) -> Answer {
+        let Settlement { ticket, status, cost, cancel } = settlement;
         if status.is_some_and(|status| !(100..=599).contains(&status)) {
             return problem_at("/status", "a status is between 100 and 599");
         }
-        if status.is_some() && cancel {
-            return problem_at("/cancel", "there is a `status`, too");
+        if cancel && (status.is_some() || cost.is_some()) {
+            return problem_at("/cancel", "there is a `status` or a `cost`, too");
         }
         let id = ticket.parse::<TicketId>().ok();
         let Some(mut ticket) = id.and_then(|id| tickets.take(id, self.core.now())) else {
             let detail = "the ticket was settled, has ended, was lost, or never was";
             return problem(StatusCode::NOT_FOUND, detail);
         };
+        // First: a status ends what a cost could change.
+        let cost = cost.filter(|_| ticket.has_costs());
+        let charged = cost.map(|cost| ticket.settle_cost(cost));
         match status {
             Some(status) => ticket.settle(status),
             None if cancel => ticket.cancel(),
             None => {}
         }
-        json(StatusCode::OK, &Settled { settled: true })
+        json(StatusCode::OK, &Settled { settled: true, charged })
     }
 }
 

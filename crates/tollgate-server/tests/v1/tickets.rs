@@ -29,6 +29,65 @@ async fn a_status_settles_what_rules_charge_by_it() {
     }
 }
 
+/// Tokens of an answer, whose number is known only when it ends.
+const TOKENS: &str = "rule = [{ name = 'tokens', key = 'everyone', limits = 'fixed-window:100/1000d', \
+    cost = { from = 'label.tokens', default = 50 }, charge_if.status = [200] }]";
+
+#[tokio::test]
+async fn a_cost_settles_what_was_charged_too_much_or_too_little() {
+    let server = start(TOKENS).await;
+    for (settlement, charged, after) in [
+        (json!({ "cost": 20 }), 20, 80),
+        (json!({ "cost": 50, "status": 200 }), 50, 30),
+        // It is not charged by its status, whatever it cost.
+        (json!({ "cost": 70, "status": 500 }), 70, 30),
+        (json!({ "cost": 0 }), 0, 30),
+    ] {
+        let said = server.ask("/v1/check", &json!({ "ticket": true, "labels": { "tokens": 10 } })).await;
+        let mut settle = settlement.clone();
+        settle["ticket"] = said["ticket"].clone();
+        let answer = server.ask("/v1/settle", &settle).await;
+        assert_eq!(answer, json!({ "settled": true, "charged": charged }), "{settlement}");
+        let peek = json!({ "labels": { "tokens": 0 } });
+        assert_eq!(server.ask("/v1/peek", &peek).await["remaining"], after, "{settlement}");
+    }
+    // Over the limit: nothing refuses it, and later requests wait for it.
+    let said = server.ask("/v1/check", &json!({ "ticket": true, "labels": { "tokens": 30 } })).await;
+    let settle = json!({ "ticket": said["ticket"], "cost": 130 });
+    assert_eq!(server.ask("/v1/settle", &settle).await["charged"], 130);
+    let refused = server.post("/v1/check", r#"{"labels":{"tokens":1}}"#).await;
+    assert_eq!(refused.status, 429);
+}
+
+#[tokio::test]
+async fn a_cost_concerns_requests_that_named_one() {
+    let rules = "rule = [{ name = 'all', key = 'everyone', limits = 'fixed-window:100/1000d' }, \
+        { name = 'own', key = 'everyone', limits = 'fixed-window:900/1000d', cost = 2 }]";
+    let server = start(rules).await;
+    // `all` charges one for a request that names no cost, whatever it turns out to be.
+    let said = server.ask("/v1/check", &json!({ "ticket": true })).await;
+    let settled = server.ask("/v1/settle", &json!({ "ticket": said["ticket"], "cost": 30 })).await;
+    assert_eq!(settled, json!({ "settled": true }));
+    assert_eq!(left(&server).await, 99);
+    let said = server.ask("/v1/check", &json!({ "ticket": true, "cost": 10 })).await;
+    let settled = server.ask("/v1/settle", &json!({ "ticket": said["ticket"], "cost": 30 })).await;
+    assert_eq!(settled, json!({ "settled": true, "charged": 30 }));
+    assert_eq!(left(&server).await, 69);
+}
+
+#[tokio::test]
+async fn places_are_released_with_the_cost() {
+    let rules = "rule = [{ name = 'tokens', key = 'everyone', limits = 'fixed-window:100/1000d' }, \
+        { name = 'at-once', key = 'everyone', limits = 'in-flight:50,ttl=1d' }]";
+    let server = start(rules).await;
+    let said = server.ask("/v1/acquire", &json!({ "cost": 50 })).await;
+    let release = json!({ "ticket": said["ticket"], "cost": 20 });
+    assert_eq!(server.ask("/v1/release", &release).await, json!({ "settled": true, "charged": 20 }));
+    let said = server.ask("/v1/acquire", &json!({ "cost": 50 })).await;
+    assert_eq!((&said["rule"], &said["remaining"]), (&json!("at-once"), &json!(0)));
+    assert_eq!(left(&server).await, 30);
+}
+
 #[tokio::test]
 async fn a_ticket_settles_once() {
     let server = start("rule = [{ name = 'all', key = 'everyone', limits = '1/h,burst=5' }]").await;
@@ -54,6 +113,10 @@ async fn wrong_settlements_leave_the_ticket() {
         (json!({ "ticket": ticket, "status": null }), "/status"),
         (json!({ "ticket": ticket, "cancel": false }), ""),
         (json!({ "ticket": ticket, "status": 200, "cancel": true }), "/cancel"),
+        (json!({ "ticket": ticket, "cost": 1, "cancel": true }), "/cancel"),
+        (json!({ "ticket": ticket, "cost": -1 }), "/cost"),
+        (json!({ "ticket": ticket, "cost": 1.5 }), "/cost"),
+        (json!({ "ticket": ticket, "cost": null, "status": 200 }), "/cost"),
         (json!({ "ticket": ticket, "cancel": true, "x": 0 }), "/x"),
         (json!({ "ticket": ticket, "cancel": 1 }), "/cancel"),
         (json!({ "ticket": 7, "cancel": true }), "/ticket"),

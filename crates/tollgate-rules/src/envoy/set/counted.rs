@@ -16,7 +16,7 @@ pub(super) struct Counted<C> {
     /// By the number of the limit.
     pub(super) limits: Box<[CountedLimit<C>]>,
     /// The counts of limits that calls bring, by unit.
-    brought: Arc<[Counter<C>]>,
+    pub(super) brought: Arc<[Counter<C>]>,
     pub(super) clock: C,
 }
 
@@ -65,9 +65,7 @@ impl<C: Clock + Clone + 'static> Counted<C> {
         let brought = match before {
             Some(before) => Arc::clone(&before.brought),
             None => {
-                let each = EnvoyUnit::ALL.map(|unit| {
-                    counter(&format!("limits that calls bring, per {unit}"), unit, max_keys, clock)
-                });
+                let each = EnvoyUnit::ALL.map(|unit| brought_counter(unit, max_keys, clock));
                 each.into_iter().collect::<Result<_, SetError>>()?
             }
         };
@@ -80,6 +78,15 @@ impl<C: Clock> Counted<C> {
     pub(super) fn brought(&self, unit: EnvoyUnit) -> &Counter<C> {
         &self.brought[unit as usize]
     }
+}
+
+/// A counter of limits of a unit that calls bring.
+pub(super) fn brought_counter<C: Clock + Clone + 'static>(
+    unit: EnvoyUnit,
+    max_keys: usize,
+    clock: &C,
+) -> Result<Counter<C>, SetError> {
+    counter(&format!("limits that calls bring, per {unit}"), unit, max_keys, clock)
 }
 
 fn counter<C: Clock + Clone + 'static>(
@@ -111,15 +118,15 @@ impl Names {
 }
 
 /// The way through the descriptors to a limit.
-struct Way {
+pub(super) struct Way {
     /// The domain, and keys and values with how they are counted: no two limits have the same.
-    path: Box<[u8]>,
+    pub(super) path: Box<[u8]>,
     /// Whether the files leave a value open that has a count of its own.
-    has_keys: bool,
+    pub(super) has_keys: bool,
 }
 
 /// The ways to all limits, by their numbers.
-fn ways(config: &EnvoyConfig) -> Vec<Option<Way>> {
+pub(super) fn ways(config: &EnvoyConfig) -> Vec<Option<Way>> {
     let mut ways = Ways { config, found: config.limits().iter().map(|_| None).collect() };
     for (domain, level) in &config.domains {
         let mut path = Vec::new();

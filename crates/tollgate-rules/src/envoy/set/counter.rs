@@ -1,8 +1,12 @@
 //! Counts of hits.
 
+use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, CountPolicy, Decision, FixedWindow, Limiter, Rate, Receipt, Timestamp};
+use tollgate::{
+    BuildError, Builder, Clock, CountPolicy, Decision, FixedWindow, Keyed, Limiter, Rate, Receipt,
+    RestoreError, Timestamp,
+};
 
 use crate::envoy::limit::EnvoyUnit;
 
@@ -34,19 +38,49 @@ pub(super) struct Seen {
 impl<C: Clock + Clone + 'static> Counter<C> {
     /// A counter that has seen no key, for so many keys with hits in a window.
     pub(super) fn new(unit: EnvoyUnit, max_keys: usize, clock: &C) -> Result<Self, BuildError> {
-        let length = Duration::from_secs(unit.seconds());
-        // A word has 32 bits for the count in a second, and more for that in longer windows.
-        let largest = if unit == EnvoyUnit::Second { u64::from(u32::MAX) } else { 1 << 33 };
-        // Counts that become too large stay at the largest.
-        let window = FixedWindow::new(Rate::new(largest, length)).count(CountPolicy::All);
-        let builder = Limiter::builder(window).max_keys(max_keys).memory_budget(usize::MAX);
-        let limiter = builder.clock(clock.clone()).build()?;
-        let offset = (clock.unix_at_zero().as_nanos() % length.as_nanos()) as u64;
-        Ok(Self { limiter, unit, largest, offset })
+        Ok(Self::of(unit, builder(unit, max_keys, clock).build()?, clock))
+    }
+
+    /// The counts that were [saved](Self::save) of a counter of this unit.
+    pub(super) fn restore(
+        unit: EnvoyUnit,
+        max_keys: usize,
+        clock: &C,
+        input: impl Read,
+    ) -> Result<Self, RestoreError> {
+        Ok(Self::of(unit, builder(unit, max_keys, clock).restore(input)?, clock))
+    }
+
+    fn of(unit: EnvoyUnit, limiter: Limiter<[u8], FixedWindow, C>, clock: &C) -> Self {
+        let length = u128::from(unit.seconds()) * 1_000_000_000;
+        let offset = (clock.unix_at_zero().as_nanos() % length) as u64;
+        Self { limiter, unit, largest: largest(unit), offset }
     }
 }
 
+fn builder<C: Clock + Clone + 'static>(
+    unit: EnvoyUnit,
+    max_keys: usize,
+    clock: &C,
+) -> Builder<[u8], Keyed<FixedWindow>, C> {
+    // Counts that become too large stay at the largest.
+    let window = FixedWindow::new(Rate::new(largest(unit), Duration::from_secs(unit.seconds())));
+    let builder = Limiter::builder(window.count(CountPolicy::All));
+    builder.max_keys(max_keys).memory_budget(usize::MAX).clock(clock.clone())
+}
+
+/// The largest count. A word has 32 bits for the count in a second, and more for that in longer
+/// windows.
+fn largest(unit: EnvoyUnit) -> u64 {
+    if unit == EnvoyUnit::Second { u64::from(u32::MAX) } else { 1 << 33 }
+}
+
 impl<C: Clock> Counter<C> {
+    /// Writes down the counts. Returns how many.
+    pub(super) fn save(&self, out: impl Write) -> io::Result<usize> {
+        self.limiter.save(out)
+    }
+
     pub(super) fn unit(&self) -> EnvoyUnit {
         self.unit
     }

@@ -10,6 +10,7 @@
 //! | `counter` | the hits of each key of one limit |
 //! | `counted` | a configuration with its counts, and what it takes over of the one before |
 //! | `decide` | how a call is decided |
+//! | `saved` | the counts for the next process |
 //!
 //! The configuration in force is an `Arc` behind a mutex, and a number tells whether a handle's
 //! copy is still the newest. Counters know no limits, and both configurations share them: so no
@@ -22,6 +23,7 @@ mod call;
 mod counted;
 mod counter;
 mod decide;
+mod saved;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -142,9 +144,13 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
         clock: C,
     ) -> Result<Self, SetError> {
         let counted = Counted::new(config, None, max_keys, &clock)?;
+        Ok(Self::of(counted, charge, max_keys))
+    }
+
+    fn of(counted: Counted<C>, charge: EnvoyCharge, max_keys: usize) -> Self {
         let current = Mutex::new(Arc::new(counted));
         let inner = Inner { number: AtomicU64::new(1), current, reload: Mutex::default(), charge, max_keys };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// Puts another configuration in force, which takes over the counts of the old one. Calls that
@@ -179,7 +185,7 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self, config: EnvoyConfig) -> Result<(), SetError> {
-        let _one_at_a_time = self.inner.reload.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.inner.reloading();
         let old = Arc::clone(&self.inner.current());
         let counted = Arc::new(Counted::new(config, Some(&*old), self.inner.max_keys, &old.clock)?);
         let mut current = self.inner.current();
@@ -198,6 +204,10 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
 }
 
 impl<C> Inner<C> {
+    fn reloading(&self) -> MutexGuard<'_, ()> {
+        self.reload.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn current(&self) -> MutexGuard<'_, Arc<Counted<C>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -74,7 +74,7 @@ impl From<io::Error> for RestoreError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NotRestored {
-    /// The rule.
+    /// The rule, or the composite key of a limit of Envoy.
     pub rule: Box<str>,
     /// Which of its limits.
     pub limits: SavedLimits,
@@ -92,6 +92,8 @@ pub enum SavedLimits {
     Tier(Box<str>),
     /// Its bans.
     Bans,
+    /// The counts of a limit of Envoy, by its composite key.
+    Counts,
 }
 
 impl fmt::Display for NotRestored {
@@ -103,6 +105,7 @@ impl fmt::Display for NotRestored {
                 write!(f, "rule `{rule}`, tier `{tier}`: its debts are forgotten: {error}")
             }
             SavedLimits::Bans => write!(f, "rule `{rule}`: its bans are forgotten: {error}"),
+            SavedLimits::Counts => write!(f, "limit `{rule}`: its counts are forgotten: {error}"),
         }
     }
 }

@@ -10,9 +10,11 @@
 //!
 //! A tag is a byte. Rules and tiers are numbered as in the rules that are saved with them, from 0;
 //! tier 0 is the rule's own limits. A text is its length, a u32, and its bytes. All numbers are
-//! little-endian. A limiter is what the engine saves of it.
+//! little-endian. A limiter is what the engine saves of it. Rules that are gone follow: see `gone`.
 
 mod error;
+mod files;
+mod gone;
 pub(crate) mod pieces;
 mod summed;
 
@@ -22,11 +24,12 @@ use std::sync::Arc;
 use tollgate::{Clock, Inherit, MultiLimiter, Quota};
 
 pub use error::{NotRestored, RestoreError, SavedLimits};
+pub(crate) use files::FilesRead;
 pub(crate) use summed::Summed;
 
 use crate::rule::Rule;
 use crate::set::RuleSet;
-use crate::set::allowance::{self, Allowance, Current, Kind, Shared, max_keys};
+use crate::set::allowance::{self, Allowance, Current, Kind, Limited, Shared, max_keys};
 use crate::set::ban::Bans;
 use pieces::{read_array, read_number, read_text, write_bytes};
 
@@ -41,26 +44,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     pub(crate) fn save(&self, out: &mut impl Write) -> io::Result<usize> {
         let mut debts = 0;
         for (rule, limited) in (0_u32..).zip(&self.limited) {
-            for (tier, allowance) in (0_u32..).zip(&limited.allowances) {
-                let Some(current) = &allowance.quotas else { continue };
-                out.write_all(&[LIMITS])?;
-                out.write_all(&rule.to_le_bytes())?;
-                out.write_all(&tier.to_le_bytes())?;
-                out.write_all(&(current.quotas.len() as u32).to_le_bytes())?;
-                for quota in &current.quotas {
-                    write_bytes(out, quota.to_string().as_bytes())?;
-                }
-                let mut pieces = pieces::Writer(out);
-                debts += current.shared.limiter.save(&mut pieces)?;
-                pieces.end()?;
-            }
-            if let Some(bans) = &limited.bans {
-                out.write_all(&[BANS])?;
-                out.write_all(&rule.to_le_bytes())?;
-                let mut pieces = pieces::Writer(out);
-                debts += bans.save(&mut pieces)?;
-                pieces.end()?;
-            }
+            debts += save_rule(out, rule, limited)?;
         }
         out.write_all(&[END])?;
         Ok(debts)
@@ -68,54 +52,100 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
 
     /// Restores the saved state of the same rules. Returns the parts that are forgotten.
     pub(crate) fn restore(&mut self, input: &mut impl Read) -> Result<Vec<NotRestored>, RestoreError> {
-        let mut forgotten = Vec::new();
-        loop {
-            let [tag] = read_array(input)?;
-            if tag == END {
-                break;
-            }
-            let number = read_number(input)? as usize;
-            let rule = self.rules.rules.get(number).ok_or(RestoreError::Corrupt)?;
-            let limited = self.limited.get_mut(number).ok_or(RestoreError::Corrupt)?;
-            let limits = match tag {
-                LIMITS => match read_number(input)? {
-                    0 => SavedLimits::Own,
-                    tier => {
-                        let tier = rule.tiers.get(tier as usize - 1).ok_or(RestoreError::Corrupt)?;
-                        SavedLimits::Tier(tier.name.clone())
-                    }
-                },
-                BANS => SavedLimits::Bans,
-                _ => return Err(RestoreError::Corrupt),
-            };
-            let restored = if tag == BANS {
-                let mut pieces = pieces::Reader::new(input);
-                let keys = max_keys(rule);
-                let bans = Bans::restore(limited.ban_length, keys, self.clock.clone(), &mut pieces);
-                pieces.end()?;
-                bans.map(|bans| {
-                    limited.bans = limited.bans.is_some().then(|| Arc::new(bans));
-                })
-            } else {
-                let quotas = quotas(input)?;
-                let tier = rule.tiers.iter().position(|tier| limits == SavedLimits::Tier(tier.name.clone()));
-                let allowance = &mut limited.allowances[tier.map_or(0, |tier| tier + 1)];
-                let mut pieces = pieces::Reader::new(input);
-                let restored = limiter(rule, &quotas, &self.clock, &mut pieces);
-                pieces.end()?;
-                restored.and_then(|limiter| allowance.resume(limiter, quotas))
-            };
-            if let Err(error) = restored {
-                use tollgate::RestoreError::{Corrupt, Foreign, Io, Truncated};
-                if let Corrupt | Foreign | Io(_) | Truncated = error {
-                    return Err(RestoreError::Corrupt);
-                }
-                forgotten.push(NotRestored { rule: rule.name.clone(), limits, error });
-            }
-        }
-        allowance::rank(&mut self.limited);
+        let Self { rules, limited, clock, .. } = self;
+        let forgotten = restore_sections(&rules.rules, limited, clock, input)?;
+        allowance::rank(limited);
         Ok(forgotten)
     }
+}
+
+/// Writes the sections of one rule. Returns how many debts and bans they hold.
+fn save_rule<C: Clock + Clone + 'static>(
+    out: &mut impl Write,
+    rule: u32,
+    limited: &Limited<C>,
+) -> io::Result<usize> {
+    let mut debts = 0;
+    for (tier, allowance) in (0_u32..).zip(&limited.allowances) {
+        let Some(current) = &allowance.quotas else { continue };
+        out.write_all(&[LIMITS])?;
+        out.write_all(&rule.to_le_bytes())?;
+        out.write_all(&tier.to_le_bytes())?;
+        out.write_all(&(current.quotas.len() as u32).to_le_bytes())?;
+        for quota in &current.quotas {
+            write_bytes(out, quota.to_string().as_bytes())?;
+        }
+        let mut pieces = pieces::Writer(out);
+        debts += current.shared.limiter.save(&mut pieces)?;
+        pieces.end()?;
+    }
+    if let Some(bans) = &limited.bans {
+        out.write_all(&[BANS])?;
+        out.write_all(&rule.to_le_bytes())?;
+        let mut pieces = pieces::Writer(out);
+        debts += bans.save(&mut pieces)?;
+        pieces.end()?;
+    }
+    Ok(debts)
+}
+
+/// Restores the sections of these rules. Returns the parts that are forgotten.
+fn restore_sections<C: Clock + Clone + 'static>(
+    rules: &[Rule],
+    limited: &mut [Limited<C>],
+    clock: &C,
+    input: &mut impl Read,
+) -> Result<Vec<NotRestored>, RestoreError> {
+    let mut forgotten = Vec::new();
+    loop {
+        let [tag] = read_array(input)?;
+        if tag == END {
+            return Ok(forgotten);
+        }
+        let number = read_number(input)? as usize;
+        let rule = rules.get(number).ok_or(RestoreError::Corrupt)?;
+        let limited = limited.get_mut(number).ok_or(RestoreError::Corrupt)?;
+        let limits = match tag {
+            LIMITS => match read_number(input)? {
+                0 => SavedLimits::Own,
+                tier => {
+                    let tier = rule.tiers.get(tier as usize - 1).ok_or(RestoreError::Corrupt)?;
+                    SavedLimits::Tier(tier.name.clone())
+                }
+            },
+            BANS => SavedLimits::Bans,
+            _ => return Err(RestoreError::Corrupt),
+        };
+        let restored = if tag == BANS {
+            let mut pieces = pieces::Reader::new(input);
+            let keys = max_keys(rule);
+            let bans = Bans::restore(limited.ban_length, keys, clock.clone(), &mut pieces);
+            pieces.end()?;
+            bans.map(|bans| {
+                limited.bans = limited.bans.is_some().then(|| Arc::new(bans));
+            })
+        } else {
+            let quotas = quotas(input)?;
+            let tier = rule.tiers.iter().position(|tier| limits == SavedLimits::Tier(tier.name.clone()));
+            let allowance = &mut limited.allowances[tier.map_or(0, |tier| tier + 1)];
+            let mut pieces = pieces::Reader::new(input);
+            let restored = limiter(rule, &quotas, clock, &mut pieces);
+            pieces.end()?;
+            restored.and_then(|limiter| allowance.resume(limiter, quotas))
+        };
+        if let Err(error) = restored {
+            if is_damage(&error) {
+                return Err(RestoreError::Corrupt);
+            }
+            forgotten.push(NotRestored { rule: rule.name.clone(), limits, error });
+        }
+    }
+}
+
+/// Whether a saved limiter is damaged, rather than of other settings.
+pub(crate) fn is_damage(error: &tollgate::RestoreError) -> bool {
+    use tollgate::RestoreError::{Corrupt, Foreign, Io, Truncated};
+    matches!(error, Corrupt | Foreign | Io(_) | Truncated)
 }
 
 /// The quotas of a section.

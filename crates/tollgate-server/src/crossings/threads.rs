@@ -1,0 +1,257 @@
+//! Several threads, and what no key may pass.
+//!
+//! Time stands still, and every rule counts in windows. So at the end each key's count is what the
+//! requests were charged that are not given back, to the unit: no key beyond its limit, and nothing
+//! charged in part. Where administrators give back, the count is less by that at most; where rules are
+//! reloaded meanwhile, it may be more, within the limit.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Random;
+use super::mirror::{request, seen};
+use super::program::number;
+use super::rooms::{Folder, Rooms};
+
+const THREADS: u64 = 3;
+const CLIENTS: [&str; 3] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+const CALLS: u64 = 20;
+const AT_ONCE: u64 = 2;
+
+/// The reloads of a program. Each raises the limits: a lower one would forget what is above it.
+const RELOADS: u64 = 4;
+
+/// The limits of all clients together, and of each.
+fn limits(turn: u64) -> [u64; 2] {
+    [60 + 2 * turn, 30 + turn]
+}
+
+fn rules(turn: u64) -> String {
+    let [all, each] = limits(turn);
+    format!(
+        "version = 1
+rule = [
+    {{ name = 'all', key = 'everyone', limits = 'fixed-window:{all}/d' }},
+    {{ name = 'each', key = 'client', limits = 'fixed-window:{each}/d', max_keys = 64 }},
+    {{ name = 'at-once', key = 'client', limits = 'in-flight:{AT_ONCE},ttl=365d', max_keys = 64 }},
+]
+"
+    )
+}
+
+/// What the requests of each client are charged at the end, less what administrators gave back.
+#[derive(Default)]
+struct Charged {
+    all: AtomicU64,
+    each: [AtomicU64; 3],
+    given_back: [AtomicU64; 3],
+    given_back_to_all: AtomicU64,
+    in_flight: [AtomicU64; 3],
+}
+
+/// A request that is charged, and may be given back by its ticket.
+struct Held {
+    client: usize,
+    units: u64,
+    ticket: Option<String>,
+    is_place: bool,
+}
+
+struct Thread<'t> {
+    rooms: &'t Rooms,
+    charged: &'t Charged,
+    random: Random,
+    held: Vec<Held>,
+    has_credits: bool,
+}
+
+impl Thread<'_> {
+    fn add(&self, client: usize, units: u64) {
+        self.charged.all.fetch_add(units, SeqCst);
+        self.charged.each[client].fetch_add(units, SeqCst);
+    }
+
+    /// Takes an admitted request's ticket.
+    fn take(&mut self, client: usize, units: u64, said: &Value, is_place: bool) {
+        if said["outcome"] != "admitted" {
+            return;
+        }
+        if is_place {
+            let held = self.charged.in_flight[client].fetch_add(units, SeqCst) + units;
+            assert!(held <= AT_ONCE, "{held} in flight");
+        }
+        let ticket = said["ticket"].as_str().map(str::to_owned);
+        self.held.push(Held { client, units, ticket, is_place });
+    }
+
+    fn check(&mut self, path: &str, is_place: bool) {
+        let (client, cost) = (self.random.below(3) as usize, 1 + self.random.below(2));
+        let body = json!({ "client": CLIENTS[client], "cost": cost, "ticket": self.random.below(2) == 0 });
+        let said = self.rooms.post(path, &body).1;
+        self.take(client, cost, &said, is_place);
+    }
+
+    fn batch(&mut self) {
+        let asked: Vec<_> =
+            (0..3).map(|_| (self.random.below(3) as usize, 1 + self.random.below(2))).collect();
+        let one = |(client, cost): &(usize, u64)| json!({ "client": CLIENTS[*client], "cost": cost });
+        let requests: Vec<Value> = asked.iter().map(one).collect();
+        let is_together = self.random.below(2) == 0;
+        let said = self.rooms.post("/v1/check", &json!({ "requests": requests, "together": is_together })).1;
+        for ((client, cost), said) in asked.into_iter().zip(said["results"].as_array().unwrap()) {
+            self.take(client, cost, said, false);
+        }
+    }
+
+    fn call(&mut self) {
+        let asked: Vec<_> =
+            (0..2).map(|_| (self.random.below(3) as usize, 1 + self.random.below(2))).collect();
+        let one = |(client, hits): &(usize, u64)| {
+            let entries = [json!({ "key": "remote_address", "value": CLIENTS[*client] })];
+            json!({ "entries": entries, "hitsAddend": hits.to_string() })
+        };
+        let descriptors: Vec<Value> = asked.iter().map(one).collect();
+        let (status, _) = self.rooms.post("/json", &json!({ "domain": "d", "descriptors": descriptors }));
+        if status == 200 {
+            asked.into_iter().for_each(|(client, hits)| self.add(client, hits));
+        }
+    }
+
+    fn end(&mut self, Held { client, units, ticket, is_place }: Held) {
+        let how = if ticket.is_some() { self.random.below(3) } else { 2 };
+        let Some(ticket) = ticket else { return self.add(client, units) };
+        let path = if is_place { "/v1/release" } else { "/v1/settle" };
+        let mut body = json!({ "ticket": ticket });
+        let stays = match how {
+            0 => {
+                body["cancel"] = json!(true);
+                0
+            }
+            // A request that named no other cost than 1 keeps it.
+            1 => {
+                body["cost"] = json!(0);
+                if units == 1 { 1 } else { 0 }
+            }
+            _ => {
+                body["status"] = json!(200);
+                units
+            }
+        };
+        if is_place {
+            self.charged.in_flight[client].fetch_sub(units, SeqCst);
+        }
+        assert_eq!(self.rooms.post(path, &body).0, 200);
+        self.add(client, stays);
+    }
+
+    fn work(mut self) {
+        for _ in 0..CALLS {
+            match self.random.below(9) {
+                0 | 1 => self.check("/v1/check", false),
+                2 => self.check("/v1/reserve", false),
+                3 => self.check("/v1/acquire", true),
+                4 => self.batch(),
+                5 => self.call(),
+                6 => {
+                    let client = self.random.below(3) as usize;
+                    if self.rooms.auth(CLIENTS[client], &[]) {
+                        self.add(client, 1);
+                    }
+                }
+                7 => {
+                    // It asks `each` alone.
+                    let client = self.random.below(3) as usize;
+                    if self.rooms.five(&["TG.CHECK", "each", CLIENTS[client]])[0] == 0 {
+                        self.charged.each[client].fetch_add(1, SeqCst);
+                    }
+                }
+                _ if !self.has_credits => {}
+                _ => {
+                    let client = self.random.below(3) as usize;
+                    let order = json!({ "refund": 1 + self.random.below(2) });
+                    let done = self.rooms.order("each", CLIENTS[client], &order).1;
+                    self.charged.given_back[client].fetch_add(done.as_u64().unwrap(), SeqCst);
+                    let done = self.rooms.order("all", CLIENTS[client], &json!({ "refund": 1 })).1;
+                    self.charged.given_back_to_all.fetch_add(done.as_u64().unwrap(), SeqCst);
+                }
+            }
+            if self.held.len() > 2 {
+                let one = self.random.below(self.held.len() as u64) as usize;
+                let held = self.held.swap_remove(one);
+                self.end(held);
+            }
+        }
+        while let Some(held) = self.held.pop() {
+            self.end(held);
+        }
+    }
+}
+
+fn play(seed: u64) -> bool {
+    let folder = Folder::new(&format!("threads-{seed}"));
+    let settings = folder.settings_without_envoy();
+    std::fs::write(&settings.rules, rules(0)).unwrap();
+    let rooms = Rooms::begin(settings, Duration::from_secs(1_700_000_123));
+    let (charged, has_credits) = (Charged::default(), seed % 3 == 1);
+    let reloads = if seed % 3 == 2 { RELOADS } else { 0 };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let random = Random::new(seed * THREADS + thread);
+            let thread = Thread { rooms: &rooms, charged: &charged, random, held: Vec::new(), has_credits };
+            scope.spawn(move || thread.work());
+        }
+        for turn in 1..=reloads {
+            assert_eq!(rooms.reload(&rules(turn), None), 200);
+            rooms.save();
+        }
+    });
+    let now = |rooms: &Rooms| -> BTreeMap<Box<str>, Vec<(u64, bool)>> {
+        let mut handle = rooms.core.live.handle();
+        let mut used: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for client in CLIENTS {
+            for (name, _, limit, left, ..) in seen(&mut handle, &request(client, &[]), 0) {
+                used.entry(name).or_default().push((limit - left, left == 0));
+            }
+        }
+        used
+    };
+    let used = now(&rooms);
+    let get = |number: &AtomicU64| number.load(SeqCst);
+    let mut is_full = false;
+    // What was credited may be of requests that are then cancelled, and come back once.
+    let is_right = |used: u64, charged: &AtomicU64, given_back: &AtomicU64, most: u64| {
+        let (charged, given_back) = (get(charged), get(given_back));
+        assert!(charged <= most + given_back, "{charged} charged, {given_back} given back, of {most}");
+        // A ticket of before a reload that changed the numbers may give nothing back.
+        let at_most = if reloads > 0 { most } else { charged };
+        assert!(used <= at_most && used >= charged.saturating_sub(given_back), "{used} of {charged}");
+    };
+    for (client, (units, is_used_up)) in used["each"].iter().enumerate() {
+        is_right(*units, &charged.each[client], &charged.given_back[client], limits(reloads)[1]);
+        is_full |= *is_used_up || used["all"][client].1;
+        assert_eq!(used["at-once"][client].0, 0, "in flight");
+    }
+    is_right(used["all"][0].0, &charged.all, &charged.given_back_to_all, limits(reloads)[0]);
+    // A restart finds the same.
+    rooms.save();
+    let again = Rooms::begin(folder.settings_without_envoy(), rooms.unix());
+    assert_eq!(now(&again), used);
+    is_full
+}
+
+#[test]
+fn threads_of_all_verbs_are_charged_to_the_unit() {
+    let (first, programs) = (number("TOLLGATE_SEED", 0), number("TOLLGATE_PROGRAMS", 60));
+    let mut full = 0;
+    for seed in first..first + programs {
+        let played = std::panic::catch_unwind(|| play(seed));
+        full += u64::from(played.unwrap_or_else(|panic| {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(panic)
+        }));
+    }
+    assert!(full > programs / 10, "{full} of {programs} programs reached a limit");
+}
