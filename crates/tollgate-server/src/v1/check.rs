@@ -166,8 +166,10 @@ impl Service {
             |_| call,
             act.ask(call),
             |verdict, generation| {
-                if act != Act::Peek {
-                    self.core.metrics.decided(Listener::Http, &verdict);
+                match act {
+                    Act::Peek => {}
+                    Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
+                    Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
                 }
                 let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
                 let decided_at = verdict.decided_at();
