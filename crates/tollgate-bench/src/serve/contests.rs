@@ -25,7 +25,7 @@ const CRAB: &[&str] = &["THROTTLE", "k:__rand_int__", "10", "100", "60"];
 const PING: &[&str] = &["PING"];
 
 /// A request as the callers of a gateway send it, and the same a hundred times.
-pub(super) const CHECK: &str = r#"{"method":"GET","path":"/api/items","client":"203.0.113.9"}"#;
+pub(super) const CHECK: &str = r#"{"method":"GET","target":"/api/items","client":"203.0.113.9"}"#;
 
 /// All contests.
 pub(super) fn contests() -> Vec<Contest> {
