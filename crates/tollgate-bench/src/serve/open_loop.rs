@@ -45,6 +45,11 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
+    /// Whether other programs held the loader's processor for so long that the rest tells nothing.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.disturbed > self.nanos.len() / 20
+    }
+
     pub(super) fn p999_micros(&self) -> f64 {
         self.nanos.value_at_quantile(0.999) as f64 / 1e3
     }

@@ -11,6 +11,7 @@ const END: &str = "<!-- end: tollgate-bench serve -->\n";
 /// A target, and what was measured.
 pub(super) struct Row {
     pub(super) what: String,
+    /// Not a number: other programs disturbed the measurement, which tells nothing.
     pub(super) figure: f64,
     pub(super) at_most: f64,
     pub(super) unit: &'static str,
@@ -45,6 +46,9 @@ impl Row {
 
     fn line(&self) -> String {
         let Self { what, figure, at_most, unit, note } = self;
+        if figure.is_nan() {
+            return format!("| {what} | disturbed | {at_most}{unit} | **not measured** |\n");
+        }
         let verdict = if self.is_met() { "met" } else { "**missed**" };
         format!("| {what} | {figure:.2}{unit}{note} | {at_most}{unit} | {verdict} |\n")
     }
@@ -86,5 +90,8 @@ mod tests {
         summary.add(row(1.01));
         assert!(summary.is_missed());
         assert!(summary.table("").contains("| a | 1.01 | 1 | **missed** |"));
+        let mut disturbed = Summary::default();
+        disturbed.add(row(f64::NAN));
+        assert!(disturbed.is_missed() && disturbed.table("").contains("**not measured**"));
     }
 }
