@@ -64,6 +64,8 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("tests", "cargo test --workspace --all-features"),
         // With all features, decisions are always reported. Without them, only hooks cause reports.
         run("the middleware without features", "cargo test -p tollgate-tower -p tollgate-http --tests"),
+        // What it says instead of serving.
+        run("no server", "cargo test -p tollgate-cli --test usage"),
         loom(),
         Plan::Run(
             Step::new("documentation", "cargo doc --workspace --all-features --no-deps")

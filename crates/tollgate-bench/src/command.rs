@@ -114,16 +114,7 @@ enum Tool {
     /// The page has the server's CPU time for each command, and compares tollgate with the others
     /// of its round. Needs redis-server, redis-benchmark, wrk, h2load, taskset and two cores. Exit
     /// code 1 if a target is missed.
-    Serve {
-        /// The number of rounds
-        #[arg(long, value_name = "N", default_value_t = 15, value_parser = value_parser!(u32).range(1..))]
-        rounds: u32,
-        /// Run only the contests whose titles contain this text
-        #[arg(long, value_name = "TEXT", default_value = "")]
-        filter: String,
-        #[command(flatten)]
-        peers: serve::Peers,
-    },
+    Serve(serve::Options),
     /// Time `tollgate replay`, goaccess (if installed) and `wc -l` on one access log, and print a
     /// page
     ///
@@ -144,7 +135,7 @@ impl Command {
             Some(Tool::ServerSpeed { rounds, seconds, only }) => {
                 return server_speed::run(*rounds, *seconds, only);
             }
-            Some(Tool::Serve { rounds, filter, peers }) => return serve::run(*rounds, filter, peers),
+            Some(Tool::Serve(options)) => return serve::run(options),
             Some(Tool::ReplaySpeed { file, runs }) => return replay_speed::run(file, *runs as usize),
             None => {}
         }

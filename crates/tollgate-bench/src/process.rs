@@ -29,14 +29,22 @@ impl Process {
         command.args(["-c", SERVER]);
         arguments(&mut command, port);
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let server = Self { process: process.map_err(|error| format!("{name}: {error}"))?, port };
+        let mut server = Self { process: process.map_err(|error| format!("{name}: {error}"))?, port };
         for _ in 0..1_000 {
+            if let Ok(Some(ended)) = server.process.try_wait() {
+                return Err(format!("the server {name} ended: {ended}"));
+            }
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return Ok(server);
             }
             std::thread::sleep(Duration::from_millis(10));
         }
         Err(format!("the server {name} does not listen"))
+    }
+
+    /// Returns the number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns the user and system time of the process so far.

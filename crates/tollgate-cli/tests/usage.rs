@@ -124,3 +124,17 @@ fn help_has_examples_and_the_version_is_printed() {
     let version = tollgate(&["--version"]);
     assert_eq!((version.code, version.out), (Some(0), format!("tollgate {}\n", env!("CARGO_PKG_VERSION"))));
 }
+
+/// Only without the feature `serve`: `cargo xtask test` has a step of its own for that.
+#[cfg(not(feature = "serve"))]
+#[test]
+fn serve_without_its_feature_tells_how_to_install_it() {
+    for arguments in [&["serve"][..], &["serve", "--rules", "rules.toml"], &["serve", "--help"]] {
+        let run = tollgate(arguments);
+        assert_eq!((run.code, &*run.out), (Some(2), ""), "{arguments:?}: {}", run.err);
+        for part in ["built without the server", "cargo install --path crates/tollgate-cli --features serve"]
+        {
+            assert!(run.err.contains(part), "{arguments:?}: {} lacks {part}", run.err);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Who is loaded with what, and the targets.
 
-use super::load::Load;
+use super::load::{COMMANDS, FEW_COMMANDS, Load};
 use super::servers::Kind;
 
 /// Servers that are loaded in turn. All are compared with the first.
@@ -25,7 +25,7 @@ const CRAB: &[&str] = &["THROTTLE", "k:__rand_int__", "10", "100", "60"];
 const PING: &[&str] = &["PING"];
 
 /// A request as the callers of a gateway send it, and the same a hundred times.
-const CHECK: &str = r#"{"method":"GET","path":"/api/items","client":"203.0.113.9"}"#;
+pub(super) const CHECK: &str = r#"{"method":"GET","target":"/api/items","client":"203.0.113.9"}"#;
 
 /// All contests.
 pub(super) fn contests() -> Vec<Contest> {
@@ -42,7 +42,8 @@ pub(super) fn contests() -> Vec<Contest> {
 /// A contest of commands to 100,000 keys, with targets for redis-cell and for `PING`.
 fn redis(title: &'static str, pipeline: u32, [cell, ping]: [Option<f64>; 2]) -> Contest {
     let one = |title, server, command, at_most| {
-        let load = Load::Redis { pipeline, command };
+        let commands = if server == Kind::Throttlecrab { FEW_COMMANDS } else { COMMANDS };
+        let load = Load::Redis { pipeline, command, commands };
         Contestant { title, server, load, at_most }
     };
     Contest {

@@ -12,12 +12,21 @@
 //! | `load` | the programs that load them |
 //! | `contests` | who is loaded with what, and the targets |
 //! | `memory` | what ten million keys take |
+//! | `open_loop`, `commands` | messages at fixed times |
+//! | `tail`, `stalls` | the slowest answers, and the longest |
+//! | `summary` | all targets in one table |
 
+mod commands;
 mod contests;
 mod load;
 mod memory;
+mod open_loop;
 mod servers;
+mod stalls;
+mod summary;
+mod tail;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::build;
@@ -25,28 +34,51 @@ use crate::error::BenchError;
 use crate::machine::Machine;
 use crate::measure::Spread;
 use crate::paired::{MIN_ROUNDS, ratio};
-use crate::process::CORES;
+use crate::process::{CORES, LOADER};
 use contests::{Contest, Contestant, contests};
-pub(crate) use servers::Peers;
-use servers::Servers;
+use servers::{Peers, Servers};
+use summary::{Row, Summary};
 
 /// The rounds after which the servers restart: the random memory layout of a process makes it
 /// faster or slower for its lifetime.
 const ROUNDS_A_PROCESS: u32 = 5;
 
-/// By which `filter` chooses the measurement of memory.
+/// By which `filter` chooses what is no contest.
 const MEMORY: &str = "memory";
+const TAIL: &str = "tail";
+const STALLS: &str = "stalls";
+
+/// What is measured, and how long.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The number of rounds
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Run only the contests whose titles contain this text, or "memory", "tail" or "stalls"
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// The keys in debt, of "memory" and "stalls"
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
+    keys: u64,
+    /// Put the table of all targets into this page, in the place of the one that is there
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    #[command(flatten)]
+    peers: Peers,
+}
 
 /// A contestant's figures, one for each round.
 #[derive(Default)]
 struct Figures {
     cpu_micros: Vec<f64>,
+    /// Fewer where the loader tells none.
     p99_micros: Vec<f64>,
 }
 
-/// Runs the contests whose titles contain `filter`, and the measurement of memory. Exit code 1 if
-/// a target is missed.
-pub(crate) fn run(rounds: u32, filter: &str, peers: &Peers) -> Result<ExitCode, BenchError> {
+/// Measures what the options say. Exit code 1 if a target is missed.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, BenchError> {
+    let Options { rounds, filter, keys, page, peers } = options;
+    let rounds = *rounds;
     if !build::succeeds("which", &["taskset", "redis-benchmark", "wrk", "h2load"]) {
         let missing = "taskset, redis-benchmark, wrk or h2load is not installed (apt install util-linux \
                        redis-tools wrk nghttp2-client).";
@@ -69,19 +101,39 @@ pub(crate) fn run(rounds: u32, filter: &str, peers: &Peers) -> Result<ExitCode, 
         if rounds < MIN_ROUNDS { "less than" } else { "at least" }
     );
     println!("{}", machine.lines());
-    let mut is_missed = false;
-    for contest in contests().iter().filter(|contest| contest.title.contains(filter)) {
-        is_missed |= !measure(contest, &servers, rounds)?;
+    // What this process sends itself, it sends from the loaders' core.
+    if !build::succeeds("taskset", &["-cp", LOADER, &std::process::id().to_string()]) {
+        return Err(BenchError::Tool("taskset failed".to_owned()));
     }
-    if MEMORY.contains(filter) {
-        is_missed |= !memory::measure(&servers)?;
+    let mut summary = Summary::default();
+    for contest in contests().iter().filter(|contest| contest.title.contains(&**filter)) {
+        measure(contest, &servers, rounds, &mut summary)?;
+    }
+    if TAIL.contains(&**filter) {
+        tail::measure(&servers, rounds, &mut summary)?;
+    }
+    if STALLS.contains(&**filter) {
+        stalls::measure(&servers, *keys, &mut summary)?;
+    }
+    if MEMORY.contains(&**filter) {
+        memory::measure(&servers, *keys, &mut summary)?;
     }
     servers.tell_missing();
-    Ok(ExitCode::from(u8::from(is_missed)))
+    println!("## Targets\n");
+    println!("{}", summary.table(&machine.lines()));
+    if let Some(page) = page {
+        summary::write_into(page, &summary.table(&machine.lines()))?;
+    }
+    Ok(ExitCode::from(u8::from(summary.is_missed())))
 }
 
-/// Measures a contest and prints its table. Returns whether its targets are met.
-fn measure(contest: &Contest, servers: &Servers, rounds: u32) -> Result<bool, BenchError> {
+/// Measures a contest and prints its table.
+fn measure(
+    contest: &Contest,
+    servers: &Servers,
+    rounds: u32,
+    summary: &mut Summary,
+) -> Result<(), BenchError> {
     let present: Vec<&Contestant> =
         contest.contestants.iter().filter(|one| servers.has(one.server)).collect();
     let mut figures: Vec<Figures> = present.iter().map(|_| Figures::default()).collect();
@@ -102,24 +154,26 @@ fn measure(contest: &Contest, servers: &Servers, rounds: u32) -> Result<bool, Be
             let done = present[turn].load.run(&running[turn]).map_err(BenchError::Tool)?;
             let after = running[turn].process.cpu_micros().map_err(BenchError::Tool)?;
             figures[turn].cpu_micros.push((after - before) / done.commands);
-            figures[turn].p99_micros.push(done.p99_micros);
+            figures[turn].p99_micros.extend(done.p99_micros);
         }
     }
     println!("## {}\n", contest.title);
-    println!("| | CPU | p99 | {} divided by it | at most |", present[0].title);
-    println!("|---|---|---|---|---|");
-    let mut is_met = true;
+    println!("| | CPU | p99 | {} divided by it |", present[0].title);
+    println!("|---|---|---|---|");
     for (contestant, one) in present.iter().zip(&figures) {
         let (low, median, high) = ratio(&figures[0].cpu_micros, &one.cpu_micros);
-        let target = contestant.at_most.map_or(String::new(), |at_most| {
-            is_met &= median <= at_most;
-            format!("{at_most}, {}", if median <= at_most { "met" } else { "missed" })
-        });
         let cpu = Spread::of(one.cpu_micros.clone()).median;
-        let p99 = Spread::of(one.p99_micros.clone()).median;
-        let title = contestant.title;
-        println!("| {title} | {cpu:.2} us | {p99:.0} us | {median:.2} ({low:.2} .. {high:.2}) | {target} |");
+        let p99 = match &one.p99_micros[..] {
+            [] => "-".to_owned(),
+            some => format!("{:.0} us", Spread::of(some.to_vec()).median),
+        };
+        let (title, range) = (contestant.title, format!(" ({low:.2} .. {high:.2})"));
+        println!("| {title} | {cpu:.2} us | {p99} | {median:.2}{range} |");
+        if let Some(at_most) = contestant.at_most {
+            let what = format!("{}, by {title}", contest.title);
+            summary.add(Row { what, figure: median, at_most, unit: "", note: range });
+        }
     }
     println!();
-    Ok(is_met)
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use crate::build;
 use crate::error::BenchError;
@@ -20,6 +21,16 @@ rule = [
   { name = 'each', match.domain = 'tg', key = 'entry.key', missing = 'pass', limits = '100/min,burst=10' },
 ]
 ";
+
+/// Changes the rules again and again, and tells the server. It forks for `sleep` only, so that it
+/// takes the loader's core for as short as possible.
+const CHANGES: &str = r#"
+for number in $(seq "$1"); do
+    sleep "$2"
+    printf '%s' "$RULES" | sed "s,100/min,$((100 + number))/min," > "$FILE.new" && mv "$FILE.new" "$FILE"
+    kill -HUP "$PID" || exit
+done
+"#;
 
 /// Where peers are that cargo does not build.
 #[derive(Debug, clap::Args)]
@@ -45,13 +56,25 @@ pub(super) enum Kind {
     Tonic,
 }
 
-/// A server that listens: where it has one port only, all three are that.
+/// A server that listens: where it has one port only, all four are that.
 pub(super) struct Running {
     pub(super) process: Process,
     pub(super) http_port: u16,
     pub(super) grpc_port: u16,
+    pub(super) admin_port: u16,
     /// The tollgate whose first answers a bare server repeats.
     _asked: Option<Box<Running>>,
+}
+
+/// Rules that change while a server is loaded.
+pub(super) struct Changes(Child);
+
+impl Changes {
+    /// Waits for the last change.
+    pub(super) fn wait(mut self) -> Result<(), String> {
+        let ended = self.0.wait().map_err(|error| error.to_string())?;
+        if ended.success() { Ok(()) } else { Err(format!("changing the rules: {ended}")) }
+    }
 }
 
 /// The programs.
@@ -111,7 +134,37 @@ impl Servers {
 
     /// Starts a server.
     pub(super) fn start(&self, kind: Kind) -> Result<Running, String> {
-        let (http_port, grpc_port) = (free_port()?, free_port()?);
+        self.start_with(kind, |_| {})
+    }
+
+    /// Starts a tollgate that saves its state every few seconds.
+    pub(super) fn start_saving(&self) -> Result<Running, String> {
+        self.start_with(Kind::Tollgate, |command| {
+            command.arg("--state").arg(self.state()).args(["--state-interval", "5s"]);
+        })
+    }
+
+    /// Where state is saved.
+    pub(super) fn state(&self) -> PathBuf {
+        self.rules.with_extension("state")
+    }
+
+    /// Changes the numbers of a rule so many times, at this interval in seconds, while other work
+    /// goes on.
+    pub(super) fn change_rules(&self, to: &Running, times: u32, interval: f64) -> Result<Changes, String> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", CHANGES, "sh", &times.to_string(), &interval.to_string()]);
+        shell.env("RULES", RULES).env("FILE", &self.rules).env("PID", to.process.id().to_string());
+        shell
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map(Changes)
+            .map_err(|error| error.to_string())
+    }
+
+    fn start_with(&self, kind: Kind, more: impl FnOnce(&mut Command)) -> Result<Running, String> {
+        let [http_port, grpc_port, admin_port] = [free_port()?, free_port()?, free_port()?];
         let address = |port: u16| format!("127.0.0.1:{port}");
         let asked = match kind {
             Kind::Hyper | Kind::Tonic => Some(Box::new(self.start(Kind::Tollgate)?)),
@@ -120,8 +173,9 @@ impl Servers {
         let process = Process::start(&format!("{kind:?}"), |command, port| match kind {
             Kind::Tollgate => {
                 command.arg(&self.tollgate).args(["serve", "--rules"]).arg(&self.rules);
-                command.args(["--admin", &address(0), "--resp", &address(port)]);
+                command.args(["--admin", &address(admin_port), "--resp", &address(port)]);
                 command.args(["--http", &address(http_port), "--grpc", &address(grpc_port)]);
+                more(command);
             }
             Kind::Redis => redis(command, port, None),
             Kind::RedisCell => redis(command, port, self.redis_cell.as_deref()),
@@ -137,18 +191,27 @@ impl Servers {
         let port = process.port;
         let http_port = if has_own_ports { http_port } else { port };
         let grpc_port = if has_own_ports { grpc_port } else { port };
-        Ok(Running { process, http_port, grpc_port, _asked: asked })
+        let admin_port = if has_own_ports { admin_port } else { port };
+        Ok(Running { process, http_port, grpc_port, admin_port, _asked: asked })
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for file in [&self.rules, &self.state()] {
+            let _ = std::fs::remove_file(file);
+        }
     }
 }
 
 /// A server that answers as the tollgate at hand.
-fn bare(command: &mut std::process::Command, kind: &str, port: u16, asked: Option<&Running>) {
+fn bare(command: &mut Command, kind: &str, port: u16, asked: Option<&Running>) {
     let tollgate = asked.map_or(0, |asked| if kind == "http" { asked.http_port } else { asked.grpc_port });
     command.args([kind, &port.to_string(), &tollgate.to_string()]);
 }
 
 /// A Redis without persistence, with or without a module.
-fn redis(command: &mut std::process::Command, port: u16, module: Option<&Path>) {
+fn redis(command: &mut Command, port: u16, module: Option<&Path>) {
     command.args(["redis-server", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
     command.args(["--bind", "127.0.0.1"]);
     if let Some(module) = module {

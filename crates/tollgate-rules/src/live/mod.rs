@@ -366,27 +366,30 @@ impl<C: Clock + Clone + 'static> Handle<C> {
         ask: Ask,
         scratch: &'s mut Scratch,
     ) -> Verdict<'s, C> {
-        loop {
-            self.refresh();
-            self.set.decide(request, ask, scratch);
-            if self.inner.word.load(Acquire) == self.word {
-                break; // L1
-            }
-            self.set.undo(scratch);
-        }
+        self.decide(scratch, |set, scratch| {
+            set.decide(request, ask, scratch);
+            true
+        });
         self.set.verdict(scratch)
     }
 
     /// Asks one rule by its name, as it is in force: [`RuleSet::ask_rule`]. An exchange of rules is
     /// as of [`ask`](Self::ask).
     pub fn ask_rule<'s>(&'s mut self, ask: AskRule<'_>, scratch: &'s mut Scratch) -> Option<Verdict<'s, C>> {
+        let is_there = self.decide(scratch, |set, scratch| set.decide_rule(ask, scratch));
+        is_there.then(|| self.set.verdict(scratch))
+    }
+
+    /// Decides by the rules in force, and anew if an exchange overtakes it. Returns whether there
+    /// is a decision, as `by` does.
+    fn decide(&mut self, scratch: &mut Scratch, by: impl Fn(&Arc<RuleSet<C>>, &mut Scratch) -> bool) -> bool {
         loop {
             self.refresh();
-            let is_there = self.set.decide_rule(ask, scratch);
+            let is_decided = by(&self.set, scratch);
             if self.inner.word.load(Acquire) == self.word {
-                return is_there.then(|| self.set.verdict(scratch)); // L1
+                return is_decided; // L1
             }
-            if is_there {
+            if is_decided {
                 self.set.undo(scratch);
             }
         }

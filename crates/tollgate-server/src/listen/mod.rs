@@ -6,6 +6,7 @@
 //! | `socket` | a bound socket |
 //! | `inherited` | sockets that systemd has bound |
 //! | `stream` | a connection's bytes, of TCP or a Unix socket, with TLS or without |
+//! | `observed` | a stream that shows what arrives |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
 //! | `refuse` | the answer to a connection above the limit |
 //! | `tls` | TLS, with certificates that may be exchanged |
@@ -13,6 +14,7 @@
 mod accept;
 mod address;
 mod inherited;
+mod observed;
 mod refuse;
 mod socket;
 mod stream;
@@ -22,6 +24,7 @@ mod tls;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, accept_all};
 pub use address::{BadAddress, ListenAddress};
+pub(crate) use observed::Observed;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use stream::{Connection, Peer, Stream};
 pub(crate) use tls::Tls;

@@ -3,7 +3,7 @@
 use std::hash::RandomState;
 use std::sync::Arc;
 
-use tollgate_rules::{Mode, Rule, RuleSet};
+use tollgate_rules::{Limit, Limits, Mode, Rule, RuleSet};
 
 use super::rule::RuleCounts;
 use crate::core::ServerClock;
@@ -13,6 +13,8 @@ pub(crate) struct Generation {
     /// Kept, so that no other rules can be at its address: by that a verdict tells whose it is.
     pub(crate) set: Arc<RuleSet<ServerClock>>,
     pub(crate) counts: Box<[Arc<RuleCounts>]>,
+    /// Whether each rule limits requests in flight.
+    pub(super) limits_in_flight: Box<[bool]>,
 }
 
 impl Generation {
@@ -29,7 +31,8 @@ impl Generation {
             kept.cloned().unwrap_or_else(|| Arc::new(RuleCounts::new(rule, mode, hasher, shows_keys)))
         };
         let counts = set.rules().rules.iter().map(counts).collect();
-        Self { set, counts }
+        let limits_in_flight = set.rules().rules.iter().map(limits_in_flight).collect();
+        Self { set, counts, limits_in_flight }
     }
 
     /// Whether a verdict's rules are these.
@@ -39,8 +42,19 @@ impl Generation {
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<RuleCounts>> {
-        self.counts.iter().find(|counts| &*counts.name == name)
+        self.position(name).map(|rule| &self.counts[rule])
     }
+
+    /// The index of a rule.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.counts.iter().position(|counts| &*counts.name == name)
+    }
+}
+
+fn limits_in_flight(rule: &Rule) -> bool {
+    let mut all = std::iter::once(&rule.limits).chain(rule.tiers.iter().map(|tier| &tier.limits));
+    let is_in_flight = |limit: &Limit| matches!(limit, Limit::InFlight { .. });
+    all.any(|limits| matches!(limits, Limits::Each(limits) if limits.iter().any(is_in_flight)))
 }
 
 /// A mode as labels say it.

@@ -82,8 +82,18 @@ impl Metrics {
         }
     }
 
-    /// Counts a decision by the rules.
+    /// Counts a decision by the rules, in which limits of requests in flight were not asked.
     pub(crate) fn decided(&self, listener: Listener, verdict: &Verdict<'_, ServerClock>) {
+        self.count(listener, verdict, false);
+    }
+
+    /// Counts a decision by the rules, of a request whose end will be told.
+    pub(crate) fn acquired(&self, listener: Listener, verdict: &Verdict<'_, ServerClock>) {
+        self.count(listener, verdict, true);
+    }
+
+    #[inline]
+    fn count(&self, listener: Listener, verdict: &Verdict<'_, ServerClock>, asks_in_flight: bool) {
         self.listeners[listener as usize].decided(Decided::of(verdict));
         if verdict.is_unmatched() {
             return;
@@ -92,21 +102,27 @@ impl Metrics {
         if generation.is_of(verdict.rules()) {
             let count = |line: &tollgate_rules::Line, is_charged, key: &[u8], now| {
                 generation.counts[line.rule].count(line, is_charged, key, now);
+                if !asks_in_flight && generation.limits_in_flight[line.rule] {
+                    generation.counts[line.rule].count_unasked();
+                }
             };
             each_line(verdict, count);
         } else {
-            self.decided_by_others(verdict);
+            self.decided_by_others(verdict, asks_in_flight);
         }
     }
 
     /// Counts a decision by rules that have just come into force, or that no longer are.
     #[cold]
     #[inline(never)]
-    fn decided_by_others(&self, verdict: &Verdict<'_, ServerClock>) {
+    fn decided_by_others(&self, verdict: &Verdict<'_, ServerClock>, asks_in_flight: bool) {
         let generation = self.generation();
         let count = |line: &tollgate_rules::Line, is_charged, key: &[u8], now| {
-            if let Some(counts) = generation.named(&verdict.rules()[line.rule].name) {
-                counts.count(line, is_charged, key, now);
+            if let Some(rule) = generation.position(&verdict.rules()[line.rule].name) {
+                generation.counts[rule].count(line, is_charged, key, now);
+                if !asks_in_flight && generation.limits_in_flight[rule] {
+                    generation.counts[rule].count_unasked();
+                }
             }
         };
         each_line(verdict, count);

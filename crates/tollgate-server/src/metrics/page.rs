@@ -6,6 +6,7 @@ use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
 use super::{Generation, Metrics, process, unix_time};
+use crate::state::StateReport;
 
 /// A rule's figures for one page.
 struct Read<'g> {
@@ -35,7 +36,7 @@ impl<'g> Read<'g> {
 
 impl Metrics {
     /// The page of `/metrics`. `calls` are the keys of `CL.THROTTLE`.
-    pub(crate) fn page(&self, calls: tollgate::Usage) -> String {
+    pub(crate) fn page(&self, calls: tollgate::Usage, state: &StateReport) -> String {
         let generation = self.generation();
         let mut text = Text::default();
         self.write_listeners(&mut text);
@@ -44,6 +45,7 @@ impl Metrics {
         text.family("tollgate_call_keys", "gauge", "Keys in debt to quotas that came with the call.")
             .sample(&[], calls.live_keys);
         text.family("tollgate_call_keys_max", "gauge", "The most such keys.").sample(&[], calls.max_keys);
+        write_state(&mut text, state);
         text.family("tollgate_build_info", "gauge", "The version of the server.")
             .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         process::write(&mut text);
@@ -101,6 +103,14 @@ impl Metrics {
             for (outcome, cost) in ["allowed", "limited"].into_iter().zip(rule.sums.cost) {
                 text.sample(&[("rule", &*rule.counts.name), ("outcome", outcome)], cost);
             }
+        }
+        text.family(
+            "tollgate_in_flight_unasked_total",
+            "counter",
+            "Requests that were decided without the rule's limits of requests in flight.",
+        );
+        for rule in &all {
+            text.sample(&[("rule", &*rule.counts.name)], rule.sums.unasked);
         }
         let mut gauge = |name, help, value: &dyn Fn(&Read<'_>) -> f64| {
             text.family(name, "gauge", help);
@@ -178,4 +188,17 @@ impl Metrics {
             text.sample(&[("result", result)], count.load(Relaxed));
         }
     }
+}
+
+fn write_state(text: &mut Text, state: &StateReport) {
+    text.family("tollgate_state_forgotten_rules", "gauge", "Rules that began without the state they had.")
+        .sample(&[], state.forgotten_rules.load(Relaxed));
+    text.family("tollgate_state_save_failures_total", "counter", "Saves of the state that failed.")
+        .sample(&[], state.failed_saves.load(Relaxed));
+    text.family(
+        "tollgate_state_last_save_timestamp_seconds",
+        "gauge",
+        "When state was last saved, in Unix time; 0: not since the start.",
+    )
+    .sample(&[], state.saved_at.load(Relaxed));
 }

@@ -43,6 +43,8 @@ struct Stripe {
     headroom: Buckets<9>,
     /// Admissions by this rule of requests that another one refused: they were not charged.
     overruled: AtomicU64,
+    /// Decisions in which limits of requests in flight were not asked.
+    unasked: AtomicU64,
     refused: [AtomicU64; 4],
     /// What admitted and limited requests cost beyond 1 each, which may be below 0. It wraps.
     extra_cost: [AtomicU64; 2],
@@ -59,6 +61,7 @@ pub(crate) struct RuleSums {
     /// The admissions, also of requests that another rule refused.
     pub(crate) allowed: u64,
     pub(super) refused: [u64; 4],
+    pub(super) unasked: u64,
     /// The cost of admitted and charged requests, and of refused ones.
     pub(super) cost: [u64; 2],
     pub(crate) concerned_at: Option<u64>,
@@ -104,6 +107,11 @@ impl RuleCounts {
         }
     }
 
+    /// Counts a decision in which the rule's limits of requests in flight were not asked.
+    pub(super) fn count_unasked(&self) {
+        self.stripes.own().unasked.fetch_add(1, Relaxed);
+    }
+
     #[cold]
     #[inline(never)]
     fn count_refusal(&self, own: &Stripe, line: &Line, (hash, key): (u64, &[u8]), now: u64) {
@@ -141,6 +149,7 @@ impl RuleCounts {
             waits: Histogram::of(self.stripes.all().map(|own| &own.waits)),
             allowed: charged + add(&|own| &own.overruled),
             refused,
+            unasked: add(&|own| &own.unasked),
             cost: [
                 charged.wrapping_add(add(&|own| &own.extra_cost[0])),
                 refused[0].wrapping_add(add(&|own| &own.extra_cost[1])),

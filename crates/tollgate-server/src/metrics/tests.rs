@@ -1,12 +1,13 @@
 //! Counters against decisions.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tollgate::ManualClock;
 use tollgate_rules::{Ask, LiveRules, Memory, PlainRequest, Rules, Ruling, read};
 
-use super::Listener;
+use super::{Listener, Metrics};
 use crate::core::Core;
 
 const THREE: &str = "version = 1
@@ -44,7 +45,7 @@ pub(crate) fn value(page: &str, sample: &str) -> f64 {
 }
 
 fn page(core: &Core) -> String {
-    core.metrics.page(core.calls.load().usage())
+    core.metrics.page(core.calls.load().usage(), &core.state)
 }
 
 #[test]
@@ -155,6 +156,38 @@ fn counters_survive_a_reload_as_their_rules_do() {
     );
     assert!(!page.contains("\"each\""), "{page}");
     assert_eq!(value(&page, "tollgate_rules_generation"), 2.0);
+}
+
+#[test]
+fn limits_in_flight_that_are_not_asked_are_counted() {
+    let (core, _) = core(
+        "version = 1
+rule = [
+    { name = 'few', key = 'everyone', limits = 'in-flight:9' },
+    { name = 'rate', key = 'everyone', limits = '10/s' },
+]",
+    );
+    let mut decider = core.decider();
+    for in_flight in [false, true, false] {
+        let verdict = decider.ask(&request("x"), Ask { in_flight, ..Ask::default() });
+        let count = if in_flight { Metrics::acquired } else { Metrics::decided };
+        count(&core.metrics, Listener::Http, &verdict);
+    }
+    let page = page(&core);
+    assert_eq!(value(&page, "tollgate_in_flight_unasked_total{rule=\"few\"}"), 2.0);
+    assert_eq!(value(&page, "tollgate_in_flight_unasked_total{rule=\"rate\"}"), 0.0);
+}
+
+#[test]
+fn metrics_tell_what_became_of_the_state_file() {
+    let (core, _) = core(THREE);
+    core.state.forgotten_rules.store(3, Relaxed);
+    core.state.failed_saves.store(2, Relaxed);
+    core.state.saved_at.store(1_700_000_000, Relaxed);
+    let page = page(&core);
+    assert_eq!(value(&page, "tollgate_state_forgotten_rules"), 3.0);
+    assert_eq!(value(&page, "tollgate_state_save_failures_total"), 2.0);
+    assert_eq!(value(&page, "tollgate_state_last_save_timestamp_seconds"), 1.7e9);
 }
 
 #[test]

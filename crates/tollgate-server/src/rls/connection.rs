@@ -1,11 +1,8 @@
 //! The HTTP/2 connections, health and reflection.
 
 use std::convert::Infallible;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -14,7 +11,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
@@ -25,7 +21,7 @@ use super::proto::DESCRIPTOR;
 use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
 use super::service::Service;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Stream};
+use crate::listen::{Connection, Drain, Observed};
 use crate::metrics::Listener;
 use crate::settings::Limits;
 
@@ -95,7 +91,10 @@ impl Grpc {
             async move { Ok::<_, Infallible>(answer(request, routes, &core, timeout).await) }
         });
         let read = Arc::new(AtomicUsize::new(0));
-        let stream = Counted { stream: connection.stream, read: Arc::clone(&read) };
+        let counted = Arc::clone(&read);
+        let stream = Observed::new(connection.stream, move |bytes: &[u8]| {
+            counted.fetch_add(bytes.len(), Relaxed);
+        });
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -154,54 +153,5 @@ async fn answer(
     match routes.call(Request::from_parts(head, body)).await {
         Ok(response) => response,
         Err(never) => match never {},
-    }
-}
-
-/// A stream that counts the bytes read from it.
-struct Counted {
-    stream: Stream,
-    read: Arc<AtomicUsize>,
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.read.fetch_add(buffer.filled().len() - before, Relaxed);
-        read
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

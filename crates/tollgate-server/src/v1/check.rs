@@ -20,14 +20,13 @@ use tollgate::Timestamp;
 use tollgate_http::RequestHead;
 use tollgate_rules::{Ask, Limit, Limits, Ticket, Verdict};
 
-use super::body::read;
 use super::outcome::Outcome;
 use super::request::{Body, Call, MOST_REQUESTS};
 use super::service::{Service, TICKET_LIFE};
 use super::tickets::TicketId;
 use crate::core::{Decider, Generation, ServerClock};
 use crate::metrics::Listener;
-use crate::web::{Answer, json, problem_at};
+use crate::web::{Answer, json, problem_at, read_json};
 
 /// What a caller asks of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +73,7 @@ impl Act {
 impl Service {
     /// Answers a body of JSON. The whole body is read before anything is charged.
     pub(super) fn check(&self, act: Act, body: &[u8], head: RequestHead<'_>) -> Answer {
-        let body: Body<'_> = match read(body) {
+        let body: Body<'_> = match read_json(body) {
             Ok(body) => body,
             Err(answer) => return *answer,
         };
@@ -167,8 +166,10 @@ impl Service {
             |_| call,
             act.ask(call),
             |verdict, generation| {
-                if act != Act::Peek {
-                    self.core.metrics.decided(Listener::Http, &verdict);
+                match act {
+                    Act::Peek => {}
+                    Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
+                    Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
                 }
                 let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
                 let decided_at = verdict.decided_at();

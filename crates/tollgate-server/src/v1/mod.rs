@@ -6,18 +6,16 @@
 //! | `check` | one request or a batch: check, peek, reserve, acquire |
 //! | `settle` | what became of a request: settle, release |
 //! | `auth` | whether a proxy may let a request pass |
-//! | `request`, `body`, `pointer` | requests as JSON, and where an error in it is |
+//! | `request` | requests as JSON |
 //! | `outcome` | the answer to a request |
 //! | `tickets` | what callers may still give back |
 //! | `openapi` | holds the document to the types |
 
 mod auth;
-mod body;
 mod check;
 #[cfg(test)]
 mod openapi;
 mod outcome;
-mod pointer;
 mod request;
 mod service;
 mod settle;
@@ -27,7 +25,6 @@ use std::sync::Arc;
 
 use crate::listen::{Connection, Drain};
 use crate::web;
-pub(crate) use body::read as read_json;
 pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.

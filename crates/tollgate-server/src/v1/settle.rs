@@ -3,10 +3,9 @@
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::body::read;
 use super::service::Service;
 use super::tickets::{TicketId, Tickets};
-use crate::web::{Answer, json, problem, problem_at};
+use crate::web::{Answer, json, problem, problem_at, read_json};
 
 /// The body of `/v1/settle` and of `/v1/release`.
 #[derive(Debug, Deserialize)]
@@ -41,7 +40,7 @@ pub(super) struct Settled {
 impl Service {
     /// Settles the ticket of a check or a reservation.
     pub(super) fn settle(&self, body: &[u8]) -> Answer {
-        let settlement = match read::<Settlement>(body) {
+        let settlement = match read_json::<Settlement>(body) {
             Ok(settlement) => settlement,
             Err(answer) => return *answer,
         };
@@ -53,7 +52,7 @@ impl Service {
 
     /// Gives back the places in flight of a ticket.
     pub(super) fn release(&self, body: &[u8]) -> Answer {
-        match read::<Settlement>(body) {
+        match read_json::<Settlement>(body) {
             Ok(settlement) => self.end(&self.places, settlement),
             Err(answer) => *answer,
         }

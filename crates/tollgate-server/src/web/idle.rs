@@ -3,14 +3,9 @@
 //! hyper has one time for both the waiting for a head and its arrival. Here a head has a time of
 //! its own, from its first byte on: a client that sends it slowly is not kept.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::settings::Limits;
 
@@ -55,7 +50,7 @@ impl Activity {
     }
 
     /// Bytes have arrived.
-    fn arrived(&self, bytes: &[u8]) {
+    pub(super) fn arrived(&self, bytes: &[u8]) {
         if self.requests.load(Relaxed) > 0 || self.is_http2.load(Relaxed) {
             return;
         }
@@ -83,62 +78,5 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.answered.store(self.0.now().max(1), Relaxed);
         self.0.requests.fetch_sub(1, Relaxed);
-    }
-}
-
-/// A stream that notes when bytes arrive.
-pub(super) struct Noted<S> {
-    stream: S,
-    activity: Arc<Activity>,
-}
-
-impl<S> Noted<S> {
-    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
-        if buffer.filled().len() > before {
-            self.activity.arrived(&buffer.filled()[before..]);
-        }
-        Poll::Ready(read)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -12,8 +12,8 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::time::MissedTickBehavior;
 
 use super::Answer;
-use super::idle::{Activity, Noted};
-use crate::listen::{Drain, Stream};
+use super::idle::Activity;
+use crate::listen::{Drain, Observed, Stream};
 use crate::settings::Limits;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -49,7 +49,8 @@ pub(crate) async fn serve<F>(
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
     let activity = Activity::new();
-    let noted = Noted::new(stream, Arc::clone(&activity));
+    let arriving = Arc::clone(&activity);
+    let observed = Observed::new(stream, move |bytes: &[u8]| arriving.arrived(bytes));
     let noticed = Arc::clone(&activity);
     let service = service_fn(move |request| {
         let busy = noticed.begin();
@@ -60,7 +61,7 @@ pub(crate) async fn serve<F>(
             Ok::<_, Infallible>(answer)
         }
     });
-    let connection = builder.serve_connection(TokioIo::new(noted), service);
+    let connection = builder.serve_connection(TokioIo::new(observed), service);
     let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(connection);

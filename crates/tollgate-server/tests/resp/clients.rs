@@ -8,7 +8,7 @@ use tokio::process::Command;
 use super::{Running, tools};
 
 /// Runs a program against the server. Returns what it prints.
-async fn prints(program: PathBuf, arguments: &[&str]) -> String {
+pub(crate) async fn prints(program: PathBuf, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(std::time::Duration::from_secs(60), command.output()).await;

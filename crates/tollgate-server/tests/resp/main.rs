@@ -4,6 +4,7 @@ mod clients;
 mod commands;
 mod limits;
 mod redis_cell;
+mod sockets;
 mod throttle;
 #[path = "../tools/mod.rs"]
 mod tools;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_server::{ListenAddress, Secret, Server, Settings};
 
@@ -64,11 +65,11 @@ impl Drop for Running {
 }
 
 /// A client that says and hears bytes.
-struct Client {
-    stream: TcpStream,
+struct Client<S = TcpStream> {
+    stream: S,
 }
 
-impl Client {
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
@@ -119,7 +120,7 @@ fn secret(text: &str) -> Option<Secret> {
     Some(Secret::from(text.to_owned()))
 }
 
-impl Client {
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// The answers before `+PONG`.
     async fn until_pong(&mut self) -> String {
         let mut heard = Vec::new();

@@ -62,7 +62,8 @@ fn missing<T>(name: &str) -> Option<T> {
     None
 }
 
-/// Tells that something is not on this machine: `cargo xtask test` shows it in its summary.
+/// Tells that something is not on this machine: `cargo xtask test` shows it in its summary. For a
+/// peer that may be missing everywhere; [`find`] and its like are for what tests need.
 pub(crate) fn tell(name: &str) {
     println!("MISSING: {name}");
     let list = std::fs::create_dir_all(folder())

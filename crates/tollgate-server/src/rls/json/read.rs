@@ -4,8 +4,7 @@ use serde::Deserialize;
 
 use super::number::{Integer, UnitName};
 use crate::rls::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
-use crate::v1::read_json;
-use crate::web::Answer;
+use crate::web::{Answer, read_json};
 
 const U32: u64 = u32::MAX as u64;
 

@@ -6,7 +6,7 @@ use tollgate::ManualClock;
 use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch};
 
 use super::*;
-use crate::v1::pointer::pointer_at;
+use crate::web::{pointer_at, read_json};
 
 const RULES: &str = "version = 1
 rule = [
@@ -121,7 +121,7 @@ proptest! {
 
     #[test]
     fn random_bytes_are_read_or_located(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        if let Err(answer) = super::super::body::read::<Body<'_>>(&bytes) {
+        if let Err(answer) = read_json::<Body<'_>>(&bytes) {
             prop_assert_eq!(answer.status(), 400);
         }
     }

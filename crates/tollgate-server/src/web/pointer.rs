@@ -16,7 +16,7 @@ enum Open<'t> {
 
 /// Returns the pointer to the value of `text` in which the byte at a line and a column is, both
 /// from 1, as `serde_json` counts them. The text need not be JSON.
-pub(super) fn pointer_at(text: &[u8], line: usize, column: usize) -> String {
+pub(crate) fn pointer_at(text: &[u8], line: usize, column: usize) -> String {
     let lines_before = text.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1));
     let offset = lines_before.map(<[u8]>::len).sum::<usize>().saturating_add(column);
     pointer(&text[..offset.min(text.len())])

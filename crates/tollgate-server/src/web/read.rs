@@ -1,15 +1,15 @@
-//! From the bytes of a body to a type of ours.
+//! From JSON to a type of ours.
 
 use serde::Deserialize;
 
+use super::answer::{Answer, problem_at};
 use super::pointer::pointer_at;
-use crate::web::{Answer, problem_at};
 
 /// The longest text of an error that is told: it may repeat a part of the body.
 const LONGEST: usize = 200;
 
 /// Reads JSON. An error says where it is.
-pub(crate) fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Box<Answer>> {
+pub(crate) fn read_json<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Box<Answer>> {
     serde_json::from_slice(body).map_err(|error| Box::new(refuse(body, &error)))
 }
 
