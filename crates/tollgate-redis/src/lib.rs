@@ -1,0 +1,1 @@
+//! One rate limit for many processes, exact, in Redis or Valkey.
