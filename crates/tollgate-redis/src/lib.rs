@@ -2,6 +2,7 @@
 
 #[allow(dead_code)] mod breaker;
 #[allow(dead_code)] mod deny;
+#[allow(dead_code)] mod fallback;
 mod failed;
 
 pub use failed::{Charged, Failed, FailureKind};
