@@ -4,5 +4,6 @@
 #[allow(dead_code)] mod deny;
 #[allow(dead_code)] mod fallback;
 mod failed;
+#[allow(dead_code)] mod guard;
 
 pub use failed::{Charged, Failed, FailureKind};
