@@ -23,8 +23,12 @@ pub(crate) struct Refusal {
     pub(crate) cost: u64,
     /// When that cost may be admitted at the earliest.
     pub(crate) ready: Duration,
-    /// Which limit refused it.
-    pub(crate) limit: u32,
+    /// When the limit that refused it is as good as new, if no request comes.
+    pub(crate) reset: Duration,
+    /// The number of the limit that refused it.
+    pub(crate) limit: u64,
+    /// The most that this limit admits at once.
+    pub(crate) most: u64,
     /// What was left then: not enough.
     pub(crate) remaining: u64,
 }
@@ -47,16 +51,17 @@ pub(crate) struct DenyCache {
 }
 
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(align(128))]
 struct Slot {
     version: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
 /// The words of a slot: the fingerprint, the end in nanoseconds, and the refusal.
-const WORDS: usize = 7;
+const WORDS: usize = 9;
 type Words = [u64; WORDS];
-type Fingerprint = [u64; 2];
+/// What a key is known by: two keyed hashes.
+pub(crate) type Fingerprint = [u64; 2];
 
 impl DenyCache {
     /// A cache of at most this many entries, rounded up to a power of two.
@@ -65,32 +70,38 @@ impl DenyCache {
         Self { slots, hashers: Default::default(), evicted: AtomicU64::new(0) }
     }
 
+    /// What the cache knows a key by.
+    pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
+        self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
+    }
+
     /// The refusal that a request of this cost would meet in the store, if that is known.
     ///
-    /// **Cost.** Two hashes of the key and eight loads; no lock, no allocation.
-    pub(crate) fn refused(&self, key: &[u8], cost: u64, now: Duration) -> Option<Refusal> {
-        let fingerprint = self.fingerprint(key);
+    /// **Cost.** Ten loads; no lock, no allocation.
+    pub(crate) fn refused(&self, fingerprint: Fingerprint, cost: u64, now: Duration) -> Option<Refusal> {
         let words = self.slot(fingerprint).read()?;
-        let [high, low, until, refused, ready, limit, remaining] = words;
+        let [high, low, until, refused, ready, reset, limit, most, remaining] = words;
         let known = [high, low] == fingerprint && nanos(now) < until && cost >= refused;
         known.then(|| Refusal {
             cost: refused,
             ready: Duration::from_nanos(ready),
-            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            reset: Duration::from_nanos(reset),
+            limit,
+            most,
             remaining,
         })
     }
 
     /// Remembers a refusal of a request that was sent at `sent`, until it is ready and at most for
     /// a second.
-    pub(crate) fn remember(&self, key: &[u8], refusal: Refusal, sent: Duration) {
-        let until = refusal.ready.min(sent + LONGEST);
-        let [high, low] = self.fingerprint(key);
-        let Refusal { cost, ready, limit, remaining } = refusal;
-        let words = [high, low, nanos(until), cost, nanos(ready), u64::from(limit), remaining];
-        let displaced = self.slot([high, low]).write(|old| {
+    pub(crate) fn remember(&self, fingerprint: Fingerprint, refusal: Refusal, sent: Duration) {
+        let until = nanos(refusal.ready.min(sent + LONGEST));
+        let Refusal { cost, ready, reset, limit, most, remaining } = refusal;
+        let [high, low] = fingerprint;
+        let words = [high, low, until, cost, nanos(ready), nanos(reset), limit, most, remaining];
+        let displaced = self.slot(fingerprint).write(|old| {
             let lives = old[2] > nanos(sent);
-            (words, lives && old[..2] != words[..2])
+            (words, lives && old[..2] != fingerprint)
         });
         if displaced == Some(true) {
             self.evicted.fetch_add(1, Relaxed);
@@ -98,8 +109,7 @@ impl DenyCache {
     }
 
     /// Forgets what is remembered of a key: its debt has been refunded or reset.
-    pub(crate) fn forget(&self, key: &[u8]) {
-        let fingerprint = self.fingerprint(key);
+    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
         self.slot(fingerprint).write(|old| {
             let words = if old[..2] == fingerprint { Words::default() } else { old };
             (words, ())
@@ -109,10 +119,6 @@ impl DenyCache {
     /// Entries that another key displaced before their end.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Relaxed)
-    }
-
-    fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
     }
 
     fn slot(&self, [high, _]: Fingerprint) -> &Slot {
@@ -166,14 +172,14 @@ mod tests {
     }
 
     fn refusal(cost: u64, ready: Duration) -> Refusal {
-        Refusal { cost, ready, limit: 0, remaining: cost - 1 }
+        Refusal { cost, ready, reset: ready, limit: 0, most: 10, remaining: cost - 1 }
     }
 
     #[test]
     fn a_refusal_is_remembered_until_it_is_ready() {
         let cache = DenyCache::new(64);
         let refused = refusal(3, ms(150));
-        cache.remember(b"alice", refused, ms(100));
+        cache.remember(cache.fingerprint(b"alice"), refused, ms(100));
         for (cost, now, answer) in [
             (3, ms(100), Some(refused)),
             (9, ms(100), Some(refused)),
@@ -181,39 +187,39 @@ mod tests {
             (3, ms(150) - Duration::from_nanos(1), Some(refused)),
             (3, ms(150), None),
         ] {
-            assert_eq!(cache.refused(b"alice", cost, now), answer, "cost {cost} at {now:?}");
+            assert_eq!(cache.refused(cache.fingerprint(b"alice"), cost, now), answer, "cost {cost} at {now:?}");
         }
-        assert_eq!(cache.refused(b"bob", 3, ms(100)), None);
+        assert_eq!(cache.refused(cache.fingerprint(b"bob"), 3, ms(100)), None);
     }
 
     #[test]
     fn a_refusal_is_remembered_for_at_most_a_second() {
         let cache = DenyCache::new(64);
         let refused = refusal(1, ms(86_400_000));
-        cache.remember(b"alice", refused, ms(100));
-        assert_eq!(cache.refused(b"alice", 1, ms(1_099)), Some(refused), "the whole wait is told");
-        assert_eq!(cache.refused(b"alice", 1, ms(1_100)), None);
+        cache.remember(cache.fingerprint(b"alice"), refused, ms(100));
+        assert_eq!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1_099)), Some(refused), "the whole wait is told");
+        assert_eq!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1_100)), None);
     }
 
     #[test]
     fn a_key_whose_debt_is_given_back_is_forgotten() {
         let cache = DenyCache::new(1);
-        cache.remember(b"alice", refusal(1, ms(500)), ms(0));
-        cache.forget(b"bob");
-        assert!(cache.refused(b"alice", 1, ms(1)).is_some(), "another key of the slot stays");
-        cache.forget(b"alice");
-        assert!(cache.refused(b"alice", 1, ms(1)).is_none());
+        cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));
+        cache.forget(cache.fingerprint(b"bob"));
+        assert!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_some(), "another key of the slot stays");
+        cache.forget(cache.fingerprint(b"alice"));
+        assert!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_none());
     }
 
     #[test]
     fn a_flood_of_keys_displaces_entries_and_counts_them() {
         let cache = DenyCache::new(1);
-        cache.remember(b"alice", refusal(1, ms(500)), ms(0));
-        cache.remember(b"alice", refusal(1, ms(600)), ms(0));
+        cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));
+        cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(600)), ms(0));
         assert_eq!(cache.evicted(), 0, "the same key");
-        cache.remember(b"bob", refusal(1, ms(700)), ms(1));
-        assert_eq!((cache.evicted(), cache.refused(b"alice", 1, ms(2))), (1, None));
-        cache.remember(b"carol", refusal(1, ms(900)), ms(800));
+        cache.remember(cache.fingerprint(b"bob"), refusal(1, ms(700)), ms(1));
+        assert_eq!((cache.evicted(), cache.refused(cache.fingerprint(b"alice"), 1, ms(2))), (1, None));
+        cache.remember(cache.fingerprint(b"carol"), refusal(1, ms(900)), ms(800));
         assert_eq!(cache.evicted(), 1, "bob's had ended");
     }
 
@@ -224,7 +230,9 @@ mod tests {
         let made = |key: u64, cost: u64| Refusal {
             cost,
             ready: Duration::from_nanos(1_000_000 + key * 1_000 + cost),
-            limit: (key * 100 + cost) as u32,
+            reset: Duration::from_nanos(key * 10_000 + cost),
+            limit: key * 100 + cost,
+            most: key << 16 | cost,
             remaining: key << 32 | cost,
         };
         let hits: u64 = thread::scope(|scope| {
@@ -237,9 +245,9 @@ mod tests {
                             let (key, cost) = ((n + thread) % 3, 1 + n % 7);
                             let name = key.to_le_bytes();
                             if thread % 2 == 0 {
-                                cache.remember(&name, made(key, cost), Duration::ZERO);
+                                cache.remember(cache.fingerprint(&name), made(key, cost), Duration::ZERO);
                             }
-                            if let Some(read) = cache.refused(&name, 10, Duration::ZERO) {
+                            if let Some(read) = cache.refused(cache.fingerprint(&name), 10, Duration::ZERO) {
                                 assert_eq!(read, made(key, read.cost), "the words of two entries");
                                 hits += 1;
                             }
@@ -283,7 +291,7 @@ mod tests {
             for (node, key, cost, pause, trip) in checks {
                 now += pause;
                 let sent = Duration::from_nanos(now);
-                match caches[node].refused(&[key], cost, sent) {
+                match caches[node].refused(caches[node].fingerprint(&[key]), cost, sent) {
                     Some(refusal) => {
                         let wait = store.check(key, cost, now);
                         prop_assert!(wait.is_some(), "the store admits it");
@@ -292,7 +300,8 @@ mod tests {
                     None => {
                         now += trip;
                         if let Some(wait) = store.check(key, cost, now) {
-                            caches[node].remember(&[key], refusal(cost, sent + Duration::from_nanos(wait)), sent);
+                            let refused = refusal(cost, sent + Duration::from_nanos(wait));
+                            caches[node].remember(caches[node].fingerprint(&[key]), refused, sent);
                         }
                     }
                 }
