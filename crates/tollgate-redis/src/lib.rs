@@ -1,1 +1,3 @@
 //! One rate limit for many processes, exact, in Redis or Valkey.
+
+mod name;
