@@ -220,9 +220,15 @@ mod tests {
         let again = |millis| Probed::Again(Duration::from_millis(millis));
         let pauses = [false, false, false, false, false].map(|good| breaker.probed(good));
         assert_eq!(pauses, [again(200), again(400), again(800), again(1_000), again(1_000)]);
-        assert_eq!([true, true, false].map(|good| breaker.probed(good)), [again(100), again(100), again(200)]);
+        assert_eq!(
+            [true, true, false].map(|good| breaker.probed(good)),
+            [again(100), again(100), again(200)]
+        );
         assert_eq!(breaker.pass(), None);
-        assert_eq!([true, true, true].map(|good| breaker.probed(good)), [again(100), again(100), Probed::Closed]);
+        assert_eq!(
+            [true, true, true].map(|good| breaker.probed(good)),
+            [again(100), again(100), Probed::Closed]
+        );
         assert!(breaker.pass().is_some());
     }
 
@@ -278,8 +284,12 @@ mod tests {
             window.push((at, trip));
         }
         let failures = window.iter().filter(|(_, trip)| bad(*trip)).count();
-        let (last, row) = (history.last().unwrap().1, history.iter().rev().take_while(|(_, trip)| bad(*trip)));
-        bad(last) && (last == Trip::Broken || row.count() >= 5 || window.len() >= 20 && failures * 2 >= window.len())
+        let (last, row) =
+            (history.last().unwrap().1, history.iter().rev().take_while(|(_, trip)| bad(*trip)));
+        bad(last)
+            && (last == Trip::Broken
+                || row.count() >= 5
+                || window.len() >= 20 && failures * 2 >= window.len())
     }
 
     proptest! {

@@ -187,7 +187,11 @@ mod tests {
             (3, ms(150) - Duration::from_nanos(1), Some(refused)),
             (3, ms(150), None),
         ] {
-            assert_eq!(cache.refused(cache.fingerprint(b"alice"), cost, now), answer, "cost {cost} at {now:?}");
+            assert_eq!(
+                cache.refused(cache.fingerprint(b"alice"), cost, now),
+                answer,
+                "cost {cost} at {now:?}"
+            );
         }
         assert_eq!(cache.refused(cache.fingerprint(b"bob"), 3, ms(100)), None);
     }
@@ -197,7 +201,11 @@ mod tests {
         let cache = DenyCache::new(64);
         let refused = refusal(1, ms(86_400_000));
         cache.remember(cache.fingerprint(b"alice"), refused, ms(100));
-        assert_eq!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1_099)), Some(refused), "the whole wait is told");
+        assert_eq!(
+            cache.refused(cache.fingerprint(b"alice"), 1, ms(1_099)),
+            Some(refused),
+            "the whole wait is told"
+        );
         assert_eq!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1_100)), None);
     }
 
@@ -206,7 +214,10 @@ mod tests {
         let cache = DenyCache::new(1);
         cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));
         cache.forget(cache.fingerprint(b"bob"));
-        assert!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_some(), "another key of the slot stays");
+        assert!(
+            cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_some(),
+            "another key of the slot stays"
+        );
         cache.forget(cache.fingerprint(b"alice"));
         assert!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_none());
     }

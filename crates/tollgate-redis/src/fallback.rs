@@ -42,6 +42,9 @@ pub enum OnFailure {
     Error,
 }
 
+/// What gives a local charge back.
+pub(crate) type LocalReceipt = Box<<tollgate::Several as tollgate::Limits>::Receipt>;
+
 /// The local limiters of a node.
 #[derive(Debug)]
 pub(crate) struct Local<C: Clock = TscClock> {
@@ -69,14 +72,14 @@ impl<C: Clock + 'static> Local<C> {
         Ok(Self { limiter: MultiLimiter::builder(shares).clock(clock).build()? })
     }
 
+    /// Gives a charge back; returns how much.
+    pub(crate) fn refund(&self, receipt: LocalReceipt) -> u64 {
+        self.limiter.refund(*receipt)
+    }
+
     /// Decides a request, and charges its local limits.
     pub(crate) fn check_n(&self, key: &[u8], cost: u64) -> MultiDecision<'_> {
         self.limiter.check_n(key, cost)
-    }
-
-    /// The limiters themselves, to peek and to give back what they charged.
-    pub(crate) const fn limiter(&self) -> &MultiLimiter<[u8], C> {
-        &self.limiter
     }
 }
 
@@ -179,7 +182,7 @@ mod tests {
                 clock.advance(Duration::from_millis(millis));
                 now += millis;
                 let reaches = reaches || node >= cut;
-                let decider = if reaches { &store } else { nodes[node].limiter() };
+                let decider = if reaches { &store } else { &nodes[node].limiter };
                 if decider.check_n(b"k", cost).is_allowed() {
                     admitted.push((now, cost));
                 }

@@ -20,12 +20,11 @@ const LONGEST_PROBE: Duration = Duration::from_secs(1);
 
 /// Asks the store for a sign of life, by a command that writes: a server that has no memory left or
 /// accepts no writes answers everything else.
-pub(crate) type Probe = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), Failed>> + Send>> + Send + Sync>;
+pub(crate) type Probe =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), Failed>> + Send>> + Send + Sync>;
 
 /// What stands between the checks and one master.
 pub(crate) struct Guard {
-    /// The master, in logs. Never its password.
-    store: String,
     deadline: Duration,
     start: Instant,
     breaker: Breaker,
@@ -50,19 +49,15 @@ pub struct BreakerCounts {
 
 impl Guard {
     /// A guard with a closed breaker.
-    pub(crate) fn new(store: String, deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
         let (start, breaker) = (Instant::now(), Breaker::default());
         let (opened, closed) = Default::default();
-        Arc::new(Self { store, deadline, start, breaker, probe, runtime, opened, closed })
+        Arc::new(Self { deadline, start, breaker, probe, runtime, opened, closed })
     }
 
     /// The time since the guard was made: the time of the breaker and of the deny caches.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
-    }
-
-    pub(crate) const fn deadline(&self) -> Duration {
-        self.deadline
     }
 
     /// Makes a trip, unless the breaker is open.
@@ -85,7 +80,9 @@ impl Guard {
     ) -> Result<T, Failed> {
         let Some(pass) = self.breaker.pass() else { return Err(Failed::breaker_open()) };
         let sent = self.now();
-        let mut result = timeout(self.deadline, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
+        // The connection keeps the deadline, and learns from it. This one ends a check of two trips.
+        let longest = self.deadline + self.deadline / 4;
+        let mut result = timeout(longest, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
         let now = self.now();
         if result.is_ok() && now - sent > self.deadline {
             result = Err(Failed::timeout());
@@ -124,13 +121,13 @@ impl Guard {
     fn has_opened(self: &Arc<Self>, failed: &Failed) {
         self.opened.fetch_add(1, Relaxed);
         let kind = failed.kind.name();
-        tracing::warn!(store = self.store, kind, "the store fails: its breaker opens ({failed})");
+        tracing::warn!(kind, "the store fails: its breaker opens ({failed})");
         self.runtime.spawn(probe_until_closed(Arc::downgrade(self)));
     }
 
     fn has_closed(&self) {
         self.closed.fetch_add(1, Relaxed);
-        tracing::info!(store = self.store, "the store is back: its breaker closes");
+        tracing::info!("the store is back: its breaker closes");
     }
 
     /// Whether the store answers a probe, and as fast as a check must be answered.
@@ -158,7 +155,7 @@ async fn probe_until_closed(guard: Weak<Guard>) {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("store", &self.store).field("breaker", &self.breaker).finish_non_exhaustive()
+        f.debug_struct("Guard").field("breaker", &self.breaker).finish_non_exhaustive()
     }
 }
 
@@ -185,7 +182,7 @@ mod tests {
             times.lock().unwrap().push(Instant::now());
             Box::pin(ready(if is_up.load(Relaxed) { Ok(()) } else { Err(broken()) }))
         });
-        (Guard::new("test".into(), DEADLINE, probe, Handle::current()), up, probes)
+        (Guard::new(DEADLINE, probe, Handle::current()), up, probes)
     }
 
     fn broken() -> Failed {
@@ -252,7 +249,7 @@ mod tests {
                 Ok(())
             })
         });
-        let guard = Guard::new("slow".into(), DEADLINE, probe, Handle::current());
+        let guard = Guard::new(DEADLINE, probe, Handle::current());
         guard.unreachable(&broken());
         sleep(Duration::from_secs(30)).await;
         assert_eq!(guard.counts(), BreakerCounts { is_open: true, opened: 1, closed: 0 });

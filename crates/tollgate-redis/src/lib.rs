@@ -1,9 +1,28 @@
 //! One rate limit for many processes, exact, in Redis or Valkey.
 
-#[allow(dead_code)] mod breaker;
-#[allow(dead_code)] mod deny;
-#[allow(dead_code)] mod fallback;
+mod answer;
+mod backend;
+mod breaker;
+mod builder;
+mod connection;
+mod deny;
+mod error;
 mod failed;
-#[allow(dead_code)] mod guard;
+mod fallback;
+mod guard;
+mod layers;
+mod limiter;
+mod metrics;
+mod name;
+mod quota;
+mod script;
 
+pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
+pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
+pub use error::{BuildError, ReserveError};
 pub use failed::{Charged, Failed, FailureKind};
+pub use fallback::OnFailure;
+pub use guard::BreakerCounts;
+pub use limiter::Limiter;
+pub use metrics::Counts;
+pub use quota::Resolution;

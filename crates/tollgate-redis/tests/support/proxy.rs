@@ -20,6 +20,8 @@ struct Faults {
     half_open: AtomicBool,
     /// Whether the connection is closed after the first byte of the next answer.
     cut_mid_answer: AtomicBool,
+    /// Whether new connections are closed at once.
+    down: AtomicBool,
     stopped: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -41,6 +43,9 @@ impl Proxy {
             for client in listener.incoming().flatten() {
                 if shared.stopped.load(Relaxed) {
                     return;
+                }
+                if shared.down.load(Relaxed) {
+                    continue;
                 }
                 // A store that is down: the client's connection closes.
                 if let Ok(store) = TcpStream::connect(("127.0.0.1", store)) {
@@ -70,6 +75,14 @@ impl Proxy {
 
     pub(crate) fn cut_mid_answer(&self) {
         self.faults.cut_mid_answer.store(true, Relaxed);
+    }
+
+    /// Closes all connections, and new ones at once until it is up again.
+    pub(crate) fn down(&self, down: bool) {
+        self.faults.down.store(down, Relaxed);
+        if down {
+            self.cut();
+        }
     }
 
     /// Closes all connections. New ones are carried.
