@@ -93,13 +93,13 @@ mod tests {
     #[test]
     fn decisions_and_failures_are_counted_apart() {
         let metrics = Metrics::default();
-        metrics.decided(DecidedBy::Redis, Outcome::Allowed);
+        metrics.decided(DecidedBy::Store, Outcome::Allowed);
         metrics.decided(DecidedBy::DenyCache, Outcome::Denied);
         metrics.decided(DecidedBy::DenyCache, Outcome::Denied);
         metrics.failed(&Failed::timeout());
         metrics.failed(&Failed::breaker_open());
         let counts = metrics.counts(BreakerCounts::default(), 3);
-        let both = [DecidedBy::Redis, DecidedBy::DenyCache].map(|by| counts.decided(by));
+        let both = [DecidedBy::Store, DecidedBy::DenyCache].map(|by| counts.decided(by));
         assert_eq!((both[0].allowed, both[0].denied, both[1].allowed, both[1].denied), (1, 0, 0, 2));
         let failed = [FailureKind::Timeout, FailureKind::BreakerOpen, FailureKind::Memory];
         assert_eq!(failed.map(|kind| counts.failed(kind)), [1, 1, 0]);

@@ -69,7 +69,7 @@ fn an_open_breaker_fails_without_a_timer() {
         let redis = connect(server.url(), DEADLINE).await;
         let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(100))]).build().unwrap();
         server.kill();
-        while limiter.check("alice").await.map_err(|failed| failed.kind) != Err(FailureKind::BreakerOpen) {}
+        while limiter.check("alice").await.unwrap_err().kind != FailureKind::BreakerOpen {}
         let mut fastest = Duration::MAX;
         for _ in 0..10_000 {
             let start = Instant::now();
