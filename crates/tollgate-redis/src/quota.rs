@@ -196,7 +196,7 @@ fn bucket(
 /// The width of a window in microseconds.
 fn width(rate: Rate) -> Result<u64, BuildError> {
     let nanos = rate.period().as_nanos();
-    if nanos % 1_000 != 0 {
+    if !nanos.is_multiple_of(1_000) {
         return Err(BuildError::Unsupported { setting: "period of a window in parts of a microsecond" });
     }
     Ok((nanos / 1_000) as u64)
@@ -255,7 +255,7 @@ fn best_below(p: u128, q: u128, most: u128) -> (u128, u128) {
         }
         // How far `low` can move towards `high`, stay at or below p/q, and keep the denominator.
         let (gap_high, b) = (high.0 * q - p * high.1, high);
-        let room = if b.1 == 0 { u128::MAX } else { most.saturating_sub(a.1) / b.1 };
+        let room = most.saturating_sub(a.1).checked_div(b.1).unwrap_or(u128::MAX);
         let steps = (gap_low / gap_high).min(room);
         if steps == 0 {
             return low;

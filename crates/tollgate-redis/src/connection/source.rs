@@ -24,7 +24,7 @@ const CLUSTER_RETRIES: u32 = 2;
 
 /// A way to connect.
 pub(crate) enum Source {
-    One(Client),
+    One(Box<Client>),
     Cluster(Box<ClusterClient>),
     Sentinel(Box<SentinelClient>),
 }
@@ -60,7 +60,7 @@ impl Source {
             urls.iter().map(|url| url.as_str().into_connection_info()).collect()
         };
         match topology {
-            Topology::One => Ok(Self::One(Client::open(first)?)),
+            Topology::One => Ok(Self::One(Box::new(Client::open(first)?))),
             Topology::Cluster(urls) => {
                 let settings = first.redis_settings().clone();
                 let others = others(urls)?.into_iter().map(|node| node.set_redis_settings(settings.clone()));

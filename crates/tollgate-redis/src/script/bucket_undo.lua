@@ -28,7 +28,6 @@ local function bucket(queue) return { refund = function(key, p, q, capacity, cos
 end,
 reset = function(key, p)
   local T, _, _, h, _, g = load(key, p)
-  h = T and max(h, T + 1) or 0
-  if h > now then store(key, p, 0, 0, 0, h, 0, max(now, g + 1)) end
+  if T then store(key, p, 0, 0, 0, max(h, T + 1, now + 1), 0, max(now, g + 1)) end
 end } end
 rules.b, rules.q = bucket(false), bucket(true)

@@ -10,7 +10,7 @@ local function window(slides) return { refund = function(key, width, _, _, cost,
   return back
 end,
 reset = function(key, width)
-  local i, n, b, g = load(slides, key, width, now)
-  if n + b > 0 then store(slides, key, width, 0, 0, 0, max(now, g + 1), ends(slides, i, width) - now) end
+  local i, _, _, g, exists = load(slides, key, width, now)
+  if exists then store(slides, key, width, 0, 0, 0, max(now, g + 1), ends(slides, i, width) - now) end
 end } end
 rules.f, rules.s = window(false), window(true)
