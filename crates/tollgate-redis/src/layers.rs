@@ -91,6 +91,35 @@ impl Layers {
         Ok(answer)
     }
 
+    /// The same for requests that one script decided.
+    pub(crate) fn settle_many(
+        &self,
+        requests: &[(&[u8], u64)],
+        answers: Result<Vec<Answer>, Failed>,
+        sent: Duration,
+    ) -> Vec<Result<Answer, Failed>> {
+        let answers: Vec<_> = match answers {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(failed) => vec![failed; requests.len()].into_iter().map(Err).collect(),
+        };
+        let settle = |(answer, &(key, cost))| self.settle(key, cost, answer, sent);
+        answers.into_iter().zip(requests).map(settle).collect()
+    }
+
+    /// Makes a trip that may charge, and that nothing but the store decides.
+    pub(crate) async fn charge(
+        &self,
+        key: &[u8],
+        ask: impl Future<Output = Result<Answer, Failed>>,
+    ) -> Result<Answer, Failed> {
+        let mut answer = self.trip(ask).await?;
+        if let Some(receipt) = answer.receipt_mut() {
+            receipt.fingerprint = self.fingerprint(key);
+        }
+        self.metrics.decided(DecidedBy::Store, answer.outcome());
+        Ok(answer)
+    }
+
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         let result = self.guard.trip(trip).await;

@@ -106,9 +106,8 @@ impl Limiter {
     ///
     /// As [`check`](Self::check).
     pub async fn take(&self, key: impl AsRef<[u8]>, most: u64) -> Result<Answer, Failed> {
-        self.layers
-            .trip(self.decide(Request { verb: "take", key: key.as_ref(), cost: most, patience: 0 }))
-            .await
+        let key = key.as_ref();
+        self.layers.charge(key, self.decide(Request { verb: "take", key, cost: most, patience: 0 })).await
     }
 
     /// Charges a request that acts after [`Answer::delay`], if that is at most `max_wait`.
@@ -127,8 +126,8 @@ impl Limiter {
             return Err(ReserveError::NoTurns);
         }
         let patience = u64::try_from(max_wait.as_micros()).unwrap_or(u64::MAX).min(limit.longest_wait());
-        let request = Request { verb: "reserve", key: key.as_ref(), cost, patience };
-        Ok(self.layers.trip(self.decide(request)).await?)
+        let key = key.as_ref();
+        Ok(self.layers.charge(key, self.decide(Request { verb: "reserve", key, cost, patience })).await?)
     }
 
     /// Decides many requests, each for itself, in as few scripts as keeps the server responsive. The
@@ -150,14 +149,7 @@ impl Limiter {
         };
         let parts = asked.chunks(at_once).map(|part| async move {
             let result = self.layers.trip(self.decide_together("check", part, 0)).await;
-            let answers: Vec<_> = match result {
-                Ok(answers) => answers.into_iter().map(Ok).collect(),
-                Err(failed) => part.iter().map(|_| Err(failed.clone())).collect(),
-            };
-            let settled = answers.into_iter().zip(part);
-            settled
-                .map(|(answer, (key, cost))| self.layers.settle(key, *cost, answer, sent))
-                .collect::<Vec<_>>()
+            self.layers.settle_many(part, result, sent)
         });
         let mut settled = join_all(parts).await.into_iter().flatten();
         answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = settled.next());

@@ -229,9 +229,8 @@ impl One {
             (Kind::Log(entries), Taken::Entry(number)) => {
                 let Algorithm::SlidingLog { window_ns, .. } = self.algorithm else { unreachable!() };
                 let newest = entries.last().map_or(0, |&(newest, ..)| newest);
-                let is_it = |&(at, _, entry): &(u64, u64, u64)| {
-                    entry == number && at + window_ns > now.max(newest)
-                };
+                let is_it =
+                    |&(at, _, entry): &(u64, u64, u64)| entry == number && at + window_ns > now.max(newest);
                 let Some(place) = entries.iter().position(is_it) else { return 0 };
                 entries.remove(place);
                 self.model = Model::new(self.algorithm);
