@@ -132,7 +132,7 @@ impl Slot {
         let before = self.version.load(Acquire); // D1
         let words = self.words.each_ref().map(|word| word.load(Relaxed));
         fence(Acquire); // D2
-        let whole = before % 2 == 0 && self.version.load(Relaxed) == before;
+        let whole = before.is_multiple_of(2) && self.version.load(Relaxed) == before;
         whole.then_some(words)
     }
 

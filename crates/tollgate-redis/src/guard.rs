@@ -94,20 +94,20 @@ impl Guard {
             Err(Failed { kind: FailureKind::Moved, .. }) => Trip::Answered,
             Err(_) => Trip::Failed,
         };
-        if self.breaker.record(pass, outcome, now) {
-            if let Err(failed) = &result {
-                self.has_opened(failed);
-            }
+        if self.breaker.record(pass, outcome, now)
+            && let Err(failed) = &result
+        {
+            self.has_opened(failed);
         }
         result
     }
 
     /// Opens the breaker: the store could not be reached when the limiter was built.
     pub(crate) fn unreachable(self: &Arc<Self>, failed: &Failed) {
-        if let Some(pass) = self.breaker.pass() {
-            if self.breaker.record(pass, Trip::Broken, self.now()) {
-                self.has_opened(failed);
-            }
+        if let Some(pass) = self.breaker.pass()
+            && self.breaker.record(pass, Trip::Broken, self.now())
+        {
+            self.has_opened(failed);
         }
     }
 
@@ -217,7 +217,11 @@ mod tests {
         let (guard, ..) = guarded();
         assert_eq!(guard.trip(ready(Err::<(), _>(broken()))).await, Err(broken()));
         let sent = AtomicBool::new(false);
-        let failed = guard.trip(async { Ok(sent.store(true, Relaxed)) }).await.unwrap_err();
+        let send = async {
+            sent.store(true, Relaxed);
+            Ok(())
+        };
+        let failed = guard.trip(send).await.unwrap_err();
         assert_eq!((failed.kind, failed.charged), (FailureKind::BreakerOpen, Charged::No));
         assert!(!sent.load(Relaxed));
     }
