@@ -272,7 +272,11 @@ fn micros(number: i64) -> Duration {
 /// The numbers of a script's answer. `None` for the answer nil.
 pub(crate) fn numbers(value: Value) -> Result<Option<Vec<i64>>, Failed> {
     let Value::Array(values) = value else {
-        return if value == Value::Nil { Ok(None) } else { Err(Failed::answer("the script's answer is no list")) };
+        return if value == Value::Nil {
+            Ok(None)
+        } else {
+            Err(Failed::answer("the script's answer is no list"))
+        };
     };
     let number = |value| match value {
         Value::Int(number) => Ok(number),

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!                  connected                     broken, or silent for too long
-//!   Connecting ----------------> Up(connection) -------------------------------. 
+//!   Connecting ----------------> Up(connection) -------------------------------.
 //!    |      ^                                                                   |
 //!    |      '-------------------------------------------------------------------'
 //!    '--- failed ---> Down ---- a pause later: tries again ---> Up or Down
@@ -27,8 +27,8 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
-pub(crate) use source::{Source, Topology};
 use source::Wire;
+pub(crate) use source::{Source, Topology};
 
 use crate::script::Script;
 use crate::{Charged, Failed, FailureKind};

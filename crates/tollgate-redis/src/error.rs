@@ -105,7 +105,9 @@ pub enum ReserveError {
 impl fmt::Display for ReserveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoTurns => f.write_str("only a limiter of one token bucket or leaky bucket has reservations"),
+            Self::NoTurns => {
+                f.write_str("only a limiter of one token bucket or leaky bucket has reservations")
+            }
             Self::Failed(failed) => failed.fmt(f),
         }
     }

@@ -242,9 +242,18 @@ mod tests {
         for (line, kind) in [
             ("READONLY You can't write against a read only replica.", ReadOnly),
             ("NOREPLICAS Not enough good replicas to write.", ReadOnly),
-            ("OOM command not allowed when used memory > 'maxmemory'. script: 6b, on @user_script:8.", Memory),
-            ("ERR Error running script (call to f_6b): @user_script:1: -OOM command not allowed when", Memory),
-            ("ERR Error running script (f_6b): @user_script:1: @user_script: 1: -READONLY You can't", ReadOnly),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'. script: 6b, on @user_script:8.",
+                Memory,
+            ),
+            (
+                "ERR Error running script (call to f_6b): @user_script:1: -OOM command not allowed when",
+                Memory,
+            ),
+            (
+                "ERR Error running script (f_6b): @user_script:1: @user_script: 1: -READONLY You can't",
+                ReadOnly,
+            ),
             ("NOAUTH Authentication required.", Auth),
             ("WRONGPASS invalid username-password pair or user is disabled.", Auth),
             ("NOPERM this user has no permissions to run the 'evalsha' command", Auth),

@@ -214,7 +214,8 @@ fn sliding(rate: Rate, exact: bool) -> Result<Limit, BuildError> {
     let coarsest = width / FEWEST_UNITS.min(width);
     within("rate.count", rate.count().into(), 1, EXACT * u128::from(coarsest) / u128::from(width))?;
     let finest = (u128::from(rate.count()) * u128::from(width)).div_ceil(EXACT).max(1);
-    let unit = smooth_divisors(width).into_iter().filter(|&unit| unit <= coarsest && u128::from(unit) >= finest);
+    let unit =
+        smooth_divisors(width).into_iter().filter(|&unit| unit <= coarsest && u128::from(unit) >= finest);
     let unit = unit.min().ok_or(BuildError::OutOfRange {
         field: "rate.count",
         value: rate.count().into(),

@@ -6,7 +6,9 @@ use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode,
+};
 
 use crate::BuildError;
 
@@ -73,7 +75,9 @@ impl Source {
             Topology::Sentinel(urls) => {
                 let (name, tls) = match first.addr() {
                     ConnectionAddr::Tcp(name, _) => (name.clone(), None),
-                    ConnectionAddr::TcpTls { host, insecure: false, .. } => (host.clone(), Some(TlsMode::Secure)),
+                    ConnectionAddr::TcpTls { host, insecure: false, .. } => {
+                        (host.clone(), Some(TlsMode::Secure))
+                    }
                     ConnectionAddr::TcpTls { host, .. } => (host.clone(), Some(TlsMode::Insecure)),
                     other => (other.to_string(), None),
                 };
