@@ -213,7 +213,11 @@ impl History {
     }
 
     async fn reserve(&mut self, key: usize, cost: u64, context: &str) {
-        let patience = self.stride() * self.random.below(4);
+        // A large bucket waits no longer: its debts would be beyond 2^53.
+        let patience = match self.quotas.iter().any(quotas::is_large_bucket) {
+            true => self.random.below(2),
+            false => self.stride() * self.random.below(4),
+        };
         let answer = self.limiter.reserve(name(key), cost, Duration::from_micros(patience)).await;
         let answer = answer.expect("a bucket");
         let (outcome, wait, charge) = self.keys[key].0.reserve(self.now, cost, patience);

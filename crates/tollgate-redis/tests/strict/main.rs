@@ -1,5 +1,6 @@
 //! Limits in real stores, each decision held against the model.
 
+mod directed;
 mod histories;
 mod quotas;
 #[path = "../../../tollgate-model/tests/random/mod.rs"]
