@@ -9,6 +9,7 @@ mod random;
 mod reference;
 #[path = "../support/server.rs"]
 mod server;
+mod topologies;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
