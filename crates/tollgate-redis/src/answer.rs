@@ -7,6 +7,8 @@ use redis::Value;
 use tollgate::Outcome;
 
 use crate::Failed;
+use crate::deny::Fingerprint;
+use crate::fallback::LocalReceipt;
 
 /// The numbers of a request in a script's answer, before those of its limits.
 const HEAD: usize = 4;
@@ -54,6 +56,20 @@ pub enum DecidedBy {
     DenyCache,
     /// A limiter of this process, while the store does not answer.
     Local,
+    /// [`OnFailure::Allow`](crate::OnFailure::Allow) or [`Refuse`](crate::OnFailure::Refuse), while
+    /// the store does not answer.
+    OnFailure,
+}
+
+impl DecidedBy {
+    /// All of them, for metrics.
+    pub const ALL: [Self; 4] = [Self::Store, Self::DenyCache, Self::Local, Self::OnFailure];
+
+    /// Its number in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
 }
 
 /// The part of one limit in an [`Answer`].
@@ -96,9 +112,20 @@ pub struct Receipt {
     pub(crate) departs: Option<u64>,
     /// For each limit, what finds the charge in the state.
     pub(crate) charges: Vec<[u64; 3]>,
+    /// What the deny cache knows the key by.
+    pub(crate) fingerprint: Fingerprint,
+    /// The charge of the local limiters, if those decided.
+    pub(crate) local: Option<LocalReceipt>,
 }
 
 impl Receipt {
+    /// The receipt of a charge in this process.
+    pub(crate) fn of_local(limiter: u64, cost: u64, local: LocalReceipt) -> Self {
+        let (keys, charges, id) = (Vec::new(), Vec::new(), String::new());
+        let (fingerprint, local) = (Fingerprint::default(), Some(local));
+        Self { limiter, keys, id, cost, at: 0, departs: None, charges, fingerprint, local }
+    }
+
     /// The cost that was charged.
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -183,7 +210,8 @@ impl Answer {
         self.decided_by
     }
 
-    /// Each limit's part, in their order.
+    /// Each limit's part, in their order. Of a remembered refusal only the limit that refused, and
+    /// one for all if [`OnFailure`](DecidedBy::OnFailure) decided.
     #[must_use]
     pub fn limits(&self) -> &[LimitAnswer] {
         &self.limits
@@ -196,6 +224,23 @@ impl Answer {
 
     pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
         self.receipt.take()
+    }
+
+    pub(crate) fn receipt_mut(&mut self) -> Option<&mut Receipt> {
+        self.receipt.as_mut()
+    }
+
+    /// An answer that is not the store's.
+    pub(crate) fn without_store(
+        decided_by: DecidedBy,
+        outcome: Outcome,
+        cost: u64,
+        refused_by: Option<usize>,
+        limits: Box<[LimitAnswer]>,
+        receipt: Option<Receipt>,
+    ) -> Self {
+        let wait = limits.iter().filter_map(|limit| limit.retry_after).max().unwrap_or_default();
+        Self { outcome, cost, refused_by, wait, decided_by, limits, receipt }
     }
 }
 
@@ -239,6 +284,8 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
             at: whole(now),
             departs: asked.is_reservation.then(|| whole(now.saturating_add(delay))),
             charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
+            fingerprint: Fingerprint::default(),
+            local: None,
         }
     });
     Ok(Answer {

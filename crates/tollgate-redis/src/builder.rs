@@ -5,14 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use redis::Cmd;
+use tokio::runtime::Handle;
 use tollgate::Quota;
 
 use crate::connection::{Connection, Source, Topology};
+use crate::deny::DenyCache;
 use crate::error::within;
+use crate::guard::{Guard, Probe};
+use crate::layers::{Fallback, Layers};
 use crate::limiter::{Limiter, Settings};
+use crate::metrics::Metrics;
 use crate::quota::Limit;
 use crate::script::{Script, Scripts};
-use crate::{BuildError, FailureKind};
+use crate::{BuildError, FailureKind, OnFailure};
 
 /// The most limits that decide a request together.
 const MOST_LIMITS: usize = 8;
@@ -72,7 +78,8 @@ pub struct Redis {
 
 /// What all limiters of a connection share.
 pub(crate) struct Shared {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) guard: Arc<Guard>,
     pub(crate) prefix: String,
     pub(crate) time: Time,
     pub(crate) slack: Duration,
@@ -103,7 +110,14 @@ impl Redis {
         quotas: impl IntoIterator<Item = impl Into<Quota>>,
     ) -> LimiterBuilder {
         let quotas = quotas.into_iter().map(Into::into).collect();
-        LimiterBuilder { shared: Arc::clone(&self.shared), name: name.into(), quotas, exact: false }
+        LimiterBuilder {
+            shared: Arc::clone(&self.shared),
+            name: name.into(),
+            quotas,
+            exact: false,
+            deny_cache: 0,
+            on_failure: OnFailure::Error,
+        }
     }
 }
 
@@ -191,15 +205,17 @@ impl RedisBuilder {
         within("slack", self.slack.as_nanos(), 1_000_000, day)?;
         check_name(&self.prefix)?;
         let source = Source::new(&self.url, &self.topology, self.deadline)?;
-        let connection = Connection::open(source, self.deadline);
+        let connection = Arc::new(Connection::open(source, self.deadline));
+        let guard = guard(&connection, &self.prefix, self.deadline);
         // A server that is not there has a failure of another kind than these.
         let refuses = |kind| matches!(kind, FailureKind::Auth | FailureKind::Script);
         match try_script(&connection).await {
             Err(failed) if refuses(failed.kind) => return Err(BuildError::Refused(failed)),
-            _ => {}
+            Err(failed) => guard.unreachable(&failed),
+            Ok(()) => {}
         }
         let Self { prefix, time, slack, .. } = self;
-        Ok(Redis { shared: Arc::new(Shared { connection, prefix, time, slack }) })
+        Ok(Redis { shared: Arc::new(Shared { connection, guard, prefix, time, slack }) })
     }
 }
 
@@ -213,6 +229,22 @@ async fn try_script(connection: &Connection) -> Result<(), crate::Failed> {
     connection.run(&script, body).await.map(drop)
 }
 
+/// The guard of a connection, whose probes write a key of their own.
+fn guard(connection: &Arc<Connection>, prefix: &str, deadline: Duration) -> Arc<Guard> {
+    let (connection, key) = (Arc::clone(connection), format!("{prefix}:{{k:}}:probe"));
+    let script = Arc::new(Script::new("return redis.call('SET', KEYS[1], 1, 'PX', 1000)"));
+    let probe: Probe = Box::new(move || {
+        let (connection, script, key) = (connection.clone(), script.clone(), key.clone());
+        Box::pin(async move {
+            let body = |command: &mut Cmd| {
+                command.arg(1).arg(&key);
+            };
+            connection.run(&script, body).await.map(drop)
+        })
+    });
+    Guard::new(deadline, probe, Handle::current())
+}
+
 /// Builds a [`Limiter`].
 #[must_use = "a builder does nothing until it builds"]
 pub struct LimiterBuilder {
@@ -220,9 +252,29 @@ pub struct LimiterBuilder {
     name: String,
     quotas: Vec<Quota>,
     exact: bool,
+    deny_cache: usize,
+    on_failure: OnFailure,
 }
 
 impl LimiterBuilder {
+    /// Remembers refusals of up to this many keys, rounded up to a power of two and at most
+    /// 2^24: until their [`retry_after`](crate::Answer::retry_after), and at most for a second, a
+    /// key's requests of at least the refused cost are refused without a trip. 128 bytes each. By
+    /// default 0: none.
+    ///
+    /// It never admits. A refund, a reset or a higher quota in another process is noticed when the
+    /// entry ends.
+    pub fn deny_cache(mut self, keys: usize) -> Self {
+        self.deny_cache = keys;
+        self
+    }
+
+    /// What decides a check when the store fails. By default [`OnFailure::Error`].
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
     /// Refuses quotas that the store cannot represent exactly. Without this, it takes the nearest
     /// lower rate, or counts time in longer steps: [`Limiter::resolution`].
     pub fn exact(mut self) -> Self {
@@ -246,14 +298,24 @@ impl LimiterBuilder {
             1 => format!("{}:{}", self.name, limit.kind.letter()),
             _ => format!("{}:{number}{}", self.name, limit.kind.letter()),
         });
+        within("deny_cache", self.deny_cache as u128, 0, 1 << 24)?;
+        let number = LIMITERS.fetch_add(1, Ordering::Relaxed);
+        let layers = Layers {
+            guard: Arc::clone(&self.shared.guard),
+            deny: (self.deny_cache > 0).then(|| DenyCache::new(self.deny_cache)),
+            fallback: Fallback::new(self.on_failure, &self.quotas).map_err(BuildError::Local)?,
+            metrics: Metrics::default(),
+            limit: limits.iter().map(|limit| limit.most).min().unwrap_or(0),
+            number,
+        };
         let settings = Settings {
-            number: LIMITERS.fetch_add(1, Ordering::Relaxed),
+            number,
             suffixes: suffixes.collect(),
             once: format!("{}:once", self.name),
             scripts: Scripts::of(&kinds),
             limits,
         };
-        Ok(Limiter::new(self.shared, settings))
+        Ok(Limiter::new(self.shared, settings, layers))
     }
 }
 

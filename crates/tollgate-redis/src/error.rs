@@ -50,6 +50,9 @@ pub enum BuildError {
     },
     /// The address is not one of a store. The text says why.
     Address(String),
+    /// A node's own limiters, for when the store fails, cannot have their share of the quotas:
+    /// [`OnFailure::Local`](crate::OnFailure::Local).
+    Local(tollgate::BuildError),
     /// The store refused the user or the script: a wrong password, or no right to run scripts.
     Refused(Failed),
 }
@@ -72,6 +75,7 @@ impl fmt::Display for BuildError {
                 "{name:?} is not a name: it needs 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'"
             ),
             Self::Address(reason) => write!(f, "not the address of a store: {reason}"),
+            Self::Local(error) => write!(f, "the limits of this node alone: {error}"),
             Self::Refused(failed) => write!(f, "the store refused the first script: {failed}"),
         }
     }
@@ -81,6 +85,7 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Refused(failed) => Some(failed),
+            Self::Local(error) => Some(error),
             _ => None,
         }
     }

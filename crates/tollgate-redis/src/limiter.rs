@@ -11,9 +11,10 @@ use tokio::runtime::Handle;
 
 use crate::answer::{self, Answer, Asked, Receipt};
 use crate::builder::{Shared, Time};
+use crate::layers::Layers;
 use crate::quota::{Limit, Resolution};
 use crate::script::{Script, Scripts};
-use crate::{Failed, ReserveError, name};
+use crate::{Counts, Failed, ReserveError, name};
 
 /// The most keys of one script. A script blocks all clients of the server: 32 keys take about
 /// 0.1 ms.
@@ -37,6 +38,7 @@ const TIMES: (u64, u64) = (1, 5_680_000_000_000_000);
 pub struct Limiter {
     shared: Arc<Shared>,
     settings: Arc<Settings>,
+    layers: Arc<Layers>,
     /// Where refunds run that are begun outside of a runtime.
     runtime: Option<Handle>,
 }
@@ -62,8 +64,9 @@ struct Request<'a> {
 }
 
 impl Limiter {
-    pub(crate) fn new(shared: Arc<Shared>, settings: Settings) -> Self {
-        Self { shared, settings: Arc::new(settings), runtime: Handle::try_current().ok() }
+    pub(crate) fn new(shared: Arc<Shared>, settings: Settings, layers: Layers) -> Self {
+        let (settings, layers) = (Arc::new(settings), Arc::new(layers));
+        Self { shared, settings, layers, runtime: Handle::try_current().ok() }
     }
 
     /// Decides a request of cost 1, and charges it if it is admitted.
@@ -84,10 +87,7 @@ impl Limiter {
     /// As [`check`](Self::check).
     pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
         let key = key.as_ref();
-        if let Some(answer) = self.check_in_short(key, cost).await? {
-            return Ok(answer);
-        }
-        self.decide(Request { verb: "check", key, cost, patience: 0 }).await
+        self.layers.check(key, cost, self.check_in_store(key, cost)).await
     }
 
     /// Answers what a check of this cost would. Changes nothing, and works on replicas.
@@ -96,7 +96,7 @@ impl Limiter {
     ///
     /// As [`check`](Self::check).
     pub async fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
-        self.decide(Request { verb: "peek", key: key.as_ref(), cost, patience: 0 }).await
+        self.layers.trip(self.decide(Request { verb: "peek", key: key.as_ref(), cost, patience: 0 })).await
     }
 
     /// Takes as many units as all limits have, at most `most`; [`Answer::cost`] says how many. If
@@ -106,7 +106,8 @@ impl Limiter {
     ///
     /// As [`check`](Self::check).
     pub async fn take(&self, key: impl AsRef<[u8]>, most: u64) -> Result<Answer, Failed> {
-        self.decide(Request { verb: "take", key: key.as_ref(), cost: most, patience: 0 }).await
+        let key = key.as_ref();
+        self.layers.charge(key, self.decide(Request { verb: "take", key, cost: most, patience: 0 })).await
     }
 
     /// Charges a request that acts after [`Answer::delay`], if that is at most `max_wait`.
@@ -128,7 +129,8 @@ impl Limiter {
             return Err(ReserveError::NoTurns);
         }
         let patience = u64::try_from(max_wait.as_micros()).unwrap_or(u64::MAX).min(limit.longest_wait());
-        Ok(self.decide(Request { verb: "reserve", key: key.as_ref(), cost, patience }).await?)
+        let key = key.as_ref();
+        Ok(self.layers.charge(key, self.decide(Request { verb: "reserve", key, cost, patience })).await?)
     }
 
     /// Decides many requests, each for itself, in as few scripts as keeps the server responsive. The
@@ -138,16 +140,23 @@ impl Limiter {
         requests: impl IntoIterator<Item = (K, u64)>,
     ) -> Vec<Result<Answer, Failed>> {
         let requests: Vec<(K, u64)> = requests.into_iter().collect();
+        let sent = self.layers.guard.now();
+        let remembered = requests.iter().map(|(key, cost)| self.layers.remembered(key.as_ref(), *cost, sent));
+        let mut answers: Vec<_> = remembered.map(|answer| answer.map(Ok)).collect();
+        let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
+        let asked: Vec<(&[u8], u64)> = asked.map(|((key, cost), _)| (key.as_ref(), *cost)).collect();
         // In a cluster, the keys of a script must lie in one slot.
         let at_once = match self.shared.connection.is_cluster() {
             true => 1,
             false => (KEYS_A_SCRIPT / self.settings.limits.len()).max(1),
         };
-        let parts = requests.chunks(at_once).map(|part| async move {
-            let part: Vec<(&[u8], u64)> = part.iter().map(|(key, cost)| (key.as_ref(), *cost)).collect();
-            self.decide_together("check", &part, 0).await
+        let parts = asked.chunks(at_once).map(|part| async move {
+            let result = self.layers.trip(self.decide_together("check", part, 0)).await;
+            self.layers.settle_many(part, result, sent)
         });
-        join_all(parts).await.into_iter().flatten().collect()
+        let mut settled = join_all(parts).await.into_iter().flatten();
+        answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = settled.next());
+        answers.into_iter().flatten().collect()
     }
 
     /// Gives back the charge of an admitted request; returns how many units came back. Part of a
@@ -165,10 +174,16 @@ impl Limiter {
         if receipt.limiter != self.settings.number {
             return Ok(0);
         }
+        if let Some(local) = receipt.local {
+            return Ok(self.layers.refund_locally(local));
+        }
         let tag_end = receipt.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
         let tag = receipt.keys.first().map_or("", |key| &key[..=tag_end]);
         let once = format!("{tag}:{}:{}", self.settings.once, receipt.id);
-        let numbers = self.undo("refund", &receipt.keys, Some((&receipt, &once))).await?;
+        let undone = self.layers.trip(self.undo("refund", &receipt.keys, Some((&receipt, &once)))).await;
+        // Also after a failure: it may have happened.
+        self.layers.forget(receipt.fingerprint);
+        let numbers = undone?;
         Ok(numbers.get(2..).into_iter().flatten().map(|&back| back.max(0).unsigned_abs()).min().unwrap_or(0))
     }
 
@@ -178,7 +193,10 @@ impl Limiter {
     ///
     /// As [`check`](Self::check); the key may be reset all the same.
     pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<(), Failed> {
-        self.undo("reset", &self.names(key.as_ref()), None).await.map(drop)
+        let key = key.as_ref();
+        let undone = self.layers.trip(self.undo("reset", &self.names(key), None)).await;
+        self.layers.forget(self.layers.fingerprint(key));
+        undone.map(drop)
     }
 
     /// How exactly the store represents the limit of this number. `None` if there is none.
@@ -191,6 +209,12 @@ impl Limiter {
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.settings.limits.iter().map(|limit| limit.most).min().unwrap_or(0)
+    }
+
+    /// What the limiter has counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.layers.counts()
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -249,10 +273,17 @@ impl Limiter {
         answer::read(&numbers, 0, &[limit.most], asked).map(Some)
     }
 
+    async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        if let Some(answer) = self.check_in_short(key, cost).await? {
+            return Ok(answer);
+        }
+        self.decide(Request { verb: "check", key, cost, patience: 0 }).await
+    }
+
     async fn decide(&self, request: Request<'_>) -> Result<Answer, Failed> {
         let Request { verb, key, cost, patience } = request;
-        let answers = self.decide_together(verb, &[(key, cost)], patience).await;
-        answers.into_iter().next().unwrap_or_else(|| Err(Failed::answer("no answer")))
+        let answers = self.decide_together(verb, &[(key, cost)], patience).await?;
+        answers.into_iter().next().ok_or_else(|| Failed::answer("no answer"))
     }
 
     /// Decides requests in one script.
@@ -261,7 +292,7 @@ impl Limiter {
         verb: &'static str,
         requests: &[(&[u8], u64)],
         patience: u64,
-    ) -> Vec<Result<Answer, Failed>> {
+    ) -> Result<Vec<Answer>, Failed> {
         let keys: Vec<Vec<String>> = requests.iter().map(|(key, _)| self.names(key)).collect();
         let (limits, now, id) = (&self.settings.limits, self.now(), new_id());
         let body = |command: &mut Cmd| {
@@ -277,13 +308,8 @@ impl Limiter {
                 command.arg(*cost);
             }
         };
-        let numbers = match self.numbers(&self.settings.scripts.decide, body).await {
-            Ok(Some(numbers)) => numbers,
-            failed => {
-                let failed = failed.err().unwrap_or_else(|| Failed::answer("the script's answer is nil"));
-                return requests.iter().map(|_| Err(failed.clone())).collect();
-            }
-        };
+        let numbers = self.numbers(&self.settings.scripts.decide, body).await?;
+        let numbers = numbers.ok_or_else(|| Failed::answer("the script's answer is nil"))?;
         let mosts: Vec<u64> = limits.iter().map(|limit| limit.most).collect();
         let answers = keys.into_iter().enumerate().map(|(place, keys)| {
             let asked = Asked {
