@@ -34,7 +34,7 @@ use crate::script::Script;
 use crate::{Charged, Failed, FailureKind};
 
 /// How long an attempt to connect may take.
-const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT: Duration = Duration::from_secs(2);
 
 /// The pause after the first failed attempt to connect, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -230,6 +230,9 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
                     _ => not_connected(),
                 };
                 failed.charged = Charged::No;
+                if failed.kind == FailureKind::Timeout {
+                    failed.kind = FailureKind::Connection;
+                }
                 tracing::debug!(%failed, "cannot connect to the store");
                 state.send_replace(State::Down(failed));
                 if timeout(pause, state.closed()).await.is_ok() {

@@ -112,6 +112,9 @@ impl Limiter {
 
     /// Charges a request that acts after [`Answer::delay`], if that is at most `max_wait`.
     ///
+    /// No reservation waits longer than the store's numbers are exact for: a hundred years for most
+    /// quotas, less for the largest bursts. A longer `max_wait` counts as that.
+    ///
     /// # Errors
     ///
     /// [`ReserveError`]: the limiter is not a single bucket, or the store gave no answer.

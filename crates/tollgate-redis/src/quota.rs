@@ -277,3 +277,107 @@ fn smooth_divisors(number: u64) -> Vec<u64> {
     }
     divisors
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate::{FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
+
+    fn limit(quota: impl Into<Quota>) -> Result<Limit, BuildError> {
+        Limit::new(&quota.into(), false)
+    }
+
+    fn exact(quota: impl Into<Quota>) -> Result<Limit, BuildError> {
+        Limit::new(&quota.into(), true)
+    }
+
+    #[test]
+    fn a_rate_is_grains_in_lowest_terms() {
+        let numbers = |rate, burst| limit(TokenBucket::new(rate).burst(burst)).unwrap().numbers;
+        assert_eq!(numbers(Rate::per_second(1), 5), [1, 1_000_000, 5]);
+        assert_eq!(numbers(Rate::per_second(3_000_000), 5), [3, 1, 5]);
+        assert_eq!(numbers(Rate::new(7, Duration::from_nanos(10)), 5), [700, 1, 5]);
+        assert_eq!(numbers(Rate::per_day(99_991), 9), [99_991, 86_400_000_000, 9]);
+    }
+
+    #[test]
+    fn the_largest_fraction_below_is_found() {
+        for (p, q) in [(1, 3), (7, 5), (355, 113), (99_991, 86_400), (1, 1_000), (13, 1), (999, 1_000)] {
+            for most in 1..40 {
+                let (low_p, low_q) = best_below(p, q, most);
+                assert!(low_q <= most && low_p * q <= p * low_q, "{p}/{q}, {most}: {low_p}/{low_q}");
+                for other_q in 1..=most {
+                    let other_p = p * other_q / q;
+                    assert!(other_p * low_q <= low_p * other_q, "{p}/{q}, {most}: {low_p}/{low_q}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_lower_rate_stands_in_for_one_beyond_2_to_the_53() {
+        let quota = TokenBucket::new(Rate::per_day(99_991)).burst(1_000_000);
+        let near = limit(quota).unwrap();
+        let [p, q, capacity] = near.numbers.map(u128::from);
+        assert!(capacity * q + 2 * p <= EXACT);
+        assert!(p * 86_400_000_000 < 99_991 * q, "the rate is lower");
+        assert!((1..=1_000).contains(&near.resolution.rate_error_ppb) && !near.resolution.is_exact());
+        assert_eq!(exact(quota), Err(BuildError::NotExact { max_burst: 104_249 }));
+        assert!(exact(quota.burst(104_249)).unwrap().resolution.is_exact());
+    }
+
+    #[test]
+    fn a_counters_unit_divides_its_width() {
+        for (count, rate) in [(100_000, Rate::per_day), (1_000_000_000, Rate::per_day)].map(|(n, rate)| (n, rate(n))) {
+            let [width, limit, unit] = limit(SlidingWindow::new(rate)).unwrap().numbers;
+            assert!(limit == count && width % unit == 0);
+            assert!(u128::from(limit) * u128::from(width / unit) <= EXACT);
+            assert_eq!(exact(SlidingWindow::new(rate)).is_ok(), unit == 1);
+        }
+        // A prime number of microseconds has no parts.
+        let prime = Rate::new(1 << 40, Duration::from_micros(1_000_003));
+        assert!(matches!(limit(SlidingWindow::new(prime)), Err(BuildError::OutOfRange { max: 9_007_172_233, .. })));
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_named_with_its_range() {
+        let rate = Rate::per_second(10);
+        for (quota, text) in [
+            (Quota::from(TokenBucket::new(Rate::per_second(0))), "rate.count is 0, but must be between 1 and"),
+            (TokenBucket::new(Rate::new(1, Duration::ZERO)).into(), "rate.period is 0, but must be between 1 and"),
+            (TokenBucket::new(rate).burst(0).into(), "burst is 0, but must be between 1 and 31536000000"),
+            (LeakyBucket::queue(rate).capacity(u64::MAX).into(), "capacity is 18446744073709551615, but must"),
+            (SlidingLog::new(Rate::per_day(10_001)).into(), "rate.count is 10001, but must be between 1 and 10000"),
+            (FixedWindow::new(Rate::per_day(u64::MAX)).into(), "must be between 1 and 4503599627370496"),
+            (SlidingWindow::new(Rate::per_day(u64::MAX)).into(), "rate.count is 18446744073709551615, but must"),
+            (TokenBucket::new(rate).initial(1).into(), "the store has no initial"),
+            (TokenBucket::new(rate).by_intervals().into(), "the store has no refill by intervals"),
+            (SlidingWindow::new(rate).subwindows(6).into(), "the store has no subwindows"),
+            (FixedWindow::new(rate).from_first_hit().into(), "the store has no from_first_hit"),
+            (FixedWindow::new(Rate::new(1, Duration::from_nanos(1))).into(), "the store has no period of a window"),
+        ] {
+            let error = limit(quota).expect_err("it is out of range").to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_quota_is_too_large_to_be_judged() {
+        let numbers = [1, 2, 7, 1_000, 99_991, 1 << 32, (1 << 53) - 1, u64::MAX - 1, u64::MAX];
+        for count in numbers {
+            for nanos in numbers {
+                let rate = Rate::new(count, Duration::from_nanos(nanos));
+                for burst in numbers {
+                    for quota in [TokenBucket::new(rate).burst(burst)] {
+                        if let Ok(Limit { numbers: [p, q, capacity], .. }) = limit(quota) {
+                            let [p, q, capacity] = [p, q, capacity].map(u128::from);
+                            assert!(capacity * q + 2 * p <= EXACT, "{quota}");
+                            assert!(p * u128::from(nanos) <= u128::from(count) * 1_000 * q, "{quota}");
+                        }
+                    }
+                }
+                let _ = (limit(SlidingWindow::new(rate)), limit(FixedWindow::new(rate)), limit(SlidingLog::new(rate)));
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Limits in real stores, each decision held against the model.
 
+mod directed;
 mod histories;
 mod quotas;
 #[path = "../../../tollgate-model/tests/random/mod.rs"]
@@ -8,6 +9,7 @@ mod random;
 mod reference;
 #[path = "../support/server.rs"]
 mod server;
+mod topologies;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,6 +40,12 @@ pub(crate) fn bucket(random: &mut Random) -> Quota {
     }
 }
 
+/// Whether a full bucket has more than 2^52 grains.
+pub(crate) fn is_large_bucket(quota: &Quota) -> bool {
+    let is_bucket = matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_));
+    is_bucket && quota.limit() > 100_000
+}
+
 /// A burst near the largest that is exact.
 fn near(count: u64, nanos: u64, random: &mut Random) -> u64 {
     fn gcd(a: u64, b: u64) -> u64 {

@@ -26,8 +26,13 @@ struct One {
     algorithm: Algorithm,
     model: Model,
     kind: Kind,
-    /// Grows with each reset, each time that a bucket is full again, and each entry of a log.
+    /// The number of the last reset; 0 again once the store has forgotten it.
     era: u64,
+    resets: u64,
+    /// Whether the store has, or had, a state of the key.
+    exists: bool,
+    /// How many entries the log ever had.
+    entries: u64,
 }
 
 enum Kind {
@@ -87,7 +92,15 @@ impl Reference {
                 Quota::SlidingLog(_) => Kind::Log(Vec::new()),
                 _ => Kind::Window,
             };
-            One { algorithm, model: Model::new(algorithm), kind, era: 0 }
+            One {
+                algorithm,
+                model: Model::new(algorithm),
+                kind,
+                era: 0,
+                resets: 0,
+                exists: false,
+                entries: 0,
+            }
         };
         Self { limits: quotas.iter().map(one).collect() }
     }
@@ -107,9 +120,8 @@ impl Reference {
                 && *paid <= now
                 && *paid > 0
             {
-                (*paid, *has_marks) = (0, false);
+                (*paid, *has_marks, one.era) = (0, false, 0);
                 one.model.reset(KEY);
-                one.era += 1;
             }
         }
         now
@@ -185,15 +197,19 @@ impl Reference {
         back.min().expect("there is a limit")
     }
 
-    pub(crate) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self, now: u64) {
         for one in &mut self.limits {
             one.model.reset(KEY);
-            one.era += 1;
             match &mut one.kind {
                 Kind::Log(entries) => entries.clear(),
-                Kind::Bucket { paid, has_marks } => *has_marks |= *paid > 0,
+                // There is no key to mark.
+                _ if !one.exists => continue,
+                // The mark counts as long as the debt before.
+                Kind::Bucket { paid, has_marks } => (*paid, *has_marks) = ((*paid).max(now + 1), true),
                 Kind::Window => {}
             }
+            one.resets += 1;
+            one.era = one.resets;
         }
     }
 }
@@ -202,15 +218,14 @@ impl One {
     fn charge(&mut self, now: u64, cost: u64) -> Part {
         let (_, receipt) = self.model.admit(KEY, now, cost);
         self.charged(now, false);
-        let number = self.era + 1;
         let taken = match &mut self.kind {
             Kind::Log(entries) => {
                 let Algorithm::SlidingLog { window_ns, .. } = self.algorithm else { unreachable!() };
                 let at = entries.last().map_or(now, |&(newest, ..)| newest.max(now));
                 entries.retain(|&(logged, ..)| logged + window_ns > at);
-                entries.push((at, cost, number));
-                self.era = number;
-                Taken::Entry(number)
+                self.entries += 1;
+                entries.push((at, cost, self.entries));
+                Taken::Entry(self.entries)
             }
             _ => Taken::Receipt(receipt.expect("it was admitted")),
         };
@@ -218,6 +233,7 @@ impl One {
     }
 
     fn charged(&mut self, now: u64, is_reservation: bool) {
+        self.exists = true;
         if let Kind::Bucket { paid, has_marks } = &mut self.kind {
             *paid = (*paid).max(now + self.model.peek(KEY, now, 0).reset_after_ns + 1);
             *has_marks |= is_reservation;
@@ -240,15 +256,23 @@ impl One {
                 cost
             }
             _ if part.era != self.era => 0,
-            (kind, taken) => {
-                if let Kind::Bucket { has_marks, .. } = kind {
-                    *has_marks = true;
-                }
-                match taken {
+            // A full bucket has no debt, and its key may be gone.
+            (Kind::Bucket { paid: 0, .. }, _) => 0,
+            (_, taken) => {
+                let back = match taken {
                     Taken::Receipt(receipt) => self.model.refund(receipt, now),
                     Taken::Reservation(reservation) => self.model.cancel(reservation, now),
                     Taken::Entry(_) => unreachable!("only logs have entries"),
+                };
+                let debt = self.model.peek(KEY, now, 0).reset_after_ns;
+                let state = format!("{:?}", self.model);
+                let is_plain = state.contains("mark: None, had_reservation: false") && self.era == 0;
+                if let Kind::Bucket { paid, has_marks } = &mut self.kind {
+                    *has_marks = !is_plain;
+                    // Without marks, the store forgets the key when the lowered debt is paid.
+                    *paid = if is_plain { now + debt + 1 } else { *paid };
                 }
+                back
             }
         }
     }

@@ -36,6 +36,7 @@ impl Store {
 pub(crate) struct Server {
     store: Store,
     program: PathBuf,
+    first: Vec<String>,
     arguments: Vec<String>,
     child: Child,
     port: u16,
@@ -50,15 +51,26 @@ impl Server {
 
     /// Starts a server with these arguments more, such as `--maxmemory 2mb`.
     pub(crate) fn start_with(store: Store, arguments: &[&str]) -> Option<Self> {
+        Self::start_as(store, &[], arguments)
+    }
+
+    /// Starts a sentinel that watches no master yet.
+    pub(crate) fn start_sentinel(store: Store) -> Option<Self> {
+        Self::start_as(store, &["sentinel.conf", "--sentinel"], &[])
+    }
+
+    /// `first` are the arguments before all others. A sentinel wants a file, which it rewrites.
+    fn start_as(store: Store, first: &[&str], arguments: &[&str]) -> Option<Self> {
         let program = store.program()?;
+        let first: Vec<String> = first.iter().map(|&argument| argument.to_owned()).collect();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let folder = new_folder();
         // Another process may take the free port first, so the start is tried again.
         for _ in 0..20 {
             let port = free_port();
-            let mut child = spawn(&program, port, &folder, &arguments);
+            let mut child = spawn(&program, port, &folder, &first, &arguments);
             if is_ready(&mut child, port) {
-                return Some(Self { store, program, arguments, child, port, folder });
+                return Some(Self { store, program, first, arguments, child, port, folder });
             }
             let _ = (child.kill(), child.wait());
         }
@@ -102,7 +114,7 @@ impl Server {
 
     /// Starts a killed server again, on its port and with an empty store.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.program, self.port, &self.folder, &self.arguments);
+        self.child = spawn(&self.program, self.port, &self.folder, &self.first, &self.arguments);
         assert!(is_ready(&mut self.child, self.port), "the server starts again on port {}", self.port);
     }
 
@@ -129,11 +141,16 @@ impl Drop for Server {
     }
 }
 
-fn spawn(program: &Path, port: u16, folder: &Path, arguments: &[String]) -> Child {
+fn spawn(program: &Path, port: u16, folder: &Path, first: &[String], arguments: &[String]) -> Child {
     let log = File::create(folder.join("log")).expect("the temporary folder can be written to");
     let mut command = Command::new(program);
+    command.current_dir(folder).args(first);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"]).arg(folder);
-    command.args(["--save", "", "--appendonly", "no", "--unixsocket"]).arg(folder.join("socket"));
+    if first.is_empty() {
+        command.args(["--save", "", "--appendonly", "no", "--unixsocket"]).arg(folder.join("socket"));
+    } else {
+        File::create(folder.join("sentinel.conf")).expect("the temporary folder can be written to");
+    }
     command.args(arguments.iter().flat_map(|argument| argument.split(' ')));
     command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
     command.spawn().expect("the program can be executed")
