@@ -60,6 +60,11 @@ impl Guard {
         self.start.elapsed()
     }
 
+    /// The runtime of the connection and of all that is not awaited.
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// Makes a trip, unless the breaker is open.
     ///
     /// The deadline covers all of it, a wait for a connection included. An answer that is there but
