@@ -328,7 +328,9 @@ mod tests {
 
     #[test]
     fn a_counters_unit_divides_its_width() {
-        for (count, rate) in [(100_000, Rate::per_day), (1_000_000_000, Rate::per_day)].map(|(n, rate)| (n, rate(n))) {
+        for (count, rate) in
+            [(100_000, Rate::per_day), (1_000_000_000, Rate::per_day)].map(|(n, rate)| (n, rate(n)))
+        {
             let [width, limit, unit] = limit(SlidingWindow::new(rate)).unwrap().numbers;
             assert!(limit == count && width % unit == 0);
             assert!(u128::from(limit) * u128::from(width / unit) <= EXACT);
@@ -336,25 +338,46 @@ mod tests {
         }
         // A prime number of microseconds has no parts.
         let prime = Rate::new(1 << 40, Duration::from_micros(1_000_003));
-        assert!(matches!(limit(SlidingWindow::new(prime)), Err(BuildError::OutOfRange { max: 9_007_172_233, .. })));
+        assert!(matches!(
+            limit(SlidingWindow::new(prime)),
+            Err(BuildError::OutOfRange { max: 9_007_172_233, .. })
+        ));
     }
 
     #[test]
     fn a_number_out_of_range_is_named_with_its_range() {
         let rate = Rate::per_second(10);
         for (quota, text) in [
-            (Quota::from(TokenBucket::new(Rate::per_second(0))), "rate.count is 0, but must be between 1 and"),
-            (TokenBucket::new(Rate::new(1, Duration::ZERO)).into(), "rate.period is 0, but must be between 1 and"),
+            (
+                Quota::from(TokenBucket::new(Rate::per_second(0))),
+                "rate.count is 0, but must be between 1 and",
+            ),
+            (
+                TokenBucket::new(Rate::new(1, Duration::ZERO)).into(),
+                "rate.period is 0, but must be between 1 and",
+            ),
             (TokenBucket::new(rate).burst(0).into(), "burst is 0, but must be between 1 and 31536000000"),
-            (LeakyBucket::queue(rate).capacity(u64::MAX).into(), "capacity is 18446744073709551615, but must"),
-            (SlidingLog::new(Rate::per_day(10_001)).into(), "rate.count is 10001, but must be between 1 and 10000"),
+            (
+                LeakyBucket::queue(rate).capacity(u64::MAX).into(),
+                "capacity is 18446744073709551615, but must",
+            ),
+            (
+                SlidingLog::new(Rate::per_day(10_001)).into(),
+                "rate.count is 10001, but must be between 1 and 10000",
+            ),
             (FixedWindow::new(Rate::per_day(u64::MAX)).into(), "must be between 1 and 4503599627370496"),
-            (SlidingWindow::new(Rate::per_day(u64::MAX)).into(), "rate.count is 18446744073709551615, but must"),
+            (
+                SlidingWindow::new(Rate::per_day(u64::MAX)).into(),
+                "rate.count is 18446744073709551615, but must",
+            ),
             (TokenBucket::new(rate).initial(1).into(), "the store has no initial"),
             (TokenBucket::new(rate).by_intervals().into(), "the store has no refill by intervals"),
             (SlidingWindow::new(rate).subwindows(6).into(), "the store has no subwindows"),
             (FixedWindow::new(rate).from_first_hit().into(), "the store has no from_first_hit"),
-            (FixedWindow::new(Rate::new(1, Duration::from_nanos(1))).into(), "the store has no period of a window"),
+            (
+                FixedWindow::new(Rate::new(1, Duration::from_nanos(1))).into(),
+                "the store has no period of a window",
+            ),
         ] {
             let error = limit(quota).expect_err("it is out of range").to_string();
             assert!(error.contains(text), "{error}");
@@ -376,7 +399,11 @@ mod tests {
                         }
                     }
                 }
-                let _ = (limit(SlidingWindow::new(rate)), limit(FixedWindow::new(rate)), limit(SlidingLog::new(rate)));
+                let _ = (
+                    limit(SlidingWindow::new(rate)),
+                    limit(FixedWindow::new(rate)),
+                    limit(SlidingLog::new(rate)),
+                );
             }
         }
     }
