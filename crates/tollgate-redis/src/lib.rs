@@ -1,4 +1,4 @@
-//! One rate limit for many processes, exact, in Redis or Valkey.
+#![doc = include_str!("../README.md")]
 
 mod answer;
 mod backend;

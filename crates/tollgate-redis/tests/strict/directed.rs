@@ -132,6 +132,27 @@ fn a_receipt_from_before_a_reset_gives_nothing_back() {
 }
 
 #[test]
+fn a_refund_that_arrives_twice_happens_once() {
+    const UNDO: &str = concat!(
+        include_str!("../../src/script/head.lua"),
+        include_str!("../../src/script/bucket_state.lua"),
+        include_str!("../../src/script/bucket_undo.lua"),
+        include_str!("../../src/script/undo.lua")
+    );
+    on_each_store(|server, redis, _| async move {
+        let limiter = redis.limiter("l", [TokenBucket::new(Rate::per_minute(10))]).build().unwrap();
+        let _ = (admitted(&limiter, "k", 3).await, admitted(&limiter, "k", 4).await);
+        // The second charge, after which 42 s of debt are left.
+        let (now, after) = (NOW.to_string(), (NOW + 42 * SECOND).to_string());
+        let refund = ["EVAL", UNDO, "2", "tg1:{k:k}:l:b", "once", "refund", &now, "1000", "1", "id", &now];
+        let refund = [&refund[..], &["4", "b", "1", "6000000", "10", &after, "0", "0"]].concat();
+        assert_eq!(server.ask::<Vec<u64>>(&refund), [NOW, 1, 4]);
+        assert_eq!(server.ask::<Vec<u64>>(&refund), [NOW, 0]);
+        assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 7);
+    });
+}
+
+#[test]
 fn a_receipt_of_another_limiter_gives_nothing_back() {
     on_each_store(|_, redis, _| async move {
         let quota = TokenBucket::new(Rate::per_minute(10));
