@@ -85,7 +85,7 @@ impl Guard {
     ) -> Result<T, Failed> {
         let Some(pass) = self.breaker.pass() else { return Err(Failed::breaker_open()) };
         let sent = self.now();
-        // The connection keeps the deadline, and learns from it. This one ends a check of two trips.
+        // The connection keeps the deadline, and learns from it. This ends a check of two trips.
         let longest = self.deadline + self.deadline / 4;
         let mut result = timeout(longest, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
         let now = self.now();
