@@ -45,8 +45,8 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 pub(crate) struct DenyCache {
     slots: Box<[Slot]>,
-    /// Two keyed hashes, so that no client can choose a key with the fingerprint of another.
-    hashers: [RandomState; 2],
+    /// Keyed, so that no client can choose a key with the fingerprint of another.
+    hasher: RandomState,
     evicted: AtomicU64,
 }
 
@@ -58,30 +58,30 @@ struct Slot {
 }
 
 /// The words of a slot: the fingerprint, the end in nanoseconds, and the refusal.
-const WORDS: usize = 9;
+const WORDS: usize = 8;
 type Words = [u64; WORDS];
-/// What a key is known by: two keyed hashes.
-pub(crate) type Fingerprint = [u64; 2];
+/// What a key is known by, as in the tables of `tollgate`: a keyed hash of 64 bits.
+pub(crate) type Fingerprint = u64;
 
 impl DenyCache {
     /// A cache of at most this many entries, rounded up to a power of two.
     pub(crate) fn new(entries: usize) -> Self {
         let slots = (0..entries.next_power_of_two()).map(|_| Slot::default()).collect();
-        Self { slots, hashers: Default::default(), evicted: AtomicU64::new(0) }
+        Self { slots, hasher: RandomState::new(), evicted: AtomicU64::new(0) }
     }
 
     /// What the cache knows a key by.
     pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        self.hashers.each_ref().map(|hasher| hasher.hash_one(key))
+        self.hasher.hash_one(key)
     }
 
     /// The refusal that a request of this cost would meet in the store, if that is known.
     ///
-    /// **Cost.** Ten loads; no lock, no allocation.
+    /// **Cost.** Nine loads; no lock, no allocation.
     pub(crate) fn refused(&self, fingerprint: Fingerprint, cost: u64, now: Duration) -> Option<Refusal> {
         let words = self.slot(fingerprint).read()?;
-        let [high, low, until, refused, ready, reset, limit, most, remaining] = words;
-        let known = [high, low] == fingerprint && nanos(now) < until && cost >= refused;
+        let [key, until, refused, ready, reset, limit, most, remaining] = words;
+        let known = key == fingerprint && nanos(now) < until && cost >= refused;
         known.then(|| Refusal {
             cost: refused,
             ready: Duration::from_nanos(ready),
@@ -97,11 +97,10 @@ impl DenyCache {
     pub(crate) fn remember(&self, fingerprint: Fingerprint, refusal: Refusal, sent: Duration) {
         let until = nanos(refusal.ready.min(sent + LONGEST));
         let Refusal { cost, ready, reset, limit, most, remaining } = refusal;
-        let [high, low] = fingerprint;
-        let words = [high, low, until, cost, nanos(ready), nanos(reset), limit, most, remaining];
+        let words = [fingerprint, until, cost, nanos(ready), nanos(reset), limit, most, remaining];
         let displaced = self.slot(fingerprint).write(|old| {
-            let lives = old[2] > nanos(sent);
-            (words, lives && old[..2] != fingerprint)
+            let lives = old[1] > nanos(sent);
+            (words, lives && old[0] != fingerprint)
         });
         if displaced == Some(true) {
             self.evicted.fetch_add(1, Relaxed);
@@ -111,7 +110,7 @@ impl DenyCache {
     /// Forgets what is remembered of a key: its debt has been refunded or reset.
     pub(crate) fn forget(&self, fingerprint: Fingerprint) {
         self.slot(fingerprint).write(|old| {
-            let words = if old[..2] == fingerprint { Words::default() } else { old };
+            let words = if old[0] == fingerprint { Words::default() } else { old };
             (words, ())
         });
     }
@@ -121,8 +120,8 @@ impl DenyCache {
         self.evicted.load(Relaxed)
     }
 
-    fn slot(&self, [high, _]: Fingerprint) -> &Slot {
-        &self.slots[high as usize & (self.slots.len() - 1)]
+    fn slot(&self, fingerprint: Fingerprint) -> &Slot {
+        &self.slots[fingerprint as usize & (self.slots.len() - 1)]
     }
 }
 

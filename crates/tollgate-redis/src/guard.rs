@@ -65,6 +65,11 @@ impl Guard {
         &self.runtime
     }
 
+    /// Whether checks fail at once.
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker.pass().is_none()
+    }
+
     /// Makes a trip, unless the breaker is open.
     ///
     /// The deadline covers all of it, a wait for a connection included. An answer that is there but
@@ -120,7 +125,7 @@ impl Guard {
         // `closed` first: a breaker never closes more often than it opens.
         let closed = self.closed.load(Relaxed);
         let opened = self.opened.load(Relaxed);
-        BreakerCounts { is_open: self.breaker.pass().is_none(), opened, closed }
+        BreakerCounts { is_open: self.is_open(), opened, closed }
     }
 
     fn has_opened(self: &Arc<Self>, failed: &Failed) {

@@ -63,18 +63,26 @@ impl Fallback {
 }
 
 impl Layers {
-    /// Decides a check. `ask` asks the store; it is not polled if the answer is known before.
-    pub(crate) async fn check(
+    /// Decides a check. `ask` begins to ask the store; it is not called if the answer is known
+    /// before.
+    pub(crate) async fn check<F: Future<Output = Result<Answer, Failed>>>(
         &self,
         key: &[u8],
         cost: u64,
-        ask: impl Future<Output = Result<Answer, Failed>>,
+        ask: impl FnOnce() -> F,
     ) -> Result<Answer, Failed> {
         // The time before it is sent: a remembered refusal ends by it.
         let sent = self.guard.now();
         match self.remembered(key, cost, sent) {
             Some(refused) => Ok(refused),
-            None => self.settle(key, cost, self.trip(ask).await, sent),
+            None => {
+                let answer = match self.guard.is_open() {
+                    true => Err(self.failed(Failed::breaker_open())),
+                    // Large: not copied around where there is no trip.
+                    false => self.trip(Box::pin(ask())).await,
+                };
+                self.settle(key, cost, answer, sent)
+            }
         }
     }
 
@@ -125,11 +133,13 @@ impl Layers {
 
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        let result = self.guard.trip(trip).await;
-        if let Err(failed) = &result {
-            self.metrics.failed(failed);
-        }
-        result
+        self.guard.trip(trip).await.map_err(|failed| self.failed(failed))
+    }
+
+    /// Counts a failure.
+    fn failed(&self, failed: Failed) -> Failed {
+        self.metrics.failed(&failed);
+        failed
     }
 
     /// Forgets the key's refusal: its debt has changed by something else than time.

@@ -285,7 +285,7 @@ impl Limiter {
 
     /// Decides a check by the deny cache, the store, or what is set for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
-        self.layers.check(key, cost, self.check_in_store(key, cost)).await
+        self.layers.check(key, cost, || self.check_in_store(key, cost)).await
     }
 
     async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {

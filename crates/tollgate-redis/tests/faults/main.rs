@@ -4,6 +4,7 @@
 mod bound;
 mod docs;
 mod down;
+mod figures;
 mod flapping;
 mod network;
 #[path = "../support/proxy.rs"]
