@@ -59,11 +59,14 @@ pub enum DecidedBy {
     /// [`OnFailure::Allow`](crate::OnFailure::Allow) or [`Refuse`](crate::OnFailure::Refuse), while
     /// the store does not answer.
     OnFailure,
+    /// Nothing: the limiter is in [shadow mode](crate::LimiterBuilder::shadow), and its real answer
+    /// is only counted.
+    Shadow,
 }
 
 impl DecidedBy {
     /// All of them, for metrics.
-    pub const ALL: [Self; 4] = [Self::Store, Self::DenyCache, Self::Local, Self::OnFailure];
+    pub const ALL: [Self; 5] = [Self::Store, Self::DenyCache, Self::Local, Self::OnFailure, Self::Shadow];
 
     /// Its number in [`ALL`](Self::ALL).
     #[must_use]
@@ -211,7 +214,7 @@ impl Answer {
     }
 
     /// Each limit's part, in their order. Of a remembered refusal only the limit that refused, and
-    /// one for all if [`OnFailure`](DecidedBy::OnFailure) decided.
+    /// one for all if [`OnFailure`](DecidedBy::OnFailure) or [`Shadow`](DecidedBy::Shadow) decided.
     #[must_use]
     pub fn limits(&self) -> &[LimitAnswer] {
         &self.limits

@@ -84,7 +84,7 @@ impl Breaker {
     /// **Cost.** One load.
     pub(crate) fn pass(&self) -> Option<Pass> {
         let transitions = self.transitions.load(Relaxed);
-        (transitions % 2 == 0).then_some(Pass(transitions))
+        transitions.is_multiple_of(2).then_some(Pass(transitions))
     }
 
     /// Records how a trip ended. Returns whether that opened the breaker.
@@ -106,7 +106,7 @@ impl Breaker {
     /// Records how a probe of the open breaker ended.
     pub(crate) fn probed(&self, good: bool) -> Probed {
         let mut state = self.state();
-        if self.transitions.load(Relaxed) % 2 == 0 {
+        if self.transitions.load(Relaxed).is_multiple_of(2) {
             return Probed::Closed;
         }
         if good {

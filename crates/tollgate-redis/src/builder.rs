@@ -18,6 +18,7 @@ use crate::limiter::{Limiter, Settings};
 use crate::metrics::Metrics;
 use crate::quota::Limit;
 use crate::script::{Script, Scripts};
+use crate::shadow::Shadow;
 use crate::{BuildError, FailureKind, OnFailure};
 
 /// The most limits that decide a request together.
@@ -117,6 +118,7 @@ impl Redis {
             exact: false,
             deny_cache: 0,
             on_failure: OnFailure::Error,
+            shadow: 0,
         }
     }
 }
@@ -254,6 +256,7 @@ pub struct LimiterBuilder {
     exact: bool,
     deny_cache: usize,
     on_failure: OnFailure,
+    shadow: usize,
 }
 
 impl LimiterBuilder {
@@ -266,6 +269,16 @@ impl LimiterBuilder {
     /// entry ends.
     pub fn deny_cache(mut self, keys: usize) -> Self {
         self.deny_cache = keys;
+        self
+    }
+
+    /// Puts the limiter into shadow mode: each check is admitted at once, and what it would have
+    /// been answered is only [counted](Limiter::counts). Up to this many checks, at most 2^16, are
+    /// on their way at once; more are not made, and counted. By default 0: not in shadow mode.
+    ///
+    /// So neither a slow nor a failing store is noticed by requests. The checks charge as usual.
+    pub fn shadow(mut self, checks: usize) -> Self {
+        self.shadow = checks;
         self
     }
 
@@ -299,6 +312,7 @@ impl LimiterBuilder {
             _ => format!("{}:{number}{}", self.name, limit.kind.letter()),
         });
         within("deny_cache", self.deny_cache as u128, 0, 1 << 24)?;
+        within("shadow", self.shadow as u128, 0, 1 << 16)?;
         let number = LIMITERS.fetch_add(1, Ordering::Relaxed);
         let layers = Layers {
             guard: Arc::clone(&self.shared.guard),
@@ -307,6 +321,7 @@ impl LimiterBuilder {
             metrics: Metrics::default(),
             limit: limits.iter().map(|limit| limit.most).min().unwrap_or(0),
             number,
+            shadow: (self.shadow > 0).then(|| Shadow::new(self.shadow, self.shared.guard.runtime().clone())),
         };
         let settings = Settings {
             number,

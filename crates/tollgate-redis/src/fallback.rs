@@ -11,7 +11,7 @@ use tollgate::{
 ///
 /// | | admits while the store is unreachable | may refuse wrongly |
 /// |---|---|---|
-/// | [`Local`](Self::Local) | `k/n` of the limit, by `k` nodes that are cut off | up to `(n - 1)/n` of it |
+/// | [`Local`](Self::Local) | the shares of the nodes that are cut off | up to `(n - 1)/n` of it |
 /// | [`Allow`](Self::Allow) | everything | nothing |
 /// | [`Refuse`](Self::Refuse) | nothing | everything |
 /// | [`Error`](Self::Error) | what the caller decides | what the caller decides |
@@ -166,7 +166,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Nodes reach the store or not, as it happens; every interval of the admissions is counted.
+        /// Nodes reach the store or not, as it happens; every interval is counted.
         #[test]
         fn flapping_admits_at_most_the_limit_and_the_shares(
             cut in 1..=NODES,
@@ -191,7 +191,7 @@ mod tests {
                 let mut sum = 0;
                 for &(to, cost) in &admitted[first..] {
                     sum += cost;
-                    // (1 + k/N) * (burst + rate * W), in thousandths of a unit and without division.
+                    // (1 + k/N) * (burst + rate * W), in thousandths of a unit.
                     let bound = (NODES + cut) as u64 * (BURST * 1_000 + RATE * (to - from));
                     prop_assert!(sum * 1_000 * NODES as u64 <= bound, "{sum} in {} ms", to - from);
                 }

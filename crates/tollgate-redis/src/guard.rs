@@ -60,6 +60,11 @@ impl Guard {
         self.start.elapsed()
     }
 
+    /// The runtime of the connection and of all that is not awaited.
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
     /// Makes a trip, unless the breaker is open.
     ///
     /// The deadline covers all of it, a wait for a connection included. An answer that is there but
@@ -80,7 +85,7 @@ impl Guard {
     ) -> Result<T, Failed> {
         let Some(pass) = self.breaker.pass() else { return Err(Failed::breaker_open()) };
         let sent = self.now();
-        // The connection keeps the deadline, and learns from it. This one ends a check of two trips.
+        // The connection keeps the deadline, and learns from it. This ends a check of two trips.
         let longest = self.deadline + self.deadline / 4;
         let mut result = timeout(longest, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
         let now = self.now();
@@ -94,20 +99,20 @@ impl Guard {
             Err(Failed { kind: FailureKind::Moved, .. }) => Trip::Answered,
             Err(_) => Trip::Failed,
         };
-        if self.breaker.record(pass, outcome, now) {
-            if let Err(failed) = &result {
-                self.has_opened(failed);
-            }
+        if self.breaker.record(pass, outcome, now)
+            && let Err(failed) = &result
+        {
+            self.has_opened(failed);
         }
         result
     }
 
     /// Opens the breaker: the store could not be reached when the limiter was built.
     pub(crate) fn unreachable(self: &Arc<Self>, failed: &Failed) {
-        if let Some(pass) = self.breaker.pass() {
-            if self.breaker.record(pass, Trip::Broken, self.now()) {
-                self.has_opened(failed);
-            }
+        if let Some(pass) = self.breaker.pass()
+            && self.breaker.record(pass, Trip::Broken, self.now())
+        {
+            self.has_opened(failed);
         }
     }
 
@@ -217,7 +222,11 @@ mod tests {
         let (guard, ..) = guarded();
         assert_eq!(guard.trip(ready(Err::<(), _>(broken()))).await, Err(broken()));
         let sent = AtomicBool::new(false);
-        let failed = guard.trip(async { Ok(sent.store(true, Relaxed)) }).await.unwrap_err();
+        let send = async {
+            sent.store(true, Relaxed);
+            Ok(())
+        };
+        let failed = guard.trip(send).await.unwrap_err();
         assert_eq!((failed.kind, failed.charged), (FailureKind::BreakerOpen, Charged::No));
         assert!(!sent.load(Relaxed));
     }

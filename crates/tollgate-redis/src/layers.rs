@@ -21,6 +21,7 @@ use crate::failed::Failed;
 use crate::fallback::{Local, LocalReceipt, OnFailure};
 use crate::guard::Guard;
 use crate::metrics::{Counts, Metrics};
+use crate::shadow::Shadow;
 
 /// What a refusal without the store's numbers tells the client to wait: the longest pause between
 /// two probes of the store.
@@ -37,6 +38,8 @@ pub(crate) struct Layers {
     pub(crate) limit: u64,
     /// The limiter's number in this process.
     pub(crate) number: u64,
+    /// If the limiter decides nothing.
+    pub(crate) shadow: Option<Shadow>,
 }
 
 /// What decides when the store fails.

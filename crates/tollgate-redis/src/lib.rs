@@ -16,6 +16,7 @@ mod metrics;
 mod name;
 mod quota;
 mod script;
+mod shadow;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};

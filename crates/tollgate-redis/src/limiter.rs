@@ -87,7 +87,10 @@ impl Limiter {
     /// As [`check`](Self::check).
     pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
         let key = key.as_ref();
-        self.layers.check(key, cost, self.check_in_store(key, cost)).await
+        match &self.layers.shadow {
+            Some(shadow) => Ok(shadow.admit(self, key, cost)),
+            None => self.check_through_layers(key, cost).await,
+        }
     }
 
     /// Answers what a check of this cost would. Changes nothing, and works on replicas.
@@ -141,8 +144,11 @@ impl Limiter {
     ) -> Vec<Result<Answer, Failed>> {
         let requests: Vec<(K, u64)> = requests.into_iter().collect();
         let sent = self.layers.guard.now();
-        let remembered = requests.iter().map(|(key, cost)| self.layers.remembered(key.as_ref(), *cost, sent));
-        let mut answers: Vec<_> = remembered.map(|answer| answer.map(Ok)).collect();
+        let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
+            Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
+            None => self.layers.remembered(key.as_ref(), *cost, sent),
+        });
+        let mut answers: Vec<_> = known.map(|answer| answer.map(Ok)).collect();
         let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
         let asked: Vec<(&[u8], u64)> = asked.map(|((key, cost), _)| (key.as_ref(), *cost)).collect();
         // In a cluster, the keys of a script must lie in one slot.
@@ -271,6 +277,15 @@ impl Limiter {
             is_reservation: false,
         };
         answer::read(&numbers, 0, &[limit.most], asked).map(Some)
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// Decides a check by the deny cache, the store, or what is set for failures.
+    pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        self.layers.check(key, cost, self.check_in_store(key, cost)).await
     }
 
     async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {

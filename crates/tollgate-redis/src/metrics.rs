@@ -15,6 +15,7 @@ pub(crate) struct Metrics {
     decisions: [Counters; DecidedBy::ALL.len()],
     failed: [AtomicU64; FailureKind::ALL.len()],
     charged_perhaps: AtomicU64,
+    shadow_dropped: AtomicU64,
 }
 
 /// What a limiter has counted. While it decides, each number is one that was true at some time
@@ -44,6 +45,8 @@ pub struct Counts {
     pub charged_perhaps: u64,
     /// Remembered refusals that another key displaced before their end.
     pub deny_cache_evicted: u64,
+    /// Checks in shadow mode that were not made, because too many had not ended.
+    pub shadow_dropped: u64,
     /// The breaker of the store. All limiters of one [`Redis`](crate::Redis) share it.
     pub breaker: BreakerCounts,
 }
@@ -75,12 +78,18 @@ impl Metrics {
         }
     }
 
+    /// Counts a check in shadow mode that is not made.
+    pub(crate) fn dropped(&self) {
+        self.shadow_dropped.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn counts(&self, breaker: BreakerCounts, deny_cache_evicted: u64) -> Counts {
         Counts {
             decisions: array::from_fn(|by| self.decisions[by].counts()),
             failed: array::from_fn(|kind| self.failed[kind].load(Relaxed)),
             charged_perhaps: self.charged_perhaps.load(Relaxed),
             deny_cache_evicted,
+            shadow_dropped: self.shadow_dropped.load(Relaxed),
             breaker,
         }
     }

@@ -43,7 +43,7 @@ fn a_killed_store_costs_one_burst_and_comes_back() {
 
 /// redis-rs alone takes 129 ms to say so.
 #[test]
-fn a_check_fails_within_its_deadline_when_the_store_is_killed() {
+fn a_check_fails_by_its_deadline_after_a_kill() {
     on_each_store(|mut server| async move {
         let mut times = Vec::new();
         for _ in 0..9 {
@@ -83,7 +83,7 @@ fn an_open_breaker_fails_without_a_timer() {
 }
 
 #[test]
-fn a_store_that_is_not_there_keeps_no_service_from_starting() {
+fn a_missing_store_keeps_no_service_from_starting() {
     on_each_store(|mut server| async move {
         server.kill();
         let redis = Redis::builder(server.url()).build().await.unwrap();

@@ -12,7 +12,7 @@ use crate::{PATIENT, connect, on_each_store, until_breaker};
 
 /// Two of four nodes lose the store ten times; the others keep it.
 #[test]
-fn a_store_that_fails_again_and_again_adds_only_the_shares() {
+fn a_flapping_store_adds_only_the_shares() {
     on_each_store(|server| async move {
         let start = Instant::now();
         const NODES: u32 = 4;
@@ -23,7 +23,7 @@ fn a_store_that_fails_again_and_again_adds_only_the_shares() {
         let (mut nodes, mut proxies) = (Vec::new(), Vec::new());
         for _ in 0..NODES {
             let proxy = Proxy::to(server.port());
-            // No timeouts: only the cuts open the breakers, so that their transitions can be counted.
+            // No timeouts: only the cuts open the breakers, so their transitions can be counted.
             let redis = connect(proxy.url(), PATIENT).await;
             let local = OnFailure::Local { nodes: NODES };
             let limiter = redis.limiter("api", [quota]).on_failure(local).build().unwrap();

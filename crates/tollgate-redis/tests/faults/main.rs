@@ -11,6 +11,7 @@ mod proxy;
 mod refusing;
 #[path = "../support/server.rs"]
 mod server;
+mod shadow;
 mod slow;
 
 use std::time::Duration;

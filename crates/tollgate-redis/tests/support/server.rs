@@ -102,7 +102,9 @@ impl Server {
     pub(crate) fn try_ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> redis::RedisResult<T> {
         let mut connection = redis::Client::open(self.url())?.get_connection()?;
         let mut built = redis::cmd(command[0]);
-        command[1..].iter().for_each(|argument| drop(built.arg(argument)));
+        for argument in &command[1..] {
+            built.arg(argument);
+        }
         built.query(&mut connection)
     }
 
