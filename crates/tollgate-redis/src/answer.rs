@@ -1,0 +1,336 @@
+//! What the store answers, and the receipt of what it charged.
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::Value;
+use tollgate::Outcome;
+
+use crate::Failed;
+use crate::deny::Fingerprint;
+use crate::fallback::LocalReceipt;
+
+/// The numbers of a request in a script's answer, before those of its limits.
+const HEAD: usize = 4;
+
+/// The numbers of a limit in a script's answer.
+const EACH: usize = 8;
+
+/// The answer to one request.
+///
+/// All times are in whole microseconds, rounded up. A decision is neither `Copy` nor `Clone`, so
+/// that there is one receipt of a request.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(login: &tollgate_redis::Limiter) -> Result<(), tollgate_redis::Failed> {
+/// let answer = login.check("alice").await?;
+/// if answer.is_allowed() {
+///     println!("{} of {} are left", answer.remaining(), answer.limit());
+/// } else {
+///     println!("refused by limit {:?}: wait {:?}", answer.refused_by(), answer.retry_after());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an answer that is not looked at limits nothing"]
+#[derive(Debug)]
+pub struct Answer {
+    outcome: Outcome,
+    cost: u64,
+    refused_by: Option<usize>,
+    wait: Duration,
+    decided_by: DecidedBy,
+    limits: Box<[LimitAnswer]>,
+    receipt: Option<Receipt>,
+}
+
+/// What decided a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DecidedBy {
+    /// The store, for this request.
+    Store,
+    /// A refusal of the store that this process remembered.
+    DenyCache,
+    /// A limiter of this process, while the store does not answer.
+    Local,
+    /// [`OnFailure::Allow`](crate::OnFailure::Allow) or [`Refuse`](crate::OnFailure::Refuse), while
+    /// the store does not answer.
+    OnFailure,
+    /// Nothing: the limiter is in [shadow mode](crate::LimiterBuilder::shadow), and its real answer
+    /// is only counted.
+    Shadow,
+}
+
+impl DecidedBy {
+    /// All of them, for metrics.
+    pub const ALL: [Self; 5] = [Self::Store, Self::DenyCache, Self::Local, Self::OnFailure, Self::Shadow];
+
+    /// Its number in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The part of one limit in an [`Answer`].
+///
+/// If one of several limits refuses, the others are not charged, and their numbers are those
+/// without the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LimitAnswer {
+    /// Whether this limit admits the request.
+    pub outcome: Outcome,
+    /// The most that the limit admits at once.
+    pub limit: u64,
+    /// How much it would admit now, after the request.
+    pub remaining: u64,
+    /// How long until it admits the request, if it refuses.
+    pub retry_after: Option<Duration>,
+    /// How long until the key is as good as new, if no request comes.
+    pub reset_after: Duration,
+    /// How long the admitted request waits for its departure.
+    pub delay: Duration,
+}
+
+/// What an admitted request was charged, and may give back once:
+/// [`Limiter::refund`](crate::Limiter::refund).
+///
+/// A receipt is neither `Copy` nor `Clone`, and dropping it keeps the charge. After a
+/// [reset](crate::Limiter::reset) of its key, nothing comes back by it.
+#[must_use = "a receipt that is dropped gives nothing back"]
+pub struct Receipt {
+    /// The limiter's number in this process.
+    pub(crate) limiter: u64,
+    /// The names of the charged keys in the store.
+    pub(crate) keys: Vec<String>,
+    pub(crate) id: String,
+    pub(crate) cost: u64,
+    /// When it was charged, in microseconds.
+    pub(crate) at: u64,
+    /// When a reservation departs: from then on nothing comes back.
+    pub(crate) departs: Option<u64>,
+    /// For each limit, what finds the charge in the state.
+    pub(crate) charges: Vec<[u64; 3]>,
+    /// What the deny cache knows the key by.
+    pub(crate) fingerprint: Fingerprint,
+    /// The charge of the local limiters, if those decided.
+    pub(crate) local: Option<LocalReceipt>,
+}
+
+impl Receipt {
+    /// The receipt of a charge in this process.
+    pub(crate) fn of_local(limiter: u64, cost: u64, local: LocalReceipt) -> Self {
+        let (keys, charges, id) = (Vec::new(), Vec::new(), String::new());
+        let (fingerprint, local) = (Fingerprint::default(), Some(local));
+        Self { limiter, keys, id, cost, at: 0, departs: None, charges, fingerprint, local }
+    }
+
+    /// The cost that was charged.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").field("cost", &self.cost).finish_non_exhaustive()
+    }
+}
+
+impl Answer {
+    /// Whether the request is admitted, refused for now, or can never be admitted.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Whether the request is admitted.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.outcome == Outcome::Allowed
+    }
+
+    /// Whether the cost is above a limit, so that no wait will help.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        self.outcome == Outcome::Never
+    }
+
+    /// What the request asked for; of [`take`](crate::Limiter::take), how much was taken.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// How long until this request would be admitted, if no other request comes: refused one
+    /// microsecond earlier, admitted then. `None` if it was admitted or never will be.
+    ///
+    /// Of a refused [reservation](crate::Limiter::reserve), how long it would wait for its turn.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        (self.outcome == Outcome::Denied).then_some(self.wait)
+    }
+
+    /// The number of the limit that refuses with the longest wait; of equals, the first.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<usize> {
+        self.refused_by
+    }
+
+    /// How much more all limits would admit now, after this request.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.limits.iter().map(|limit| limit.remaining).min().unwrap_or(0)
+    }
+
+    /// The most that can be admitted at once: the smallest of the limits.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limits.iter().map(|limit| limit.limit).min().unwrap_or(0)
+    }
+
+    /// How long until the key is as good as new in all limits, if no request comes.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.limits.iter().map(|limit| limit.reset_after).max().unwrap_or_default()
+    }
+
+    /// How long an admitted request waits before it acts: its departure from a queue, or the turn of
+    /// a reservation. Otherwise zero.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.limits.iter().map(|limit| limit.delay).max().unwrap_or_default()
+    }
+
+    /// What decided.
+    #[must_use]
+    pub fn decided_by(&self) -> DecidedBy {
+        self.decided_by
+    }
+
+    /// Each limit's part, in their order. Of a remembered refusal only the limit that refused, and
+    /// one for all if [`OnFailure`](DecidedBy::OnFailure) or [`Shadow`](DecidedBy::Shadow) decided.
+    #[must_use]
+    pub fn limits(&self) -> &[LimitAnswer] {
+        &self.limits
+    }
+
+    /// What gives the charge back. `None` if nothing was charged.
+    pub fn into_receipt(self) -> Option<Receipt> {
+        self.receipt
+    }
+
+    pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
+    }
+
+    pub(crate) fn receipt_mut(&mut self) -> Option<&mut Receipt> {
+        self.receipt.as_mut()
+    }
+
+    /// An answer that is not the store's.
+    pub(crate) fn without_store(
+        decided_by: DecidedBy,
+        outcome: Outcome,
+        cost: u64,
+        refused_by: Option<usize>,
+        limits: Box<[LimitAnswer]>,
+        receipt: Option<Receipt>,
+    ) -> Self {
+        let wait = limits.iter().filter_map(|limit| limit.retry_after).max().unwrap_or_default();
+        Self { outcome, cost, refused_by, wait, decided_by, limits, receipt }
+    }
+}
+
+/// What a request asked for, to make a receipt of its charge.
+pub(crate) struct Asked {
+    pub(crate) limiter: u64,
+    pub(crate) keys: Vec<String>,
+    pub(crate) id: String,
+    /// Whether the verb charges what it admits.
+    pub(crate) charges: bool,
+    pub(crate) is_reservation: bool,
+}
+
+/// Reads the answer to the request at `place` of a script.
+pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -> Result<Answer, Failed> {
+    let size = HEAD + EACH * mosts.len();
+    let unreadable = || Failed::answer("the script's answer is not complete");
+    let (now, own) = (numbers.first(), numbers.get(1 + place * size..1 + (place + 1) * size));
+    let (Some(&now), Some(own)) = (now, own) else { return Err(unreadable()) };
+    let (&[verdict, number, wait, cost], limits) = own.split_first_chunk().ok_or_else(unreadable)?;
+    let parts = limits.chunks_exact(EACH).zip(mosts);
+    let limits: Box<[LimitAnswer]> = parts
+        .map(|(part, &limit)| LimitAnswer {
+            outcome: outcome(part[0]),
+            limit,
+            remaining: whole(part[1]),
+            retry_after: (part[0] == 0).then(|| micros(part[2])),
+            reset_after: micros(part[3]),
+            delay: micros(part[4]),
+        })
+        .collect();
+    let outcome = outcome(verdict);
+    let charged = asked.charges && outcome == Outcome::Allowed && cost > 0;
+    let receipt = charged.then(|| {
+        let delay = own[HEAD..].chunks_exact(EACH).map(|part| part[4]).max().unwrap_or(0);
+        Receipt {
+            limiter: asked.limiter,
+            keys: asked.keys,
+            id: asked.id,
+            cost: whole(cost),
+            at: whole(now),
+            departs: asked.is_reservation.then(|| whole(now.saturating_add(delay))),
+            charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
+            fingerprint: Fingerprint::default(),
+            local: None,
+        }
+    });
+    Ok(Answer {
+        outcome,
+        cost: whole(cost),
+        refused_by: usize::try_from(number - 1).ok(),
+        wait: micros(wait),
+        decided_by: DecidedBy::Store,
+        limits,
+        receipt,
+    })
+}
+
+fn outcome(verdict: i64) -> Outcome {
+    match verdict {
+        1 => Outcome::Allowed,
+        0 => Outcome::Denied,
+        _ => Outcome::Never,
+    }
+}
+
+/// A number of the script, none of which is negative.
+fn whole(number: i64) -> u64 {
+    number.max(0).unsigned_abs()
+}
+
+fn micros(number: i64) -> Duration {
+    Duration::from_micros(whole(number))
+}
+
+/// The numbers of a script's answer. `None` for the answer nil.
+pub(crate) fn numbers(value: Value) -> Result<Option<Vec<i64>>, Failed> {
+    let Value::Array(values) = value else {
+        return if value == Value::Nil {
+            Ok(None)
+        } else {
+            Err(Failed::answer("the script's answer is no list"))
+        };
+    };
+    let number = |value| match value {
+        Value::Int(number) => Ok(number),
+        _ => Err(Failed::answer("the script's answer has something else than numbers")),
+    };
+    values.into_iter().map(number).collect::<Result<_, _>>().map(Some)
+}

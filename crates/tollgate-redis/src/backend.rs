@@ -1,0 +1,37 @@
+//! Limits in the store for the middleware and the server.
+
+use std::time::Duration;
+
+use tollgate_backend::{Backend, BackendReply};
+
+use crate::{Failed, Limiter, Receipt};
+
+/// A request is decided as by [`Limiter::check_n`]. A failure of the store is an error, so that the
+/// server's [`OnBackendError`](tollgate_backend::OnBackendError) says what happens then.
+impl Backend for Limiter {
+    type Error = Failed;
+    type Receipt = Receipt;
+
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply<Receipt>, Failed> {
+        let mut answer = self.check_n(key, cost).await?;
+        Ok(BackendReply {
+            outcome: answer.outcome(),
+            limit: answer.limit(),
+            remaining: answer.remaining(),
+            wait: answer.retry_after().unwrap_or_else(|| answer.reset_after()),
+            receipt: answer.take_receipt(),
+        })
+    }
+
+    /// Hands the receipt to a task on the runtime in which the limiter was built. If the store
+    /// does not answer, the refund is lost, and a warning is logged.
+    fn refund(&self, receipt: Receipt) {
+        self.begin_refund(receipt);
+    }
+
+    /// The deadline of the connection, and as much again: the limiter keeps its own, and its
+    /// errors say more.
+    fn deadline(&self) -> Duration {
+        2 * Limiter::deadline(self)
+    }
+}

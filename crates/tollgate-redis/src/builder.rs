@@ -1,0 +1,351 @@
+//! The builders of a connection and of its limiters.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redis::Cmd;
+use tokio::runtime::Handle;
+use tollgate::Quota;
+
+use crate::connection::{Connection, Source, Topology};
+use crate::deny::DenyCache;
+use crate::error::within;
+use crate::guard::{Guard, Probe};
+use crate::layers::{Fallback, Layers};
+use crate::limiter::{Limiter, Settings};
+use crate::metrics::Metrics;
+use crate::quota::Limit;
+use crate::script::{Script, Scripts};
+use crate::shadow::Shadow;
+use crate::{BuildError, FailureKind, OnFailure};
+
+/// The most limits that decide a request together.
+const MOST_LIMITS: usize = 8;
+
+/// Whose clock decides.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Time {
+    /// The server's: one clock for all callers. Needs no agreement between the callers' clocks.
+    #[default]
+    Server,
+    /// The caller's: the time since 1970, where the server refuses `TIME` in scripts.
+    ///
+    /// If the callers' clocks differ by up to `skew`, an interval of length `W` admits up to
+    /// `burst + rate * (W + skew)`.
+    Caller(Arc<dyn Fn() -> Duration + Send + Sync>),
+}
+
+impl Time {
+    /// The system's clock of each caller.
+    #[must_use]
+    pub fn of_callers() -> Self {
+        Self::Caller(Arc::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Server => "Server",
+            Self::Caller(_) => "Caller",
+        })
+    }
+}
+
+/// A connection to a store: Redis 6.2 or later, or Valkey. Clones share it.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate::{FixedWindow, Quota, Rate, TokenBucket};
+/// use tollgate_redis::Redis;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let redis = Redis::builder("redis://10.0.0.7").build().await?;
+/// let quotas: [Quota; 2] =
+///     [TokenBucket::new(Rate::per_minute(5)).into(), FixedWindow::new(Rate::per_day(100)).into()];
+/// let login = redis.limiter("login", quotas).build()?;
+/// assert!(login.check("alice").await?.is_allowed());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Redis {
+    shared: Arc<Shared>,
+}
+
+/// What all limiters of a connection share.
+pub(crate) struct Shared {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) prefix: String,
+    pub(crate) time: Time,
+    pub(crate) slack: Duration,
+}
+
+impl Redis {
+    /// Begins to build a connection. `url` is `redis://[user:password@]host[:port][/database]`,
+    /// `rediss://` with TLS, or `redis+unix:///path`.
+    pub fn builder(url: impl Into<String>) -> RedisBuilder {
+        RedisBuilder {
+            url: url.into(),
+            topology: Topology::One,
+            deadline: Duration::from_millis(10),
+            prefix: "tg1".to_owned(),
+            time: Time::Server,
+            slack: Duration::from_secs(1),
+        }
+    }
+
+    /// Begins to build a limiter of one quota, or of up to 8 that decide together: a request is
+    /// admitted by all, or charges none.
+    ///
+    /// Limiters of the same name, prefix and kinds of quotas share the state of their keys, in all
+    /// processes. If their quotas differ, as during a deployment, both charge the same debt.
+    pub fn limiter(
+        &self,
+        name: impl Into<String>,
+        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+    ) -> LimiterBuilder {
+        let quotas = quotas.into_iter().map(Into::into).collect();
+        LimiterBuilder {
+            shared: Arc::clone(&self.shared),
+            name: name.into(),
+            quotas,
+            exact: false,
+            deny_cache: 0,
+            on_failure: OnFailure::Error,
+            shadow: 0,
+        }
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("prefix", &self.shared.prefix).finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`Redis`].
+#[must_use = "a builder does nothing until it builds"]
+pub struct RedisBuilder {
+    url: String,
+    topology: Topology,
+    deadline: Duration,
+    prefix: String,
+    time: Time,
+    slack: Duration,
+}
+
+/// Without the address, which may contain a password.
+impl fmt::Debug for RedisBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = f.debug_struct("RedisBuilder");
+        builder.field("deadline", &self.deadline).field("prefix", &self.prefix).field("time", &self.time);
+        builder.finish_non_exhaustive()
+    }
+}
+
+impl RedisBuilder {
+    /// Connects to a cluster, of which the builder's address and these are known.
+    ///
+    /// The client follows keys to their new owner. While it does, and when a connection breaks, it
+    /// may send a check twice: so the store may charge a request up to twice more.
+    pub fn cluster(mut self, others: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.topology = Topology::Cluster(others.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Connects to the master that these sentinels name. In the builder's address, the host is the
+    /// name of the master: `redis://user:password@main/0`.
+    pub fn sentinel(mut self, sentinels: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.topology = Topology::Sentinel(sentinels.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The longest time that a request waits for its answer, for a connection and for room
+    /// included. From 1 ms to a minute; by default 10 ms.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What the names of all keys begin with; by default `tg1`.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Whose clock decides; by default the server's.
+    pub fn time(mut self, time: Time) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// How long the store keeps a key after it is as good as new. It must cover the difference of
+    /// the callers' clocks, if those decide. From 1 ms to a day; by default a second.
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.slack = slack;
+        self
+    }
+
+    /// Connects. Needs a Tokio runtime, on which a task keeps the connection up.
+    ///
+    /// A server that cannot be reached is not an error: a limiter must not keep a service from
+    /// starting. The task tries again, and requests [fail](crate::Failed) meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Address`]; [`BuildError::Refused`] if the server is there and refuses the
+    /// password or scripts; [`BuildError::OutOfRange`] and [`BuildError::Name`].
+    pub async fn build(self) -> Result<Redis, BuildError> {
+        let (minute, day) = (60_000_000_000, 86_400_000_000_000);
+        within("deadline", self.deadline.as_nanos(), 1_000_000, minute)?;
+        within("slack", self.slack.as_nanos(), 1_000_000, day)?;
+        check_name(&self.prefix)?;
+        let source = Source::new(&self.url, &self.topology, self.deadline)?;
+        let connection = Arc::new(Connection::open(source, self.deadline));
+        let guard = guard(&connection, &self.prefix, self.deadline);
+        // A server that is not there has a failure of another kind than these.
+        let refuses = |kind| matches!(kind, FailureKind::Auth | FailureKind::Script);
+        match try_script(&connection).await {
+            Err(failed) if refuses(failed.kind) => return Err(BuildError::Refused(failed)),
+            Err(failed) => guard.unreachable(&failed),
+            Ok(()) => {}
+        }
+        let Self { prefix, time, slack, .. } = self;
+        Ok(Redis { shared: Arc::new(Shared { connection, guard, prefix, time, slack }) })
+    }
+}
+
+/// Runs a script that writes nothing, once there is a connection.
+async fn try_script(connection: &Connection) -> Result<(), crate::Failed> {
+    connection.first_attempt().await?;
+    let script = Script::new("return 1");
+    let body = |command: &mut redis::Cmd| {
+        command.arg(1).arg("tg1:{k:}:build");
+    };
+    connection.run(&script, body).await.map(drop)
+}
+
+/// The guard of a connection, whose probes write a key of their own.
+fn guard(connection: &Arc<Connection>, prefix: &str, deadline: Duration) -> Arc<Guard> {
+    let (connection, key) = (Arc::clone(connection), format!("{prefix}:{{k:}}:probe"));
+    let script = Arc::new(Script::new("return redis.call('SET', KEYS[1], 1, 'PX', 1000)"));
+    let probe: Probe = Box::new(move || {
+        let (connection, script, key) = (connection.clone(), script.clone(), key.clone());
+        Box::pin(async move {
+            let body = |command: &mut Cmd| {
+                command.arg(1).arg(&key);
+            };
+            connection.run(&script, body).await.map(drop)
+        })
+    });
+    Guard::new(deadline, probe, Handle::current())
+}
+
+/// Builds a [`Limiter`].
+#[must_use = "a builder does nothing until it builds"]
+pub struct LimiterBuilder {
+    shared: Arc<Shared>,
+    name: String,
+    quotas: Vec<Quota>,
+    exact: bool,
+    deny_cache: usize,
+    on_failure: OnFailure,
+    shadow: usize,
+}
+
+impl LimiterBuilder {
+    /// Remembers refusals of up to this many keys, rounded up to a power of two and at most
+    /// 2^24: until their [`retry_after`](crate::Answer::retry_after), and at most for a second, a
+    /// key's requests of at least the refused cost are refused without a trip. 128 bytes each. By
+    /// default 0: none.
+    ///
+    /// It never admits. A refund, a reset or a higher quota in another process is noticed when the
+    /// entry ends.
+    pub fn deny_cache(mut self, keys: usize) -> Self {
+        self.deny_cache = keys;
+        self
+    }
+
+    /// Puts the limiter into shadow mode: each check is admitted at once, and what it would have
+    /// been answered is only [counted](Limiter::counts). Up to this many checks, at most 2^16, are
+    /// on their way at once; more are not made, and counted. By default 0: not in shadow mode.
+    ///
+    /// So neither a slow nor a failing store is noticed by requests. The checks charge as usual.
+    pub fn shadow(mut self, checks: usize) -> Self {
+        self.shadow = checks;
+        self
+    }
+
+    /// What decides a check when the store fails. By default [`OnFailure::Error`].
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// Refuses quotas that the store cannot represent exactly. Without this, it takes the nearest
+    /// lower rate, or counts time in longer steps: [`Limiter::resolution`].
+    pub fn exact(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+
+    /// Builds the limiter. Sends nothing: each request brings its quotas.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]: a number is out of range, or the store does not have a setting.
+    pub fn build(self) -> Result<Limiter, BuildError> {
+        static LIMITERS: AtomicU64 = AtomicU64::new(0);
+        check_name(&self.name)?;
+        within("number of limits", self.quotas.len() as u128, 1, MOST_LIMITS as u128)?;
+        let limits = self.quotas.iter().map(|quota| Limit::new(quota, self.exact));
+        let limits = limits.collect::<Result<Vec<_>, _>>()?;
+        let kinds: Vec<_> = limits.iter().map(|limit| limit.kind).collect();
+        let suffixes = limits.iter().enumerate().map(|(number, limit)| match limits.len() {
+            1 => format!("{}:{}", self.name, limit.kind.letter()),
+            _ => format!("{}:{number}{}", self.name, limit.kind.letter()),
+        });
+        within("deny_cache", self.deny_cache as u128, 0, 1 << 24)?;
+        within("shadow", self.shadow as u128, 0, 1 << 16)?;
+        let number = LIMITERS.fetch_add(1, Ordering::Relaxed);
+        let layers = Layers {
+            guard: Arc::clone(&self.shared.guard),
+            deny: (self.deny_cache > 0).then(|| DenyCache::new(self.deny_cache)),
+            fallback: Fallback::new(self.on_failure, &self.quotas).map_err(BuildError::Local)?,
+            metrics: Metrics::default(),
+            limit: limits.iter().map(|limit| limit.most).min().unwrap_or(0),
+            number,
+            shadow: (self.shadow > 0).then(|| Shadow::new(self.shadow, self.shared.guard.runtime().clone())),
+        };
+        let settings = Settings {
+            number,
+            suffixes: suffixes.collect(),
+            once: format!("{}:once", self.name),
+            scripts: Scripts::of(&kinds),
+            limits,
+        };
+        Ok(Limiter::new(self.shared, settings, layers))
+    }
+}
+
+impl fmt::Debug for LimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = f.debug_struct("LimiterBuilder");
+        builder.field("name", &self.name).field("quotas", &self.quotas).finish_non_exhaustive()
+    }
+}
+
+/// Names become parts of the keys' names, in which `:`, `{` and `}` have a meaning.
+fn check_name(name: &str) -> Result<(), BuildError> {
+    let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if (1..=64).contains(&name.len()) && name.bytes().all(is_harmless) {
+        return Ok(());
+    }
+    Err(BuildError::Name { name: name.to_owned() })
+}

@@ -1,0 +1,245 @@
+//! One connection to the store, which a task of its own keeps up.
+//!
+//! All callers share it: commands that wait at the same time leave in one write, and the answers
+//! come back in their order. A caller that goes away takes nothing back; its command may be
+//! executed.
+//!
+//! ```text
+//!                  connected                     broken, or silent for too long
+//!   Connecting ----------------> Up(connection) -------------------------------.
+//!    |      ^                                                                   |
+//!    |      '-------------------------------------------------------------------'
+//!    '--- failed ---> Down ---- a pause later: tries again ---> Up or Down
+//! ```
+//!
+//! A request waits for `Connecting`, within its deadline, and fails at once on `Down`. What was
+//! sent is never sent again, except for one case in which the server says that it executed nothing:
+//! it does not know the script. Then the same request brings the script's text.
+
+mod source;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use source::Wire;
+pub(crate) use source::{Source, Topology};
+
+use crate::script::Script;
+use crate::{Charged, Failed, FailureKind};
+
+/// How long an attempt to connect may take.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// The pause after the first failed attempt to connect, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// A connection on which requests time out and that was silent for so long is given up: the other
+/// end may be gone without a word.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The connection of all limiters of a [`Redis`](crate::Redis).
+pub(crate) struct Connection {
+    state: watch::Receiver<State>,
+    /// The number of the last connection that was found broken.
+    broken: watch::Sender<u64>,
+    deadline: Duration,
+    /// Whether keys of different slots lie on different servers.
+    is_cluster: bool,
+}
+
+#[derive(Clone)]
+enum State {
+    Connecting,
+    Up(Link),
+    Down(Failed),
+}
+
+/// An established connection.
+#[derive(Clone)]
+struct Link {
+    wire: Wire,
+    number: u64,
+    since: Instant,
+    /// When the last answer came, in milliseconds after `since`.
+    answered: Arc<AtomicU64>,
+}
+
+impl Connection {
+    /// Begins to connect. Needs a Tokio runtime.
+    pub(crate) fn open(source: Source, deadline: Duration) -> Self {
+        let (state_in, state) = watch::channel(State::Connecting);
+        let (broken, broken_out) = watch::channel(0);
+        let is_cluster = source.is_cluster();
+        tokio::spawn(keep(source, state_in, broken_out));
+        Self { state, broken, deadline, is_cluster }
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.is_cluster
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Waits for the outcome of the first attempt to connect.
+    pub(crate) async fn first_attempt(&self) -> Result<(), Failed> {
+        self.link(Instant::now() + 2 * CONNECT).await.map(drop)
+    }
+
+    /// Executes a script, within the deadline. `body` appends the number of keys, the keys and the
+    /// arguments.
+    pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
+        let until = Instant::now() + self.deadline;
+        let link = self.link(until).await?;
+        let answer = timeout_at(until, execute(link.wire.clone(), script, body)).await;
+        match &answer {
+            Ok(Ok(_)) => link.has_answered(),
+            Ok(Err(error)) if needs_another_connection(error) => self.gave_up(&link),
+            Ok(Err(_)) => link.has_answered(),
+            Err(_) if link.is_silent() => self.gave_up(&link),
+            Err(_) => {}
+        }
+        match answer {
+            Ok(answer) => answer.map_err(|error| self.failed(&error)),
+            Err(_) => Err(Failed::timeout()),
+        }
+    }
+
+    /// Returns the established connection. Waits until `until` for an attempt that is under way.
+    async fn link(&self, until: Instant) -> Result<Link, Failed> {
+        let now = match &*self.state.borrow() {
+            State::Up(link) => Some(Ok(link.clone())),
+            State::Down(failed) => Some(Err(failed.clone())),
+            State::Connecting => None,
+        };
+        if let Some(now) = now {
+            return now;
+        }
+        let mut state = self.state.clone();
+        let known = timeout_at(until, state.wait_for(|state| !matches!(state, State::Connecting))).await;
+        match known {
+            Ok(Ok(state)) => match &*state {
+                State::Up(link) => Ok(link.clone()),
+                State::Down(failed) => Err(failed.clone()),
+                State::Connecting => Err(not_connected()),
+            },
+            // The task has ended, or the deadline has passed.
+            Ok(Err(_)) | Err(_) => Err(not_connected()),
+        }
+    }
+
+    /// Tells the task that a connection is of no use any more.
+    fn gave_up(&self, link: &Link) {
+        self.broken.send_if_modified(|broken| {
+            let is_news = *broken < link.number;
+            *broken = link.number.max(*broken);
+            is_news
+        });
+    }
+
+    fn failed(&self, error: &RedisError) -> Failed {
+        let mut failed = Failed::from(error);
+        // A cluster's client may have sent it twice: the refusal is of the second time.
+        if self.is_cluster && failed.kind != FailureKind::Auth {
+            failed.charged = Charged::Perhaps;
+        }
+        failed
+    }
+}
+
+/// Nothing was sent, since there is no connection yet.
+fn not_connected() -> Failed {
+    Failed::new(FailureKind::Connection, Charged::No)
+}
+
+impl Link {
+    fn has_answered(&self) {
+        let millis = self.since.elapsed().as_millis();
+        self.answered.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn is_silent(&self) -> bool {
+        let answered = Duration::from_millis(self.answered.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(answered) > SILENCE
+    }
+}
+
+/// The connection is broken, or leads to a server that is no master any more.
+fn needs_another_connection(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse | ErrorKind::AuthenticationFailed)
+        || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+}
+
+/// Sends the script's hash, and its text if the server does not know the script.
+async fn execute(mut wire: Wire, script: &Script, body: impl Fn(&mut Cmd)) -> RedisResult<Value> {
+    let answer = wire.send(&command("EVALSHA", &script.hash, &body)).await;
+    match answer {
+        // Only this error may be answered by sending again: nothing was executed.
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            wire.send(&command("EVAL", script.text, &body)).await
+        }
+        answer => answer,
+    }
+}
+
+fn command(name: &str, script: &str, body: impl Fn(&mut Cmd)) -> Cmd {
+    let mut command = Cmd::with_capacity(20, 256);
+    command.arg(name).arg(script);
+    body(&mut command);
+    command
+}
+
+impl Wire {
+    async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let value = match self {
+            Self::One(connection) => connection.req_packed_command(command).await?,
+            Self::Cluster(connection) => connection.req_packed_command(command).await?,
+        };
+        value.extract_error()
+    }
+}
+
+/// Keeps a connection up until all its users are gone.
+async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch::Receiver<u64>) {
+    let mut pause = PAUSES.0;
+    for number in 1.. {
+        let attempt = timeout(CONNECT, source.connect()).await;
+        match attempt {
+            Ok(Ok(wire)) => {
+                let link = Link { wire, number, since: Instant::now(), answered: Arc::default() };
+                tracing::info!("connected to the store");
+                state.send_replace(State::Up(link));
+                // An error: all users are gone.
+                if broken.wait_for(|broken| *broken >= number).await.is_err() {
+                    return;
+                }
+                tracing::warn!("lost the connection to the store");
+                state.send_replace(State::Connecting);
+                pause = PAUSES.0;
+            }
+            failed => {
+                let mut failed = match failed {
+                    Ok(Err(error)) => Failed::from(&error),
+                    _ => not_connected(),
+                };
+                failed.charged = Charged::No;
+                if failed.kind == FailureKind::Timeout {
+                    failed.kind = FailureKind::Connection;
+                }
+                tracing::debug!(%failed, "cannot connect to the store");
+                state.send_replace(State::Down(failed));
+                if timeout(pause, state.closed()).await.is_ok() {
+                    return;
+                }
+                pause = (pause * 2).min(PAUSES.1);
+            }
+        }
+    }
+}

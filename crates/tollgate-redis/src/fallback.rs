@@ -1,0 +1,201 @@
+//! What decides while the store does not.
+
+use std::time::Duration;
+
+use tollgate::{
+    BuildError, Clock, FixedWindow, LeakyBucket, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket, TscClock,
+};
+
+/// What happens to a request when the store fails.
+///
+/// | | admits while the store is unreachable | may refuse wrongly |
+/// |---|---|---|
+/// | [`Local`](Self::Local) | the shares of the nodes that are cut off | up to `(n - 1)/n` of it |
+/// | [`Allow`](Self::Allow) | everything | nothing |
+/// | [`Refuse`](Self::Refuse) | nothing | everything |
+/// | [`Error`](Self::Error) | what the caller decides | what the caller decides |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// This node's own limiters decide, each with its share of the limit: a limit of 150 is a local
+    /// limit of 50 for each of 3 nodes.
+    ///
+    /// The local limiters are never reset, neither when they begin to decide nor when they end, and
+    /// the store never learns what they admitted. So, over every interval of length `W`, however
+    /// often the store fails and returns, all together admit at most
+    /// `(1 + k/nodes) * (burst + rate * W)`, where `k` nodes were cut off.
+    ///
+    /// A share is at least 1: with more nodes than the limit has units, the factor is
+    /// `1 + k/burst` instead. A cost above the share is refused until the store is back.
+    Local {
+        /// How many nodes share the limit, at least 1. A number that is too small admits more, one
+        /// that is too large less.
+        nodes: u32,
+    },
+    /// The request is admitted. While the store fails, there is no limit.
+    Allow,
+    /// The request is refused.
+    Refuse,
+    /// The caller gets the [`Failed`](crate::Failed) and decides.
+    #[default]
+    Error,
+}
+
+/// What gives a local charge back.
+pub(crate) type LocalReceipt = Box<<tollgate::Several as tollgate::Limits>::Receipt>;
+
+/// The local limiters of a node.
+#[derive(Debug)]
+pub(crate) struct Local<C: Clock = TscClock> {
+    limiter: MultiLimiter<[u8], C>,
+}
+
+impl Local {
+    /// Limiters of this node's share of the quotas.
+    ///
+    /// # Errors
+    ///
+    /// No nodes, or a share that the engine cannot represent.
+    pub(crate) fn new(quotas: &[Quota], nodes: u32) -> Result<Self, BuildError> {
+        Self::with_clock(quotas, nodes, TscClock::new())
+    }
+}
+
+impl<C: Clock + 'static> Local<C> {
+    fn with_clock(quotas: &[Quota], nodes: u32, clock: C) -> Result<Self, BuildError> {
+        if nodes == 0 {
+            let (min, max) = (1, u128::from(u32::MAX));
+            return Err(BuildError::OutOfRange { field: "nodes", value: 0, min, max });
+        }
+        let shares = quotas.iter().map(|&quota| share(quota, nodes));
+        Ok(Self { limiter: MultiLimiter::builder(shares).clock(clock).build()? })
+    }
+
+    /// Gives a charge back; returns how much.
+    pub(crate) fn refund(&self, receipt: LocalReceipt) -> u64 {
+        self.limiter.refund(*receipt)
+    }
+
+    /// Decides a request, and charges its local limits.
+    pub(crate) fn check_n(&self, key: &[u8], cost: u64) -> MultiDecision<'_> {
+        self.limiter.check_n(key, cost)
+    }
+}
+
+/// One node's share of a quota: limit and rate divided by the number of nodes, the limit rounded
+/// down and at least 1.
+///
+/// What the store does not support (first hits, intervals, sub-windows) never comes here: the
+/// limiter is not built.
+fn share(quota: Quota, nodes: u32) -> Quota {
+    let part = |units: u64| (units / u64::from(nodes)).max(1);
+    let (rate, limit) = (quota.rate(), part(quota.limit()));
+    let windowed = Rate::new(part(rate.count()), rate.period());
+    match quota {
+        Quota::TokenBucket(_) => TokenBucket::new(slower(rate, nodes)).burst(limit).into(),
+        Quota::LeakyBucket(_) if quota.is_queue() => {
+            LeakyBucket::queue(slower(rate, nodes)).capacity(limit).into()
+        }
+        Quota::LeakyBucket(_) => LeakyBucket::meter(slower(rate, nodes)).capacity(limit).into(),
+        Quota::SlidingWindow(_) => SlidingWindow::new(windowed).into(),
+        Quota::SlidingLog(_) => SlidingLog::new(windowed).into(),
+        Quota::FixedWindow(_) | Quota::FirstHit(_) => FixedWindow::new(windowed).into(),
+    }
+}
+
+/// The rate divided by the number of nodes, exactly.
+fn slower(rate: Rate, nodes: u32) -> Rate {
+    match rate.count() % u64::from(nodes) {
+        0 => Rate::new(rate.count() / u64::from(nodes), rate.period()),
+        // A period that the engine cannot represent is an error when the limiter is built.
+        _ => Rate::new(rate.count(), rate.period().checked_mul(nodes).unwrap_or(Duration::MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tollgate::ManualClock;
+
+    use super::*;
+
+    fn shared(quota: impl Into<Quota>, nodes: u32) -> Quota {
+        share(quota.into(), nodes)
+    }
+
+    #[test]
+    fn a_share_is_the_limit_divided_by_the_nodes() {
+        let bucket = TokenBucket::new(Rate::per_second(150)).burst(100);
+        assert_eq!(shared(bucket, 3), TokenBucket::new(Rate::per_second(50)).burst(33).into());
+        let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(9);
+        let slow = Rate::new(10, Duration::from_secs(3));
+        assert_eq!(shared(queue, 3), LeakyBucket::queue(slow).capacity(3).into());
+        let window = FixedWindow::new(Rate::per_day(100));
+        assert_eq!(shared(window, 7), FixedWindow::new(Rate::per_day(14)).into());
+        let window = SlidingWindow::new(Rate::per_day(100));
+        assert_eq!(shared(window, 2), SlidingWindow::new(Rate::per_day(50)).into());
+        assert_eq!(shared(SlidingLog::new(Rate::per_day(9)), 2), SlidingLog::new(Rate::per_day(4)).into());
+    }
+
+    #[test]
+    fn a_share_is_at_least_one() {
+        for quota in [
+            TokenBucket::new(Rate::per_second(2)).into(),
+            LeakyBucket::meter(Rate::per_second(2)).into(),
+            FixedWindow::new(Rate::per_second(2)).into(),
+            SlidingWindow::new(Rate::per_second(2)).into(),
+            Quota::from(SlidingLog::new(Rate::per_second(2))),
+        ] {
+            let local = Local::with_clock(&[quota], 5, ManualClock::new()).unwrap();
+            assert!(local.check_n(b"alice", 1).is_allowed(), "{quota}");
+            assert!(!local.check_n(b"alice", 1).is_allowed(), "{quota}");
+        }
+    }
+
+    #[test]
+    fn no_nodes_are_refused() {
+        let error = Local::new(&[TokenBucket::new(Rate::per_second(2)).into()], 0).unwrap_err();
+        assert!(matches!(error, BuildError::OutOfRange { field: "nodes", value: 0, min: 1, .. }));
+    }
+
+    const RATE: u64 = 100;
+    const BURST: u64 = 30;
+    const NODES: usize = 3;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Nodes reach the store or not, as it happens; every interval is counted.
+        #[test]
+        fn flapping_admits_at_most_the_limit_and_the_shares(
+            cut in 1..=NODES,
+            steps in prop::collection::vec((0..NODES, any::<bool>(), 0_u64..40, 1_u64..6), 100..400),
+        ) {
+            let clock = ManualClock::new();
+            let quota = Quota::from(TokenBucket::new(Rate::per_second(RATE)).burst(BURST));
+            let store = MultiLimiter::<[u8]>::builder([quota]).clock(clock.clone()).build().unwrap();
+            let local = || Local::with_clock(&[quota], NODES as u32, clock.clone()).unwrap();
+            let nodes: Vec<_> = (0..NODES).map(|_| local()).collect();
+            let (mut now, mut admitted) = (0, Vec::new());
+            for (node, reaches, millis, cost) in steps {
+                clock.advance(Duration::from_millis(millis));
+                now += millis;
+                let reaches = reaches || node >= cut;
+                let decider = if reaches { &store } else { &nodes[node].limiter };
+                if decider.check_n(b"k", cost).is_allowed() {
+                    admitted.push((now, cost));
+                }
+            }
+            for (first, &(from, _)) in admitted.iter().enumerate() {
+                let mut sum = 0;
+                for &(to, cost) in &admitted[first..] {
+                    sum += cost;
+                    // (1 + k/N) * (burst + rate * W), in thousandths of a unit.
+                    let bound = (NODES + cut) as u64 * (BURST * 1_000 + RATE * (to - from));
+                    prop_assert!(sum * 1_000 * NODES as u64 <= bound, "{sum} in {} ms", to - from);
+                }
+            }
+        }
+    }
+}

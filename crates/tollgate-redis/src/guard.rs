@@ -1,0 +1,326 @@
+//! A trip to the store: the breaker before it, the deadline around it, and the probes while the
+//! breaker is open.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::breaker::{Breaker, Probed, Trip, jittered};
+use crate::failed::{Failed, FailureKind};
+
+/// The longest time for which a probe is awaited: a new connection may take longer than a check.
+const LONGEST_PROBE: Duration = Duration::from_secs(1);
+
+/// Asks the store for a sign of life, by a command that writes: a server that has no memory left or
+/// accepts no writes answers everything else.
+pub(crate) type Probe =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), Failed>> + Send>> + Send + Sync>;
+
+/// What stands between the checks and one master.
+pub(crate) struct Guard {
+    deadline: Duration,
+    start: Instant,
+    breaker: Breaker,
+    probe: Probe,
+    /// The runtime that the connection lives on, too.
+    runtime: Handle,
+    opened: AtomicU64,
+    closed: AtomicU64,
+}
+
+/// The breaker of a store, as it is now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakerCounts {
+    /// Whether checks fail at once.
+    pub is_open: bool,
+    /// How often it has opened.
+    pub opened: u64,
+    /// How often it has closed.
+    pub closed: u64,
+}
+
+impl Guard {
+    /// A guard with a closed breaker.
+    pub(crate) fn new(deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
+        let (start, breaker) = (Instant::now(), Breaker::default());
+        let (opened, closed) = Default::default();
+        Arc::new(Self { deadline, start, breaker, probe, runtime, opened, closed })
+    }
+
+    /// The time since the guard was made: the time of the breaker and of the deny caches.
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The runtime of the connection and of all that is not awaited.
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Whether checks fail at once.
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker.pass().is_none()
+    }
+
+    /// Makes a trip, unless the breaker is open.
+    ///
+    /// The deadline covers all of it, a wait for a connection included. An answer that is there but
+    /// late counts as none: the store may have admitted the request long ago, and the bound of what
+    /// passes the nodes relies on the deadline.
+    ///
+    /// If the returned future is dropped, the trip leaves no trace here; what was sent may be
+    /// executed.
+    ///
+    /// **Cost.** Of an open breaker: one load; no timer.
+    ///
+    /// # Errors
+    ///
+    /// That of the trip, a timeout, or [`FailureKind::BreakerOpen`].
+    pub(crate) async fn trip<T>(
+        self: &Arc<Self>,
+        trip: impl Future<Output = Result<T, Failed>>,
+    ) -> Result<T, Failed> {
+        let Some(pass) = self.breaker.pass() else { return Err(Failed::breaker_open()) };
+        let sent = self.now();
+        // The connection keeps the deadline, and learns from it. This ends a check of two trips.
+        let longest = self.deadline + self.deadline / 4;
+        let mut result = timeout(longest, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
+        let now = self.now();
+        if result.is_ok() && now - sent > self.deadline {
+            result = Err(Failed::timeout());
+        }
+        let outcome = match &result {
+            Ok(_) => Trip::Answered,
+            Err(Failed { kind: FailureKind::Connection, .. }) => Trip::Broken,
+            // The slot moves; its masters are well.
+            Err(Failed { kind: FailureKind::Moved, .. }) => Trip::Answered,
+            Err(_) => Trip::Failed,
+        };
+        if self.breaker.record(pass, outcome, now)
+            && let Err(failed) = &result
+        {
+            self.has_opened(failed);
+        }
+        result
+    }
+
+    /// Opens the breaker: the store could not be reached when the limiter was built.
+    pub(crate) fn unreachable(self: &Arc<Self>, failed: &Failed) {
+        if let Some(pass) = self.breaker.pass()
+            && self.breaker.record(pass, Trip::Broken, self.now())
+        {
+            self.has_opened(failed);
+        }
+    }
+
+    pub(crate) fn counts(&self) -> BreakerCounts {
+        // `closed` first: a breaker never closes more often than it opens.
+        let closed = self.closed.load(Relaxed);
+        let opened = self.opened.load(Relaxed);
+        BreakerCounts { is_open: self.is_open(), opened, closed }
+    }
+
+    fn has_opened(self: &Arc<Self>, failed: &Failed) {
+        self.opened.fetch_add(1, Relaxed);
+        let kind = failed.kind.name();
+        tracing::warn!(kind, "the store fails: its breaker opens ({failed})");
+        self.runtime.spawn(probe_until_closed(Arc::downgrade(self)));
+    }
+
+    fn has_closed(&self) {
+        self.closed.fetch_add(1, Relaxed);
+        tracing::info!("the store is back: its breaker closes");
+    }
+
+    /// Whether the store answers a probe, and as fast as a check must be answered.
+    async fn probes_well(&self) -> bool {
+        let sent = self.now();
+        let answered = matches!(timeout(LONGEST_PROBE, (self.probe)()).await, Ok(Ok(())));
+        answered && self.now() - sent <= self.deadline
+    }
+}
+
+/// Probes the store until its breaker closes or its guard is dropped.
+async fn probe_until_closed(guard: Weak<Guard>) {
+    let random = RandomState::new();
+    let mut pause = Breaker::first_probe();
+    for number in 0_u64.. {
+        sleep(jittered(pause, random.hash_one(number))).await;
+        let Some(guard) = guard.upgrade() else { return };
+        let good = guard.probes_well().await;
+        match guard.breaker.probed(good) {
+            Probed::Again(after) => pause = after,
+            Probed::Closed => return guard.has_closed(),
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("breaker", &self.breaker).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+    use crate::failed::Charged;
+
+    const DEADLINE: Duration = Duration::from_millis(10);
+
+    /// A guard whose probes are as good as the flag says, and their times.
+    fn guarded() -> (Arc<Guard>, Arc<AtomicBool>, Arc<Mutex<Vec<Instant>>>) {
+        let (up, probes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (is_up, times) = (up.clone(), probes.clone());
+        let probe: Probe = Box::new(move || {
+            times.lock().unwrap().push(Instant::now());
+            Box::pin(ready(if is_up.load(Relaxed) { Ok(()) } else { Err(broken()) }))
+        });
+        (Guard::new(DEADLINE, probe, Handle::current()), up, probes)
+    }
+
+    fn broken() -> Failed {
+        Failed::new(FailureKind::Connection, Charged::No)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trip_fails_at_its_deadline() {
+        let (guard, ..) = guarded();
+        let start = Instant::now();
+        let failed = guard.trip(pending::<Result<(), Failed>>()).await.unwrap_err();
+        assert_eq!((failed.kind, failed.charged), (FailureKind::Timeout, Charged::Perhaps));
+        let took = start.elapsed();
+        assert!(took >= DEADLINE && took < DEADLINE * 2, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_after_the_deadline_is_not_used() {
+        let (guard, ..) = guarded();
+        let late = async {
+            // The thread is held up while the answer arrives.
+            tokio::time::advance(DEADLINE + Duration::from_millis(1)).await;
+            Ok(7)
+        };
+        let failed = guard.trip(late).await.unwrap_err();
+        assert_eq!(failed.kind, FailureKind::Timeout);
+        assert_eq!(guard.trip(ready(Ok(7))).await, Ok(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_open_breaker_sends_nothing() {
+        let (guard, ..) = guarded();
+        assert_eq!(guard.trip(ready(Err::<(), _>(broken()))).await, Err(broken()));
+        let sent = AtomicBool::new(false);
+        let send = async {
+            sent.store(true, Relaxed);
+            Ok(())
+        };
+        let failed = guard.trip(send).await.unwrap_err();
+        assert_eq!((failed.kind, failed.charged), (FailureKind::BreakerOpen, Charged::No));
+        assert!(!sent.load(Relaxed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn probes_close_the_breaker_when_the_store_is_back() {
+        let (guard, up, probes) = guarded();
+        let opened = Instant::now();
+        let _ = guard.trip(ready(Err::<(), _>(broken()))).await;
+        sleep(Duration::from_secs(10)).await;
+        assert!(guard.counts().is_open);
+        let times: Vec<_> = probes.lock().unwrap().drain(..).map(|at| at - opened).collect();
+        assert!(times[0] >= Duration::from_millis(75) && times[0] < Duration::from_millis(127), "{times:?}");
+        assert!((10..=15).contains(&times.len()), "100 ms doubling to 1 s: {times:?}");
+        up.store(true, Relaxed);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(guard.counts(), BreakerCounts { is_open: false, opened: 1, closed: 1 });
+        assert_eq!(guard.trip(ready(Ok(7))).await, Ok(7));
+        let last = probes.lock().unwrap().len();
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(probes.lock().unwrap().len(), last, "no probes of a closed breaker");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_store_is_not_back() {
+        let probe: Probe = Box::new(|| {
+            Box::pin(async {
+                sleep(DEADLINE * 3).await;
+                Ok(())
+            })
+        });
+        let guard = Guard::new(DEADLINE, probe, Handle::current());
+        guard.unreachable(&broken());
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!(guard.counts(), BreakerCounts { is_open: true, opened: 1, closed: 0 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_guard_ends_its_probes() {
+        let (guard, _, probes) = guarded();
+        guard.unreachable(&broken());
+        drop(guard);
+        sleep(Duration::from_secs(5)).await;
+        assert!(probes.lock().unwrap().is_empty());
+    }
+
+    /// Keeps the messages of all events.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<String>>>);
+
+    impl Visit for Log {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            if field.name() == "message" {
+                self.0.lock().unwrap().push(format!("{value:?}"));
+            }
+        }
+    }
+
+    impl Subscriber for Log {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target().starts_with("tollgate_redis")
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_transition_is_logged_once() {
+        let log = Log::default();
+        let _subscribed = tracing::subscriber::set_default(log.clone());
+        let (guard, up, _) = guarded();
+        up.store(true, Relaxed);
+        for round in 1..=100 {
+            for _ in 0..5 {
+                let _ = guard.trip(ready(Err::<(), _>(broken()))).await;
+            }
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(guard.counts(), BreakerCounts { is_open: false, opened: round, closed: round });
+        }
+        let messages = log.0.lock().unwrap();
+        let count = |end: &str| messages.iter().filter(|message| message.contains(end)).count();
+        assert_eq!((count("opens"), count("closes"), messages.len()), (100, 100, 200));
+    }
+}

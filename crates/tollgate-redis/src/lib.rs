@@ -1,0 +1,29 @@
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod backend;
+mod breaker;
+mod builder;
+mod connection;
+mod deny;
+mod error;
+mod failed;
+mod fallback;
+mod guard;
+mod layers;
+mod limiter;
+mod metrics;
+mod name;
+mod quota;
+mod script;
+mod shadow;
+
+pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
+pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
+pub use error::{BuildError, ReserveError};
+pub use failed::{Charged, Failed, FailureKind};
+pub use fallback::OnFailure;
+pub use guard::BreakerCounts;
+pub use limiter::Limiter;
+pub use metrics::Counts;
+pub use quota::Resolution;

@@ -1,0 +1,425 @@
+//! The limiter: its verbs, and the requests that they send.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::join_all;
+use redis::Cmd;
+use tokio::runtime::Handle;
+
+use crate::answer::{self, Answer, Asked, Receipt};
+use crate::builder::{Shared, Time};
+use crate::layers::Layers;
+use crate::quota::{Limit, Resolution};
+use crate::script::{Script, Scripts};
+use crate::{Counts, Failed, ReserveError, name};
+
+/// The most keys of one script. A script blocks all clients of the server: 32 keys take about
+/// 0.1 ms.
+const KEYS_A_SCRIPT: usize = 32;
+
+/// The range of a caller's time, in microseconds: until the year 2150. Later, sums of times would
+/// not be exact.
+const TIMES: (u64, u64) = (1, 5_680_000_000_000_000);
+
+/// One limit, or several that decide together, for all processes that share the store.
+///
+/// Made by [`Redis::limiter`](crate::Redis::limiter). Clones share everything. A key is any bytes,
+/// of any length.
+///
+/// **Guarantee.** That of the quota, over all callers, in the order in which the store decides. At
+/// the callers, an answer is used within the [deadline](crate::RedisBuilder::deadline) of its
+/// request, or not at all.
+///
+/// **Dropped futures.** A request whose future is dropped may still be executed: its charge stays.
+#[derive(Clone)]
+pub struct Limiter {
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    layers: Arc<Layers>,
+    /// Where refunds run that are begun outside of a runtime.
+    runtime: Option<Handle>,
+}
+
+/// What a limiter is made of.
+pub(crate) struct Settings {
+    /// The limiter's number among all of this process.
+    pub(crate) number: u64,
+    pub(crate) limits: Vec<Limit>,
+    /// For each limit, how the names of its keys end.
+    pub(crate) suffixes: Vec<String>,
+    /// How the names end by which a refund happens once.
+    pub(crate) once: String,
+    pub(crate) scripts: Scripts,
+}
+
+/// A request as its script reads it.
+struct Request<'a> {
+    verb: &'static str,
+    key: &'a [u8],
+    cost: u64,
+    patience: u64,
+}
+
+impl Limiter {
+    pub(crate) fn new(shared: Arc<Shared>, settings: Settings, layers: Layers) -> Self {
+        let (settings, layers) = (Arc::new(settings), Arc::new(layers));
+        Self { shared, settings, layers, runtime: Handle::try_current().ok() }
+    }
+
+    /// Decides a request of cost 1, and charges it if it is admitted.
+    ///
+    /// # Errors
+    ///
+    /// [`Failed`]: the store gave no answer. The request may be charged:
+    /// [`Failed::charged`](crate::Failed::charged).
+    pub async fn check(&self, key: impl AsRef<[u8]>) -> Result<Answer, Failed> {
+        self.check_n(key, 1).await
+    }
+
+    /// Decides a request of this cost, and charges it if it is admitted. A cost of 0 is always
+    /// admitted and charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
+        let key = key.as_ref();
+        match &self.layers.shadow {
+            Some(shadow) => Ok(shadow.admit(self, key, cost)),
+            None => self.check_through_layers(key, cost).await,
+        }
+    }
+
+    /// Answers what a check of this cost would. Changes nothing, and works on replicas.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
+        self.layers.trip(self.decide(Request { verb: "peek", key: key.as_ref(), cost, patience: 0 })).await
+    }
+
+    /// Takes as many units as all limits have, at most `most`; [`Answer::cost`] says how many. If
+    /// nothing is there, it is a refused check of one unit.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub async fn take(&self, key: impl AsRef<[u8]>, most: u64) -> Result<Answer, Failed> {
+        let key = key.as_ref();
+        self.layers.charge(key, self.decide(Request { verb: "take", key, cost: most, patience: 0 })).await
+    }
+
+    /// Charges a request that acts after [`Answer::delay`], if that is at most `max_wait`.
+    ///
+    /// No reservation waits longer than the store's numbers are exact for: a hundred years for most
+    /// quotas, less for the largest bursts. A longer `max_wait` counts as that.
+    ///
+    /// # Errors
+    ///
+    /// [`ReserveError`]: the limiter is not a single bucket, or the store gave no answer.
+    pub async fn reserve(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u64,
+        max_wait: Duration,
+    ) -> Result<Answer, ReserveError> {
+        let [limit] = &self.settings.limits[..] else { return Err(ReserveError::NoTurns) };
+        if !limit.kind.has_turns() {
+            return Err(ReserveError::NoTurns);
+        }
+        let patience = u64::try_from(max_wait.as_micros()).unwrap_or(u64::MAX).min(limit.longest_wait());
+        let key = key.as_ref();
+        Ok(self.layers.charge(key, self.decide(Request { verb: "reserve", key, cost, patience })).await?)
+    }
+
+    /// Decides many requests, each for itself, in as few scripts as keeps the server responsive. The
+    /// answers are in the order of the requests.
+    pub async fn check_many<K: AsRef<[u8]>>(
+        &self,
+        requests: impl IntoIterator<Item = (K, u64)>,
+    ) -> Vec<Result<Answer, Failed>> {
+        let requests: Vec<(K, u64)> = requests.into_iter().collect();
+        let sent = self.layers.guard.now();
+        let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
+            Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
+            None => self.layers.remembered(key.as_ref(), *cost, sent),
+        });
+        let mut answers: Vec<_> = known.map(|answer| answer.map(Ok)).collect();
+        let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
+        let asked: Vec<(&[u8], u64)> = asked.map(|((key, cost), _)| (key.as_ref(), *cost)).collect();
+        // In a cluster, the keys of a script must lie in one slot.
+        let at_once = match self.shared.connection.is_cluster() {
+            true => 1,
+            false => (KEYS_A_SCRIPT / self.settings.limits.len()).max(1),
+        };
+        let parts = asked.chunks(at_once).map(|part| async move {
+            let result = self.layers.trip(self.decide_together("check", part, 0)).await;
+            self.layers.settle_many(part, result, sent)
+        });
+        let mut settled = join_all(parts).await.into_iter().flatten();
+        answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = settled.next());
+        answers.into_iter().flatten().collect()
+    }
+
+    /// Gives back the charge of an admitted request; returns how many units came back. Part of a
+    /// unit that time had not won back yet counts as one.
+    ///
+    /// The rules are those of [`tollgate::Limiter::refund`]: never more than the request still
+    /// owes, nothing that a later reservation depends on, and of a queue only the newest. The log
+    /// gives back any request that is inside of its window. A reservation gives nothing back once
+    /// it has departed. The refund happens once, even if the network sends it twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check). A refund that may have happened is lost with its receipt.
+    pub async fn refund(&self, receipt: Receipt) -> Result<u64, Failed> {
+        if receipt.limiter != self.settings.number {
+            return Ok(0);
+        }
+        if let Some(local) = receipt.local {
+            return Ok(self.layers.refund_locally(local));
+        }
+        let tag_end = receipt.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
+        let tag = receipt.keys.first().map_or("", |key| &key[..=tag_end]);
+        let once = format!("{tag}:{}:{}", self.settings.once, receipt.id);
+        let undone = self.layers.trip(self.undo("refund", &receipt.keys, Some((&receipt, &once)))).await;
+        // Also after a failure: it may have happened.
+        self.layers.forget(receipt.fingerprint);
+        let numbers = undone?;
+        Ok(numbers.get(2..).into_iter().flatten().map(|&back| back.max(0).unsigned_abs()).min().unwrap_or(0))
+    }
+
+    /// Makes a key as good as new. Receipts from before give nothing back.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); the key may be reset all the same.
+    pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<(), Failed> {
+        let key = key.as_ref();
+        let undone = self.layers.trip(self.undo("reset", &self.names(key), None)).await;
+        self.layers.forget(self.layers.fingerprint(key));
+        undone.map(drop)
+    }
+
+    /// How exactly the store represents the limit of this number. `None` if there is none.
+    #[must_use]
+    pub fn resolution(&self, number: usize) -> Option<Resolution> {
+        self.settings.limits.get(number).map(|limit| limit.resolution)
+    }
+
+    /// The most that can be admitted at once: the smallest of the limits.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.settings.limits.iter().map(|limit| limit.most).min().unwrap_or(0)
+    }
+
+    /// What the limiter has counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.layers.counts()
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.shared.connection.deadline()
+    }
+
+    /// Begins a refund, on any thread.
+    pub(crate) fn begin_refund(&self, receipt: Receipt) {
+        let Some(runtime) = &self.runtime else {
+            tracing::warn!("a refund is lost: the limiter was built outside of a Tokio runtime");
+            return;
+        };
+        let limiter = self.clone();
+        runtime.spawn(async move {
+            if let Err(failed) = limiter.refund(receipt).await {
+                tracing::warn!(%failed, "a refund is lost");
+            }
+        });
+    }
+
+    /// The names of a key in each limit.
+    fn names(&self, key: &[u8]) -> Vec<String> {
+        let suffixes = self.settings.suffixes.iter();
+        suffixes.map(|suffix| name::of_key(&self.shared.prefix, key, suffix)).collect()
+    }
+
+    /// Decides a plain check of a single bucket in the short script. `None` if that cannot decide
+    /// it; then it has changed nothing.
+    async fn check_in_short(&self, key: &[u8], cost: u64) -> Result<Option<Answer>, Failed> {
+        let (Some(script), [limit]) = (&self.settings.scripts.short, &self.settings.limits[..]) else {
+            return Ok(None);
+        };
+        if !(1..=limit.most).contains(&cost) {
+            return Ok(None);
+        }
+        let (keys, now) = (self.names(key), self.now());
+        let body = |command: &mut Cmd| {
+            command.arg(1).arg(&keys);
+            push_time(command, now);
+            command.arg(self.slack()).arg(&limit.numbers[..]).arg(cost);
+        };
+        let Some(short) = self.numbers(script, body).await? else { return Ok(None) };
+        let [now, verdict, left, wait, clear, ref charge @ ..] = short[..] else {
+            return Err(Failed::answer("the short script's answer is not complete"));
+        };
+        let (t, f) = (charge.first().copied().unwrap_or(0), charge.get(1).copied().unwrap_or(0));
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        let numbers = [now, verdict, 1 - verdict, wait, cost, verdict, left, wait, clear, 0, t, f, 0];
+        let asked = Asked {
+            limiter: self.settings.number,
+            keys,
+            id: if verdict == 1 { new_id() } else { String::new() },
+            charges: true,
+            is_reservation: false,
+        };
+        answer::read(&numbers, 0, &[limit.most], asked).map(Some)
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// Decides a check by the deny cache, the store, or what is set for failures.
+    pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        self.layers.check(key, cost, || self.check_in_store(key, cost)).await
+    }
+
+    async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        if let Some(answer) = self.check_in_short(key, cost).await? {
+            return Ok(answer);
+        }
+        self.decide(Request { verb: "check", key, cost, patience: 0 }).await
+    }
+
+    async fn decide(&self, request: Request<'_>) -> Result<Answer, Failed> {
+        let Request { verb, key, cost, patience } = request;
+        let answers = self.decide_together(verb, &[(key, cost)], patience).await?;
+        answers.into_iter().next().ok_or_else(|| Failed::answer("no answer"))
+    }
+
+    /// Decides requests in one script.
+    async fn decide_together(
+        &self,
+        verb: &'static str,
+        requests: &[(&[u8], u64)],
+        patience: u64,
+    ) -> Result<Vec<Answer>, Failed> {
+        let keys: Vec<Vec<String>> = requests.iter().map(|(key, _)| self.names(key)).collect();
+        let (limits, now, id) = (&self.settings.limits, self.now(), new_id());
+        let body = |command: &mut Cmd| {
+            command.arg(requests.len() * limits.len());
+            for keys in &keys {
+                command.arg(keys);
+            }
+            command.arg(verb);
+            push_time(command, now);
+            command.arg(self.slack()).arg(limits.len()).arg(patience).arg(&id);
+            push_limits(command, limits);
+            for (_, cost) in requests {
+                command.arg(*cost);
+            }
+        };
+        let numbers = self.numbers(&self.settings.scripts.decide, body).await?;
+        let numbers = numbers.ok_or_else(|| Failed::answer("the script's answer is nil"))?;
+        let mosts: Vec<u64> = limits.iter().map(|limit| limit.most).collect();
+        let answers = keys.into_iter().enumerate().map(|(place, keys)| {
+            let asked = Asked {
+                limiter: self.settings.number,
+                keys,
+                id: format!("{id}.{}", place + 1),
+                charges: verb != "peek",
+                is_reservation: verb == "reserve",
+            };
+            answer::read(&numbers, place, &mosts, asked)
+        });
+        answers.collect()
+    }
+
+    /// Gives back or resets.
+    async fn undo(
+        &self,
+        verb: &'static str,
+        keys: &[String],
+        refund: Option<(&Receipt, &str)>,
+    ) -> Result<Vec<i64>, Failed> {
+        let (limits, now) = (&self.settings.limits, self.now());
+        let body = |command: &mut Cmd| {
+            command.arg(keys.len() + usize::from(refund.is_some())).arg(keys);
+            if let Some((_, once)) = refund {
+                command.arg(once);
+            }
+            command.arg(verb);
+            push_time(command, now);
+            command.arg(self.slack()).arg(limits.len());
+            match refund {
+                Some((receipt, _)) => command.arg(&receipt.id).arg(receipt.at).arg(receipt.cost),
+                None => command.arg("").arg("").arg(""),
+            };
+            push_limits(command, limits);
+            if let Some((receipt, _)) = refund {
+                for charge in &receipt.charges {
+                    command.arg(&charge[..]);
+                }
+                command.arg(receipt.departs);
+            }
+        };
+        let numbers = self.numbers(&self.settings.scripts.undo, body).await?;
+        numbers.ok_or_else(|| Failed::answer("the script's answer is nil"))
+    }
+
+    async fn numbers(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Option<Vec<i64>>, Failed> {
+        answer::numbers(self.shared.connection.run(script, body).await?)
+    }
+
+    /// The caller's time in microseconds, if that decides.
+    fn now(&self) -> Option<u64> {
+        match &self.shared.time {
+            Time::Server => None,
+            Time::Caller(clock) => {
+                let micros = u64::try_from(clock().as_micros()).unwrap_or(u64::MAX);
+                Some(micros.clamp(TIMES.0, TIMES.1))
+            }
+        }
+    }
+
+    fn slack(&self) -> u64 {
+        u64::try_from(self.shared.slack.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Two callers must not take the time of one request: each attempt sends the same.
+fn push_time(command: &mut Cmd, now: Option<u64>) {
+    match now {
+        Some(now) => command.arg(now),
+        None => command.arg(""),
+    };
+}
+
+fn push_limits(command: &mut Cmd, limits: &[Limit]) {
+    for limit in limits {
+        command.arg(limit.kind.letter()).arg(&limit.numbers[..]);
+    }
+}
+
+/// A name that no other request has, in any process.
+fn new_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    static PROCESS: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let process = PROCESS.get_or_init(|| {
+        // A random number of the process, with the time at which it began.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        RandomState::new().hash_one((now.as_nanos(), std::process::id()))
+    });
+    format!("{process:x}.{:x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter").field("limits", &self.settings.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! Real stores that fail while requests come: what the caller sees, and that no key passes its
+//! bound, counted over every interval.
+
+mod bound;
+mod docs;
+mod down;
+mod figures;
+mod flapping;
+mod network;
+#[path = "../support/proxy.rs"]
+mod proxy;
+mod refusing;
+#[path = "../support/server.rs"]
+mod server;
+mod shadow;
+mod slow;
+
+use std::time::Duration;
+
+use server::{Server, Store};
+use tollgate_redis::{BreakerCounts, Limiter, Redis};
+
+/// The deadline where the test is about deadlines.
+const DEADLINE: Duration = Duration::from_millis(10);
+
+/// A deadline that a loaded machine keeps, where the test is not about deadlines.
+const PATIENT: Duration = Duration::from_secs(10);
+
+/// Runs a test on each store that can be had.
+fn on_each_store<T: Future<Output = ()>>(test: impl Fn(Server) -> T) {
+    for store in Store::ALL {
+        let Some(server) = Server::start(store) else { continue };
+        println!("{store:?}");
+        run(test(server));
+    }
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().unwrap().block_on(test)
+}
+
+async fn connect(url: String, deadline: Duration) -> Redis {
+    Redis::builder(url).deadline(deadline).build().await.unwrap()
+}
+
+/// Waits until the breaker is open or closed, as it must become without a request.
+async fn until_breaker(limiter: &Limiter, is_open: bool) -> BreakerCounts {
+    for _ in 0..3_000 {
+        let breaker = limiter.counts().breaker;
+        if breaker.is_open == is_open {
+            return breaker;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the breaker's is_open stays {}", !is_open);
+}

@@ -1,0 +1,70 @@
+//! The store answers, and refuses to serve: a replica, out of memory, a wrong password.
+
+use tollgate::{Outcome, Rate, TokenBucket};
+use tollgate_redis::{BuildError, Charged, FailureKind, Redis};
+
+use crate::server::{Server, Store, free_port};
+use crate::{PATIENT, connect, on_each_store, run, until_breaker};
+
+#[test]
+fn a_replica_is_a_read_only_failure() {
+    for store in Store::ALL {
+        let replica_of = format!("--replicaof 127.0.0.1 {}", free_port());
+        let Some(server) = Server::start_with(store, &[&replica_of]) else { continue };
+        run(async {
+            let redis = connect(server.url(), PATIENT).await;
+            let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(9))]).build().unwrap();
+            until_breaker(&limiter, false).await;
+            let failed = limiter.check("alice").await.unwrap_err();
+            assert_eq!((failed.kind, failed.charged), (FailureKind::ReadOnly, Charged::No), "{failed}");
+            let peeked = limiter.peek("alice", 1).await.unwrap();
+            assert_eq!(peeked.outcome(), Outcome::Allowed);
+        });
+    }
+}
+
+#[test]
+fn a_full_store_fails_admissions_and_still_refuses() {
+    on_each_store(|server| async move {
+        let redis = connect(server.url(), PATIENT).await;
+        let quota = TokenBucket::new(Rate::per_hour(1)).burst(1);
+        let limiter = redis.limiter("api", [quota]).build().unwrap();
+        until_breaker(&limiter, false).await;
+        assert!(limiter.check("alice").await.unwrap().is_allowed());
+        server.ask::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        server.ask::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+        let failed = limiter.check("bob").await.unwrap_err();
+        assert_eq!((failed.kind, failed.charged), (FailureKind::Memory, Charged::No), "{failed}");
+        assert_eq!(limiter.check("alice").await.unwrap().outcome(), Outcome::Denied);
+        // Five in a row open the breaker, and it stays open: its probes write.
+        while limiter.check("bob").await.unwrap_err().kind != FailureKind::BreakerOpen {}
+        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+        assert!(limiter.counts().breaker.is_open, "a server without memory is not back");
+        server.ask::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+        until_breaker(&limiter, false).await;
+        let left = limiter.peek("bob", 1).await.unwrap();
+        assert!(left.is_allowed(), "a failure that charged nothing left nothing");
+    });
+}
+
+#[test]
+fn a_wrong_password_is_an_error_of_build() {
+    for store in Store::ALL {
+        let Some(server) = Server::start_with(store, &["--requirepass right"]) else { continue };
+        run(async {
+            let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", server.port());
+            let build = async |url: String| Redis::builder(url).deadline(PATIENT).build().await;
+            for wrong in [url("wrong"), server.url()] {
+                match build(wrong).await {
+                    Err(BuildError::Refused(failed)) => {
+                        assert_eq!(failed.kind, FailureKind::Auth, "{failed}")
+                    }
+                    other => panic!("refused, not {other:?}"),
+                }
+            }
+            let redis = build(url("right")).await.unwrap();
+            let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(9))]).build().unwrap();
+            assert!(limiter.check("alice").await.unwrap().is_allowed());
+        });
+    }
+}

@@ -1,0 +1,99 @@
+//! Random quotas, with their algorithm in the model: its nanoseconds are our microseconds.
+
+use std::time::Duration;
+
+use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate_model::{Algorithm, CountPolicy};
+
+use crate::random::Random;
+
+const EXACT: u64 = 1 << 53;
+
+pub(crate) fn any(random: &mut Random) -> Quota {
+    match random.below(6) {
+        0..=2 => bucket(random),
+        _ => window(random),
+    }
+}
+
+/// Any bucket that is exact.
+pub(crate) fn bucket(random: &mut Random) -> Quota {
+    let (count, nanos, burst) = match random.below(5) {
+        // Small numbers, with rates that do not come out in microseconds.
+        0..=1 => (1 + random.below(9), 1 + random.below(30_000), 1 + random.below(8)),
+        2 => (1 + random.below(1_000), 1_000_000_000, 1 + random.below(50)),
+        // Near 2^53: prime counts a day, and many tokens of few grains.
+        3 => {
+            let count = [7, 99_991, 17, 1_009][random.below(4) as usize];
+            (count, 86_400_000_000_000, near(count * 1_000, 86_400_000_000_000, random))
+        }
+        _ => {
+            let count = 1_000_000_007;
+            (count, 1_000_000_000, near(count * 1_000, 1_000_000_000, random))
+        }
+    };
+    let rate = Rate::new(count, Duration::from_nanos(nanos));
+    match random.below(3) {
+        0 => LeakyBucket::meter(rate).capacity(burst).into(),
+        1 => LeakyBucket::queue(rate).capacity(burst).into(),
+        _ => TokenBucket::new(rate).burst(burst).into(),
+    }
+}
+
+/// Whether a full bucket has more than 2^52 grains.
+pub(crate) fn is_large_bucket(quota: &Quota) -> bool {
+    let is_bucket = matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_));
+    is_bucket && quota.limit() > 100_000
+}
+
+/// A burst near the largest that is exact.
+fn near(count: u64, nanos: u64, random: &mut Random) -> u64 {
+    fn gcd(a: u64, b: u64) -> u64 {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+    let divisor = gcd(count, nanos);
+    (EXACT - 2 * (count / divisor)) / (nanos / divisor) - random.below(3)
+}
+
+fn window(random: &mut Random) -> Quota {
+    let (limit, micros) = match random.below(4) {
+        0..=1 => (1 + random.below(8), 1 + random.below(30)),
+        2 => (1 + random.below(700), 60_000_000),
+        // limit * width near 2^53
+        _ => (EXACT / 3_600_000_000 - random.below(3), 3_600_000_000),
+    };
+    let rate = |limit| Rate::new(limit, Duration::from_micros(micros));
+    match random.below(3) {
+        0 => FixedWindow::new(rate(limit)).into(),
+        1 => SlidingWindow::new(rate(limit)).into(),
+        _ => SlidingLog::new(rate(limit.min(1_200))).into(),
+    }
+}
+
+pub(crate) fn algorithm(quota: &Quota) -> Algorithm {
+    let (rate, count) = (quota.rate(), CountPolicy::Allowed);
+    let nanos = rate.period().as_nanos() as u64;
+    let (limit, window_ns, origin_ns, ceiling) = (rate.count(), nanos / 1_000, 0, u64::MAX);
+    let (thousand, capacity, grains) = (1_000 * rate.count(), quota.limit(), None);
+    match quota {
+        Quota::TokenBucket(_) => Algorithm::TokenBucket {
+            count: thousand,
+            period_ns: nanos,
+            burst: capacity,
+            initial: capacity,
+            grains,
+        },
+        Quota::LeakyBucket(_) if quota.is_queue() => {
+            Algorithm::LeakyQueue { count: thousand, period_ns: nanos, capacity, grains }
+        }
+        Quota::LeakyBucket(_) => {
+            Algorithm::LeakyMeter { count: thousand, period_ns: nanos, capacity, grains }
+        }
+        Quota::FixedWindow(_) => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
+        Quota::SlidingWindow(_) => {
+            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule: 1 }
+        }
+        Quota::SlidingLog(_) => Algorithm::SlidingLog { limit, window_ns, count },
+        Quota::FirstHit(_) => unreachable!("the store has none"),
+    }
+}

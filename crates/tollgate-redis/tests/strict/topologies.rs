@@ -1,0 +1,102 @@
+//! Several servers: a cluster, and the master that Sentinel names.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use tollgate::{Outcome, Quota, Rate, SlidingLog, TokenBucket};
+use tollgate_redis::{Charged, FailureKind, Redis};
+
+use crate::run;
+use crate::server::{Server, Store};
+
+/// Waits until a server says so.
+fn wait_for(server: &Server, command: &[&str], words: &str) {
+    let begun = Instant::now();
+    while !server.ask::<String>(command).contains(words) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{command:?} does not say {words}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Two masters, each of which owns half of the slots.
+fn cluster(store: Store) -> Option<[Server; 2]> {
+    let start = || Server::start_with(store, &["--cluster-enabled yes"]);
+    let servers = [start()?, start()?];
+    for (server, slots) in servers.iter().zip([["0", "8191"], ["8192", "16383"]]) {
+        server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]]);
+    }
+    servers[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &servers[1].port().to_string()]);
+    for server in &servers {
+        wait_for(server, &["CLUSTER", "INFO"], "cluster_state:ok");
+        wait_for(server, &["CLUSTER", "INFO"], "cluster_known_nodes:2");
+    }
+    Some(servers)
+}
+
+#[test]
+fn a_cluster_decides_as_one_store() {
+    for store in Store::ALL {
+        let Some(servers) = cluster(store) else { continue };
+        run(async {
+            let redis = Redis::builder(servers[0].url()).cluster([servers[1].url()]);
+            let redis = redis.deadline(Duration::from_secs(60)).build().await.unwrap();
+            let quotas: [Quota; 2] =
+                [TokenBucket::new(Rate::per_hour(3)).into(), SlidingLog::new(Rate::per_day(5)).into()];
+            let limiter = redis.limiter("l", quotas).build().unwrap();
+            // Some keys lie in each half, and all limits of a key in one slot.
+            for key in 0..40 {
+                let key = if key == 0 { String::new() } else { format!("{key} {{}}") };
+                let answers = limiter.check_many([(&key, 2), (&key, 2), (&key, 1)]).await;
+                let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+                let admitted: u64 = answers.iter().filter(|a| a.is_allowed()).map(|a| a.cost()).sum();
+                assert_eq!(admitted, 3, "{key}");
+                let receipt = answers.into_iter().find_map(|answer| answer.into_receipt()).unwrap();
+                let cost = receipt.cost();
+                assert_eq!(limiter.refund(receipt).await, Ok(cost));
+                assert_eq!(limiter.check_n(&key, cost).await.unwrap().outcome(), Outcome::Allowed);
+                limiter.reset(&key).await.unwrap();
+                assert_eq!(limiter.peek(&key, 3).await.unwrap().outcome(), Outcome::Allowed);
+            }
+        });
+        let keys = servers.each_ref().map(|server| server.ask::<u64>(&["DBSIZE"]));
+        assert!(keys.iter().all(|&keys| keys > 0), "{keys:?}");
+    }
+}
+
+#[test]
+fn sentinel_names_the_master() {
+    for store in Store::ALL {
+        let (Some(master), Some(sentinel)) = (Server::start(store), Server::start_sentinel(store)) else {
+            continue;
+        };
+        sentinel.ask::<()>(&["SENTINEL", "MONITOR", "main", "127.0.0.1", &master.port().to_string(), "1"]);
+        run(async {
+            let redis = Redis::builder("redis://main").sentinel([sentinel.url()]);
+            let redis = redis.deadline(Duration::from_secs(30)).build().await.unwrap();
+            let limiter = redis.limiter("l", [TokenBucket::new(Rate::per_hour(1))]).build().unwrap();
+            assert_eq!(limiter.check("k").await.unwrap().outcome(), Outcome::Allowed);
+            assert_eq!(limiter.check("k").await.unwrap().outcome(), Outcome::Denied);
+        });
+        assert_eq!(master.ask::<u64>(&["DBSIZE"]), 1);
+    }
+}
+
+#[test]
+fn a_server_without_tls_is_a_failure_not_a_panic() {
+    // It accepts connections and says nothing of TLS.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("rediss://{}", listener.local_addr().unwrap());
+    let answerer = std::thread::spawn(move || {
+        for stream in listener.incoming().take(1) {
+            drop(stream);
+        }
+    });
+    run(async {
+        let redis = Redis::builder(url).build().await.expect("an unreachable server is no error");
+        let limiter = redis.limiter("l", [TokenBucket::new(Rate::per_hour(1))]).build().unwrap();
+        let failed = limiter.check("k").await.unwrap_err();
+        let kinds = [FailureKind::Connection, FailureKind::BreakerOpen];
+        assert!(kinds.contains(&failed.kind) && failed.charged == Charged::No, "{failed}");
+    });
+    answerer.join().unwrap();
+}

