@@ -141,7 +141,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     }
 
     /// [`reload_file`](Self::reload_file) by which the rules of these names may forget debts that
-    /// the change cannot keep, as if they said `forget = true`. It also reads a file that is in force.
+    /// the change cannot keep, as if they said `forget = true`. It also reads a file that is in
+    /// force.
     ///
     /// # Errors
     ///
