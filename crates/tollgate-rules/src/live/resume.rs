@@ -140,8 +140,9 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         Ok((Self::of(set, hash, Some(files), parked), forgotten))
     }
 
-    /// [`reload_file`](Self::reload_file) by which the rules of these names may forget debts that the
-    /// change cannot keep, as if they said `forget = true`. It also reads a file that is in force.
+    /// [`reload_file`](Self::reload_file) by which the rules of these names may forget debts that
+    /// the change cannot keep, as if they said `forget = true`. It also reads a file that is in
+    /// force.
     ///
     /// # Errors
     ///

@@ -46,7 +46,8 @@ impl<C: Clock + Clone + 'static> Parked<C> {
     }
 
     /// Parks the rules of `old` that no new rule has taken over, and lets go of those that one has.
-    /// `files` are those of the old rules. `is_taken` counts both, first those of `old`, then those that were parked at the plan.
+    /// `files` are those of the old rules. `is_taken` counts both, first those of `old`, then those
+    /// that were parked at the plan.
     ///
     /// A rule without a debt is parked, too: a request that was decided just now may not show yet.
     /// It is let go of by the next exchange.

@@ -2,8 +2,8 @@
 //!
 //! Time stands still, and every rule counts in windows. So at the end each key's count is what the
 //! requests were charged that are not given back, to the unit: no key beyond its limit, and nothing
-//! charged in part. Where administrators give back, the count is less by that at most; where rules are
-//! reloaded meanwhile, it may be more, within the limit.
+//! charged in part. Where administrators give back, the count is less by that at most; where rules
+//! are reloaded meanwhile, it may be more, within the limit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

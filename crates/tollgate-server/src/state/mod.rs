@@ -9,7 +9,8 @@
 //!
 //! ```text
 //!   magic: 8 | version: u32 | rules, their debts and bans
-//!   | whether there are counts: u8 | counts of files of envoyproxy/ratelimit | debts of CL.THROTTLE
+//!   | whether there are counts: u8 | counts of files of envoyproxy/ratelimit
+//!   | debts of CL.THROTTLE
 //! ```
 //!
 //! The parts are what [`LiveRules::save`](tollgate_rules::LiveRules::save),

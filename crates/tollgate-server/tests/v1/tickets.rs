@@ -34,7 +34,7 @@ const TOKENS: &str = "rule = [{ name = 'tokens', key = 'everyone', limits = 'fix
     cost = { from = 'label.tokens', default = 50 }, charge_if.status = [200] }]";
 
 #[tokio::test]
-async fn a_cost_settles_what_was_charged_too_much_or_too_little() {
+async fn a_cost_settles_what_was_charged_wrongly() {
     let server = start(TOKENS).await;
     for (settlement, charged, after) in [
         (json!({ "cost": 20 }), 20, 80),

@@ -69,14 +69,14 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
         Ok(counts)
     }
 
-    /// [`new`](Self::new) with the counts that [`save`](Self::save) wrote down, of every limit whose
-    /// unit, domain, keys and values are the same. Returns what cannot be carried over, too.
+    /// [`new`](Self::new) with the counts that [`save`](Self::save) wrote down, of every limit
+    /// whose unit, domain, keys and values are the same. Returns what cannot be carried over, too.
     ///
     /// **Guarantee.** A key is answered as the saved limits would answer it at the same Unix time.
     /// The time between counts as passed; if Unix time was set back, none does.
     ///
-    /// **Cost.** Reads the input to the end of the saved counts, and no further. Many reads are of a
-    /// few bytes: use a [`BufReader`](io::BufReader).
+    /// **Cost.** Reads the input to the end of the saved counts, and no further. Many reads are of
+    /// a few bytes: use a [`BufReader`](io::BufReader).
     ///
     /// # Errors
     ///
@@ -93,7 +93,8 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
     /// descriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]
     /// ";
     /// let source = Memory::new("d.yaml", yaml);
-    /// let config = || EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &source).into_rules().unwrap();
+    /// let read = || EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &source);
+    /// let config = || read().into_rules().unwrap();
     /// let set = EnvoySet::new(config(), EnvoyCharge::Each, 1_000, ManualClock::new())?;
     /// let mut answer = EnvoyAnswer::default();
     /// set.handle().decide("d", &[&[("k", "v")][..]], 3, &mut answer)?;
@@ -102,7 +103,8 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
     ///
     /// // The next process.
     /// let clock = ManualClock::new();
-    /// let (set, forgotten) = EnvoySet::restore(config(), EnvoyCharge::Each, 1_000, clock, &saved[..])?;
+    /// let restored = EnvoySet::restore(config(), EnvoyCharge::Each, 1_000, clock, &saved[..])?;
+    /// let (set, forgotten) = restored;
     /// assert!(forgotten.is_empty());
     /// set.handle().decide("d", &[&[("k", "v")][..]], 1, &mut answer)?;
     /// assert_eq!(answer.statuses()[0].remaining, 1);
