@@ -213,8 +213,9 @@ impl Answer {
         self.decided_by
     }
 
-    /// Each limit's part, in their order. Of a remembered refusal only the limit that refused, and
-    /// one for all if [`OnFailure`](DecidedBy::OnFailure) or [`Shadow`](DecidedBy::Shadow) decided.
+    /// Each limit's part, in their order. Of a remembered refusal only the limit that refused; and
+    /// one part for all limits if [`OnFailure`](DecidedBy::OnFailure) or
+    /// [`Shadow`](DecidedBy::Shadow) decided.
     #[must_use]
     pub fn limits(&self) -> &[LimitAnswer] {
         &self.limits

@@ -29,7 +29,7 @@ pub(crate) struct Refusal {
     pub(crate) limit: u64,
     /// The most that this limit admits at once.
     pub(crate) most: u64,
-    /// What was left then: not enough.
+    /// The units that were left: fewer than the cost.
     pub(crate) remaining: u64,
 }
 
@@ -107,7 +107,7 @@ impl DenyCache {
         }
     }
 
-    /// Forgets what is remembered of a key: its debt has been refunded or reset.
+    /// Forgets the refusal of a key: its debt has been refunded or reset.
     pub(crate) fn forget(&self, fingerprint: Fingerprint) {
         self.slot(fingerprint).write(|old| {
             let words = if old[0] == fingerprint { Words::default() } else { old };
@@ -293,7 +293,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a node's cache refuses, the store refuses at the same moment; two nodes charge it.
+        /// Each refusal by a node's cache is one by the store at that time; two nodes charge it.
         #[test]
         fn only_what_the_store_would_refuse_is_refused(
             checks in prop::collection::vec((0_usize..2, 0_u8..4, 1_u64..=BURST, 0_u64..30_000_000, prop_oneof![Just(0), 0_u64..5_000_000]), 1..300)

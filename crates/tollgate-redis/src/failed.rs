@@ -103,7 +103,7 @@ impl FailureKind {
         }
     }
 
-    /// What is wrong, and what the operator can do about it.
+    /// The likely cause, and the operator's remedy.
     const fn advice(self) -> &'static str {
         match self {
             Self::Timeout => "no answer within the deadline: look at the server's load, or allow more time",

@@ -76,8 +76,8 @@ impl Guard {
     /// late counts as none: the store may have admitted the request long ago, and the bound of what
     /// passes the nodes relies on the deadline.
     ///
-    /// If the returned future is dropped, the trip leaves no trace here; what was sent may be
-    /// executed.
+    /// If the returned future is dropped, the trip leaves no trace here; the store may still
+    /// execute it.
     ///
     /// **Cost.** Of an open breaker: one load; no timer.
     ///
