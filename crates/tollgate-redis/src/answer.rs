@@ -200,8 +200,8 @@ impl Answer {
         self.limits.iter().map(|limit| limit.reset_after).max().unwrap_or_default()
     }
 
-    /// How long an admitted request waits before it acts: its departure from a queue, or the turn of
-    /// a reservation. Otherwise zero.
+    /// How long an admitted request waits before it acts: its departure from a queue, or the turn
+    /// of a reservation. Otherwise zero.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.limits.iter().map(|limit| limit.delay).max().unwrap_or_default()

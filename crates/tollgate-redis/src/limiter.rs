@@ -136,8 +136,8 @@ impl Limiter {
         Ok(self.layers.charge(key, self.decide(Request { verb: "reserve", key, cost, patience })).await?)
     }
 
-    /// Decides many requests, each for itself, in as few scripts as keeps the server responsive. The
-    /// answers are in the order of the requests.
+    /// Decides many requests, each for itself, in as few scripts as keeps the server responsive.
+    /// The answers are in the order of the requests.
     pub async fn check_many<K: AsRef<[u8]>>(
         &self,
         requests: impl IntoIterator<Item = (K, u64)>,

@@ -1,7 +1,7 @@
 //! Quotas as the whole numbers that the scripts calculate with.
 //!
-//! Lua's numbers are doubles, which are exact for whole numbers up to 2^53. Time is counted in whole
-//! microseconds.
+//! Lua's numbers are doubles, which are exact for whole numbers up to 2^53. Time is counted in
+//! whole microseconds.
 //!
 //! ```text
 //!   bucket    a rate of p/q tokens a microsecond, in lowest terms: a token is q grains, and p
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_rate_stands_in_for_one_beyond_2_to_the_53() {
+    fn a_lower_rate_stands_in_for_an_inexact_one() {
         let quota = TokenBucket::new(Rate::per_day(99_991)).burst(1_000_000);
         let near = limit(quota).unwrap();
         let [p, q, capacity] = near.numbers.map(u128::from);

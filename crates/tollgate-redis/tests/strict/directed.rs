@@ -189,7 +189,8 @@ fn two_versions_of_a_quota_charge_one_debt() {
         let old = redis.limiter("l", [TokenBucket::new(Rate::per_second(7)).burst(10)]).build().unwrap();
         let new = redis.limiter("l", [TokenBucket::new(Rate::per_second(3)).burst(5)]).build().unwrap();
         let _ = admitted(&old, "k", 10).await;
-        // 10 / 7 s of debt, rounded up since the fraction is of another rate; 5 / 3 s are the burst.
+        // 10 / 7 s of debt, rounded up since the fraction is of another rate; 5 / 3 s are the
+        // burst.
         assert_eq!(outcome(&new, "k", 1).await, Outcome::Denied);
         let wait = new.check("k").await.unwrap().retry_after().unwrap();
         let expected = (10 * SECOND).div_ceil(7) - 4 * SECOND / 3;
