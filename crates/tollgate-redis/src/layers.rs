@@ -102,7 +102,7 @@ impl Layers {
         Ok(answer)
     }
 
-    /// The same for requests that one script decided.
+    /// The same for the requests of one script.
     pub(crate) fn settle_many(
         &self,
         requests: &[(&[u8], u64)],

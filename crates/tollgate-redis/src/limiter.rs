@@ -283,7 +283,7 @@ impl Limiter {
         &self.layers
     }
 
-    /// Decides a check by the deny cache, the store, or what is set for failures.
+    /// Decides a check by the deny cache, the store, or the policy for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
         self.layers.check(key, cost, || self.check_in_store(key, cost)).await
     }

@@ -9,7 +9,7 @@
 //! * A glance writes nothing, and is no answer: its caller charges it, or asks by a check.
 //! * The number of resets is loaded before the word is read, so a charge that a reset has forgiven
 //!   is not given back.
-//! * What is kept of a decision borrows nothing, and what is recalled of it has the same numbers.
+//! * A kept decision borrows nothing, and has the same numbers when it is recalled.
 
 use crate::algorithm::{AnyRule, Payload};
 use crate::clock::Clock;

@@ -43,12 +43,12 @@ use summary::{Row, Summary};
 /// faster or slower for its lifetime.
 const ROUNDS_A_PROCESS: u32 = 5;
 
-/// By which `filter` chooses what is no contest.
+/// By which `filter` chooses the measurements that are no contest.
 const MEMORY: &str = "memory";
 const TAIL: &str = "tail";
 const STALLS: &str = "stalls";
 
-/// What is measured, and how long.
+/// The measurements, and how long each takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The number of rounds

@@ -8,7 +8,7 @@ use crate::error::BenchError;
 const BEGIN: &str = "<!-- begin: tollgate-bench serve -->\n";
 const END: &str = "<!-- end: tollgate-bench serve -->\n";
 
-/// A target, and what was measured.
+/// A target, and the figure that was measured.
 pub(super) struct Row {
     pub(super) what: String,
     /// Not a number: other programs disturbed the measurement, which tells nothing.

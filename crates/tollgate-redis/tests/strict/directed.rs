@@ -120,7 +120,7 @@ fn a_receipt_from_before_a_reset_gives_nothing_back() {
             let limiter = redis.limiter(format!("l{number}"), [quota]).build().unwrap();
             let before = admitted(&limiter, "k", 4).await;
             limiter.reset("k").await.unwrap();
-            // All of it is there again, in the same microsecond.
+            // The whole burst is there again, in the same microsecond.
             let after = admitted(&limiter, "k", 10).await;
             assert_eq!(limiter.refund(before).await, Ok(0), "{quota}");
             assert_eq!(outcome(&limiter, "k", 1).await, Outcome::Denied, "{quota}");

@@ -1,6 +1,6 @@
 //! What the model says of a key with one limit or several.
 //!
-//! The store differs from the model in three ways, each of which forgets what is worth nothing:
+//! The store differs from the model in three ways. Each forgets a state that is worth nothing:
 //!
 //! * A bucket that is full again has forgotten its marks and reservations, as its key may be gone.
 //! * A receipt from before a reset gives nothing back.

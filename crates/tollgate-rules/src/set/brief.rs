@@ -5,7 +5,7 @@
 //!
 //! * All rules are looked at before the first is charged, and until then nothing is written: a
 //!   request that one of several rules refuses, or that a glance does not decide, begins anew the
-//!   long way. A rule that is alone decides by its check, whatever comes of it.
+//!   long way. A rule that is alone decides by its check, also when it refuses.
 //! * Rules are charged by ascending index. That is the order of [`Allowance::rank`] too: buckets
 //!   and windows can all be undone, so their ranks go by their indices.
 //! * A key that another thread has charged since is looked at anew. If it refuses now, the charges

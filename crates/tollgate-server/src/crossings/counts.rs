@@ -20,7 +20,7 @@ impl Calls {
         let left = |debt: i64| ((room - debt) / emission).max(0);
         if debt + increment <= room {
             let after = debt + increment;
-            // A quantity of 0 looks. What is given back beyond the debt is lost.
+            // A quantity of 0 looks. Units given back beyond the debt are lost.
             if increment != 0 && debt.max(increment) > 0 {
                 self.0.insert(key.into(), now + after.max(0));
             }
@@ -58,7 +58,7 @@ impl Hits {
         &mut entry.1
     }
 
-    /// A call with these descriptors: whether each is over its limit, and what is left of it.
+    /// A call with these descriptors: whether each is over its limit, and how many hits are left.
     pub(super) fn call(&mut self, asked: &[Asked], hour: u64) -> Vec<(bool, u64)> {
         let is_over = |count: u64, one: &Asked| count > one.most;
         let looks: Vec<bool> =

@@ -42,7 +42,7 @@ impl Answered {
     }
 }
 
-/// What a look at a key shows of a rule: its name, ruling, limit, what is left, and two times.
+/// The view of a key by a rule: its name, ruling, limit, remaining units, and two times.
 pub(super) type Seen = (Box<str>, Ruling, u64, u64, Option<Duration>, Duration);
 
 /// A request of a client with these labels.

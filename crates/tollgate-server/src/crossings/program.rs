@@ -38,7 +38,7 @@ pub(super) struct Program {
     is_changed: bool,
     /// Until when the rule `window` is kept that is out of the file.
     kept_until: Duration,
-    /// What was done, for a failure.
+    /// The verbs so far, shown at a failure.
     pub(super) done: Vec<String>,
     pub(super) verbs: Vec<Verb>,
 }

@@ -131,7 +131,7 @@ impl Rooms {
         self.v1.authorize_now(head).unwrap() == 200
     }
 
-    /// An order for the key of a client: what was done.
+    /// An order for the key of a client. Returns its answer.
     pub(super) fn order(&self, rule: &str, client: &str, order: &Value) -> (u16, Value) {
         let body =
             json!({ "request": { "client": client, "labels": { "queue": "1", "ban": "1" } }, "do": order });

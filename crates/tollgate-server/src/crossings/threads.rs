@@ -21,7 +21,7 @@ const CLIENTS: [&str; 3] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
 const CALLS: u64 = 20;
 const AT_ONCE: u64 = 2;
 
-/// The reloads of a program. Each raises the limits: a lower one would forget what is above it.
+/// The reloads of a program. Each raises the limits: a lower one would forget the debt above it.
 const RELOADS: u64 = 4;
 
 /// The limits of all clients together, and of each.
@@ -221,7 +221,7 @@ fn play(seed: u64) -> bool {
     let used = now(&rooms);
     let get = |number: &AtomicU64| number.load(SeqCst);
     let mut is_full = false;
-    // What was credited may be of requests that are then cancelled, and come back once.
+    // A credit may be of requests that are then cancelled; their units come back once.
     let is_right = |used: u64, charged: &AtomicU64, given_back: &AtomicU64, most: u64| {
         let (charged, given_back) = (get(charged), get(given_back));
         assert!(charged <= most + given_back, "{charged} charged, {given_back} given back, of {most}");

@@ -167,7 +167,7 @@ fn a_restart_forgets_no_count_of_envoys_files() {
     server.save(&folder.state()).unwrap();
     fs::write(folder.0.join("shop.yaml"), CALLS.replace('9', "6")).unwrap();
     assert_eq!(Quiet::new(&settings, BEGUN + 10).hits(1), 0);
-    // What is there besides outlasts a start without the files.
+    // The other state outlasts a start without the files.
     let server = Quiet::new(&folder.settings(), BEGUN + 10);
     assert_eq!((server.left(), server.call(b"alice", 0)), (710, 50));
     let whole = fs::read(folder.state()).unwrap();

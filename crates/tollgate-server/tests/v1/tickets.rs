@@ -39,7 +39,7 @@ async fn a_cost_settles_what_was_charged_wrongly() {
     for (settlement, charged, after) in [
         (json!({ "cost": 20 }), 20, 80),
         (json!({ "cost": 50, "status": 200 }), 50, 30),
-        // It is not charged by its status, whatever it cost.
+        // Its status says that it is not charged, at any cost.
         (json!({ "cost": 70, "status": 500 }), 70, 30),
         (json!({ "cost": 0 }), 0, 30),
     ] {
@@ -64,7 +64,7 @@ async fn a_cost_concerns_requests_that_named_one() {
     let rules = "rule = [{ name = 'all', key = 'everyone', limits = 'fixed-window:100/1000d' }, \
         { name = 'own', key = 'everyone', limits = 'fixed-window:900/1000d', cost = 2 }]";
     let server = start(rules).await;
-    // `all` charges one for a request that names no cost, whatever it turns out to be.
+    // `all` charges one for a request that names no cost, at any later cost.
     let said = server.ask("/v1/check", &json!({ "ticket": true })).await;
     let settled = server.ask("/v1/settle", &json!({ "ticket": said["ticket"], "cost": 30 })).await;
     assert_eq!(settled, json!({ "settled": true }));
