@@ -10,7 +10,7 @@ use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched};
 
 use crate::admin::{self, Admin};
-use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock};
+use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
@@ -232,6 +232,7 @@ impl Server {
             let tls = self.settings.tls(*listener).is_some() && matches!(address, ListenAddress::Tcp(_));
             tracing::info!(%address, tls, "listening for {}", listener.name());
         }
+        self.warn_of_unserved();
         let generation = self.core.live.status().generation;
         let rules = self.core.live.rules().rules().rules.len();
         let file = self.settings.rules.display();
@@ -259,6 +260,17 @@ impl Server {
         .await;
         tracing::info!("ended");
         Ok(())
+    }
+
+    /// Warns of rules that an open listener cannot keep. They are in force none the less.
+    fn warn_of_unserved(&self) {
+        let set = self.core.live.rules();
+        for (listener, _) in &self.addresses {
+            for problem in unserved(set.rules(), *listener) {
+                let (code, hint) = (problem.code.as_str(), problem.hint.unwrap_or_default());
+                tracing::warn!(code, %hint, "{}: {}", listener.name(), problem.message);
+            }
+        }
     }
 
     async fn reload_by_signal(&self) {

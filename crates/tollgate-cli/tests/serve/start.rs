@@ -60,6 +60,18 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
+fn the_start_warns_of_rules_that_a_listener_cannot_keep() {
+    let folder = Folder::new("unserved");
+    let rules = "version = 1
+        rule = [{ name = 'exports', key = 'client', limits = 'in-flight:2' }]";
+    folder.write("rules.toml", rules);
+    let mut server = Running::start(serve(&folder, &["--resp", "127.0.0.1:0"]));
+    let warned = server.says("WARN resp: ");
+    assert!(["`exports`", "W11", "hint="].iter().all(|part| warned.contains(part)), "{warned}");
+    server.says("serving");
+}
+
+#[test]
 fn health_is_what_the_server_answers() {
     for (answer, code) in [("200 OK", Some(0)), ("503 Service Unavailable", Some(1))] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -5,6 +5,7 @@ mod decider;
 mod envoy;
 mod envoy_watch;
 mod generation;
+mod unserved;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +23,7 @@ pub use envoy::EnvoyFilesError;
 pub(crate) use envoy::{Envoy, EnvoyFiles};
 pub(crate) use envoy_watch::EnvoyWatch;
 pub(crate) use generation::Generation;
+pub(crate) use unserved::unserved;
 
 /// The clock of everything that the server decides.
 pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -41,8 +41,11 @@ pub(super) struct Rooms {
 pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
+    /// Tests of one process run side by side, and two of them may play the same seed.
     pub(super) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tollgate-crossings-{}-{name}", std::process::id()));
+        static FOLDERS: AtomicU64 = AtomicU64::new(0);
+        let (process, turn) = (std::process::id(), FOLDERS.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(format!("tollgate-crossings-{process}-{turn}-{name}"));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }

@@ -1,0 +1,51 @@
+//! Rules that a listener cannot keep.
+
+use tollgate_rules::{Listener as Asking, Problem, Rules};
+
+use crate::metrics::Listener;
+
+/// What to warn of where this listener is open: each mistake once, although `http` is asked in two
+/// ways.
+pub(crate) fn unserved(rules: &Rules, listener: Listener) -> Vec<Problem> {
+    let ways: &[Asking] = match listener {
+        Listener::Http => &[Asking::Check, Asking::Auth],
+        Listener::Grpc => &[Asking::RateLimitService],
+        Listener::Resp => &[Asking::Redis],
+        Listener::Admin => &[],
+    };
+    let mut problems: Vec<Problem> = Vec::new();
+    for problem in ways.iter().flat_map(|&way| rules.unserved(way)) {
+        if problems.iter().all(|known| known.message != problem.message) {
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_rules::{Memory, read};
+
+    use super::*;
+
+    #[test]
+    fn each_listener_warns_of_what_it_cannot_keep() {
+        let text = "version = 1
+            rule = [
+                { name = 'failed', key = 'client', limits = '5/min', charge_if.status = [401] },
+                { name = 'exports', key = 'client', limits = 'in-flight:2' },
+                { name = 'plain', key = 'client', limits = '5/min' },
+            ]";
+        let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+        for (listener, warned) in [
+            (Listener::Http, &["`exports`", "`failed`"][..]),
+            (Listener::Grpc, &["`failed`", "`exports`"]),
+            (Listener::Resp, &["`failed`", "`exports`"]),
+            (Listener::Admin, &[]),
+        ] {
+            let problems = unserved(&rules, listener);
+            let named = problems.iter().map(|problem| problem.message.split(' ').next().unwrap());
+            assert_eq!(named.collect::<Vec<_>>(), warned, "{}", listener.name());
+        }
+    }
+}
