@@ -87,6 +87,11 @@ Tollgate's own commands.
       the first key that is admitted beyond its bound, and prints the number of
       decisions.
 
+  cargo xtask soak --serve [--seconds N]
+      Loads `tollgate serve` over sockets, as Redis clients, HTTP clients and Envoy
+      do, for N seconds (by default, 600), while rules are exchanged and the server
+      restarts with its state. No key may pass its bound, and memory must not grow.
+
   cargo xtask help
       Prints this text.";
 
@@ -109,10 +114,9 @@ fn main() -> ExitCode {
             _ => usage_error(&format!("{seconds} is not a number of seconds")),
         },
         ["fuzz", target] => exit_code(fuzz::run(60, Some(target))),
-        ["soak"] => exit_code(soak::run(5)),
-        ["soak", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) if seconds > 0 => exit_code(soak::run(seconds)),
-            _ => usage_error(&format!("{seconds} is not a number of seconds")),
+        ["soak", ref options @ ..] => match soak::run(options) {
+            Some(result) => exit_code(result),
+            None => usage_error(&format!("soak does not know `{}`", options.join(" "))),
         },
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

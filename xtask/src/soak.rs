@@ -1,10 +1,13 @@
 //! `cargo xtask soak`: `tollgate stress` for every algorithm, with 1 to 8 threads and in a flood of
-//! keys, on the real clock. It stops at the first key beyond its bound.
+//! keys, on the real clock. It stops at the first key beyond its bound. With `--serve`, the server
+//! over sockets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::root;
+use crate::step::Step;
+use crate::test::{self, Plan};
 
 /// The threads of each run, which may be more than the machine's.
 const THREADS: [&str; 4] = ["1", "2", "4", "8"];
@@ -26,8 +29,27 @@ struct StressReport {
     row: String,
 }
 
-/// Makes all runs, each for `seconds`.
-pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
+/// Runs what the options ask for. `None`: they are not known.
+pub(crate) fn run(options: &[&str]) -> Option<Result<ExitCode, String>> {
+    let (options, seconds) = match options {
+        [options @ .., "--seconds", seconds] => (options, Some(seconds.parse().ok().filter(|&n| n > 0)?)),
+        options => (options, None),
+    };
+    match options {
+        [] => Some(engine(seconds.unwrap_or(5))),
+        ["--serve"] => Some(Ok(test::run(vec![server(seconds.unwrap_or(600))]))),
+        _ => None,
+    }
+}
+
+/// The load on a server, for `seconds`.
+fn server(seconds: u32) -> Plan {
+    let test = "cargo test --release -p tollgate-cli --all-features --test serve soak:: -- --nocapture";
+    Plan::Run(Step::new("soak over sockets", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string()))
+}
+
+/// Makes all runs of the engine, each for `seconds`.
+fn engine(seconds: u32) -> Result<ExitCode, String> {
     let tollgate = build()?;
     let seconds = seconds.to_string();
     println!(

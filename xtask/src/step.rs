@@ -11,7 +11,7 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     words: Vec<String>,
     folder: PathBuf,
-    variables: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Step {
@@ -28,8 +28,8 @@ impl Step {
     }
 
     /// Sets an environment variable.
-    pub(crate) fn with(mut self, variable: &'static str, value: &'static str) -> Self {
-        self.variables.push((variable, value));
+    pub(crate) fn with(mut self, variable: &'static str, value: impl Into<String>) -> Self {
+        self.variables.push((variable, value.into()));
         self
     }
 
@@ -60,7 +60,7 @@ impl Step {
     fn attempt(&self) -> Result<(), String> {
         let [program, arguments @ ..] = &self.words[..] else { return Err("an empty command".into()) };
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(&self.folder).envs(self.variables.iter().copied());
+        command.args(arguments).current_dir(&self.folder).envs(self.variables.iter().cloned());
         match command.status() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("{program} ended with {status}")),
