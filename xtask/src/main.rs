@@ -41,9 +41,10 @@ Tollgate's own commands.
       cases than usual. Takes less than a minute on two cores if all is built.
 
   cargo xtask test
-      Checks the format, clippy with warnings denied, all tests, the loom tests, the
-      documentation without warnings, the build of the fuzz targets (with a nightly
-      toolchain), and `cargo check` on every supported target that is installed.
+      Checks the format, clippy with warnings denied, all tests, the loom tests for a
+      minute each at most, the documentation without warnings, the build of the fuzz
+      targets (with a nightly toolchain), and `cargo check` on every supported target
+      that is installed.
       Stops at the first step that fails and prints its command.
 
   cargo xtask test --thorough
@@ -52,8 +53,8 @@ Tollgate's own commands.
       protocol's long scenarios and `loom --thorough`. Takes hours.
 
   cargo xtask loom [--thorough]
-      Runs the loom tests only; with --thorough, with one more preemption than usual,
-      for at most five minutes each.
+      Runs the loom tests only, to their ends; with --thorough, with one more
+      preemption than usual, for at most five minutes each.
 
   cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
       Weakens each ordering of the engine in turn, in a copy of the tree, and prints
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
         ["check"] => exit_code(check::plans().map(test::run)),
         ["test"] => test::run(test::everything()),
         ["test", "--thorough"] => test::run(thorough::everything()),
-        ["loom"] => test::run(vec![test::loom()]),
+        ["loom"] => test::run(vec![test::loom(None)]),
         ["loom", "--thorough"] => test::run(vec![thorough::loom()]),
         ["sanitize"] => test::run(sanitize::everything()),
         ["mutants", ref options @ ..] => exit_code(mutants::run(options)),

@@ -66,7 +66,7 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("the middleware without features", "cargo test -p tollgate-tower -p tollgate-http --tests"),
         // What it says instead of serving.
         run("no server", "cargo test -p tollgate-cli --test usage"),
-        loom(),
+        loom(Some("60")),
         Plan::Run(
             Step::new("documentation", "cargo doc --workspace --all-features --no-deps")
                 .with("RUSTDOCFLAGS", "-D warnings"),
@@ -77,16 +77,18 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans
 }
 
-/// Returns the step of the loom models. They are a package of their own, because `--cfg loom`
-/// changes every crate that they use.
-pub(crate) fn loom() -> Plan {
+/// Returns the step of the loom models, each for at most so many seconds. They are a package of
+/// their own, because `--cfg loom` changes every crate that they use.
+pub(crate) fn loom(longest: Option<&str>) -> Plan {
     if !root().join("loom-tests/Cargo.toml").exists() {
         return Plan::Missing(
             "loom",
             "loom-tests/Cargo.toml does not exist: the loom tests must run, not be skipped",
         );
     }
-    Plan::Run(loom_step("loom", ""))
+    let Some(longest) = longest else { return Plan::Run(loom_step("loom", "")) };
+    // The output tells which models were stopped.
+    Plan::Run(loom_step("loom", "-- --show-output").with("LOOM_MAX_SECONDS", longest))
 }
 
 /// Returns the step of the loom models with arguments for the test harness.
