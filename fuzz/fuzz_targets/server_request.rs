@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tollgate_rules::{Field, Request};
 
-#[path = "../../crates/tollgate-server/src/v1/pointer.rs"]
+#[path = "../../crates/tollgate-server/src/web/pointer.rs"]
 mod pointer;
 #[path = "../../crates/tollgate-server/src/v1/request.rs"]
 mod request;
