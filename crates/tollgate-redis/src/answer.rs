@@ -9,6 +9,7 @@ use tollgate::Outcome;
 use crate::Failed;
 use crate::deny::Fingerprint;
 use crate::fallback::LocalReceipt;
+use crate::lease::LeasedPermits;
 
 /// The numbers of a request in a script's answer, before those of its limits.
 const HEAD: usize = 4;
@@ -52,6 +53,8 @@ pub struct Answer {
 pub enum DecidedBy {
     /// The store, for this request.
     Store,
+    /// A permit that this process had taken ahead: [`Mode::Leased`](crate::Mode::Leased).
+    Lease,
     /// A refusal of the store that this process remembered.
     DenyCache,
     /// A limiter of this process, while the store does not answer.
@@ -66,7 +69,8 @@ pub enum DecidedBy {
 
 impl DecidedBy {
     /// All of them, for metrics.
-    pub const ALL: [Self; 5] = [Self::Store, Self::DenyCache, Self::Local, Self::OnFailure, Self::Shadow];
+    pub const ALL: [Self; 6] =
+        [Self::Store, Self::Lease, Self::DenyCache, Self::Local, Self::OnFailure, Self::Shadow];
 
     /// Its number in [`ALL`](Self::ALL).
     #[must_use]
@@ -99,6 +103,9 @@ pub struct LimitAnswer {
 /// What an admitted request was charged, and may give back once:
 /// [`Limiter::refund`](crate::Limiter::refund).
 ///
+/// That of a permit taken ahead gives it back to this process, where another request may spend it
+/// or it goes back with the rest. After the permit's ttl, nothing comes back by it.
+///
 /// A receipt is neither `Copy` nor `Clone`, and dropping it keeps the charge. After a
 /// [reset](crate::Limiter::reset) of its key, nothing comes back by it.
 #[must_use = "a receipt that is dropped gives nothing back"]
@@ -119,14 +126,25 @@ pub struct Receipt {
     pub(crate) fingerprint: Fingerprint,
     /// The charge of the local limiters, if those decided.
     pub(crate) local: Option<LocalReceipt>,
+    /// The permits of a lease, if those were spent.
+    pub(crate) leased: Option<LeasedPermits>,
 }
 
 impl Receipt {
-    /// The receipt of a charge in this process.
+    /// The receipt of a charge of the local limiters.
     pub(crate) fn of_local(limiter: u64, cost: u64, local: LocalReceipt) -> Self {
+        Self { local: Some(local), ..Self::of_nothing(limiter, cost) }
+    }
+
+    /// The receipt of permits of a lease.
+    pub(crate) fn of_lease(limiter: u64, cost: u64, leased: LeasedPermits) -> Self {
+        Self { leased: Some(leased), ..Self::of_nothing(limiter, cost) }
+    }
+
+    fn of_nothing(limiter: u64, cost: u64) -> Self {
         let (keys, charges, id) = (Vec::new(), Vec::new(), String::new());
-        let (fingerprint, local) = (Fingerprint::default(), Some(local));
-        Self { limiter, keys, id, cost, at: 0, departs: None, charges, fingerprint, local }
+        let (fingerprint, local, leased) = (Fingerprint::default(), None, None);
+        Self { limiter, keys, id, cost, at: 0, departs: None, charges, fingerprint, local, leased }
     }
 
     /// The cost that was charged.
@@ -182,7 +200,9 @@ impl Answer {
         self.refused_by
     }
 
-    /// How much more all limits would admit now, after this request.
+    /// How much more all limits would admit now, after this request. Of a [permit taken
+    /// ahead](DecidedBy::Lease), what the store had left when it was taken, and what this process
+    /// still holds.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.limits.iter().map(|limit| limit.remaining).min().unwrap_or(0)
@@ -290,6 +310,7 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
             charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
             fingerprint: Fingerprint::default(),
             local: None,
+            leased: None,
         }
     });
     Ok(Answer {

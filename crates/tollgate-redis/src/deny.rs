@@ -47,6 +47,7 @@ pub(crate) struct DenyCache {
     slots: Box<[Slot]>,
     /// Keyed, so that no client can choose a key with the fingerprint of another.
     hasher: RandomState,
+    longest: Duration,
     evicted: AtomicU64,
 }
 
@@ -67,7 +68,13 @@ impl DenyCache {
     /// A cache of at most this many entries, rounded up to a power of two.
     pub(crate) fn new(entries: usize) -> Self {
         let slots = (0..entries.next_power_of_two()).map(|_| Slot::default()).collect();
-        Self { slots, hasher: RandomState::new(), evicted: AtomicU64::new(0) }
+        Self { slots, hasher: RandomState::new(), longest: LONGEST, evicted: AtomicU64::new(0) }
+    }
+
+    /// Remembers nothing for longer than this: other nodes' refunds are frequent.
+    pub(crate) fn at_most(mut self, longest: Duration) -> Self {
+        self.longest = self.longest.min(longest);
+        self
     }
 
     /// What the cache knows a key by.
@@ -95,7 +102,7 @@ impl DenyCache {
     /// Remembers a refusal of a request that was sent at `sent`, until it is ready and at most for
     /// a second.
     pub(crate) fn remember(&self, fingerprint: Fingerprint, refusal: Refusal, sent: Duration) {
-        let until = nanos(refusal.ready.min(sent + LONGEST));
+        let until = nanos(refusal.ready.min(sent + self.longest));
         let Refusal { cost, ready, reset, limit, most, remaining } = refusal;
         let words = [fingerprint, until, cost, nanos(ready), nanos(reset), limit, most, remaining];
         let displaced = self.slot(fingerprint).write(|old| {

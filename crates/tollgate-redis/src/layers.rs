@@ -1,7 +1,9 @@
 //! What a check passes: the deny cache, the store behind its guard, and what decides on failure.
 //!
 //! ```text
-//!   check --> deny cache --------------------- remembered --> refused
+//!   check --> lease, if the mode has them -------- a permit --> admitted
+//!                 |
+//!             deny cache --------------------- remembered --> refused
 //!                 |
 //!              breaker, store, deadline ------- answered ---> admitted, or refused and remembered
 //!                 |
@@ -20,6 +22,7 @@ use crate::deny::{DenyCache, Fingerprint, Refusal};
 use crate::failed::Failed;
 use crate::fallback::{Local, LocalReceipt, OnFailure};
 use crate::guard::Guard;
+use crate::lease::Leases;
 use crate::metrics::{Counts, Metrics};
 use crate::shadow::Shadow;
 
@@ -40,6 +43,8 @@ pub(crate) struct Layers {
     pub(crate) number: u64,
     /// If the limiter decides nothing.
     pub(crate) shadow: Option<Shadow>,
+    /// If permits are taken ahead.
+    pub(crate) leases: Option<Leases>,
 }
 
 /// What decides when the store fails.
@@ -163,7 +168,10 @@ impl Layers {
 
     pub(crate) fn counts(&self) -> Counts {
         let evicted = self.deny.as_ref().map_or(0, DenyCache::evicted);
-        self.metrics.counts(self.guard.counts(), evicted)
+        let leases = self.leases.as_ref().map(Leases::counts).unwrap_or_default();
+        let mut counts = self.metrics.counts(self.guard.counts(), evicted);
+        counts.leases = leases;
+        counts
     }
 
     /// The refusal that the store gave and that still stands.

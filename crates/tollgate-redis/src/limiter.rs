@@ -60,6 +60,7 @@ struct Request<'a> {
     verb: &'static str,
     key: &'a [u8],
     cost: u64,
+    /// The longest wait of a reservation, or the least that is taken.
     patience: u64,
 }
 
@@ -110,7 +111,7 @@ impl Limiter {
     /// As [`check`](Self::check).
     pub async fn take(&self, key: impl AsRef<[u8]>, most: u64) -> Result<Answer, Failed> {
         let key = key.as_ref();
-        self.layers.charge(key, self.decide(Request { verb: "take", key, cost: most, patience: 0 })).await
+        self.layers.charge(key, self.take_at_least(key, 1, most)).await
     }
 
     /// Charges a request that acts after [`Answer::delay`], if that is at most `max_wait`.
@@ -146,7 +147,7 @@ impl Limiter {
         let sent = self.layers.guard.now();
         let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
             Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
-            None => self.layers.remembered(key.as_ref(), *cost, sent),
+            None => self.known(key.as_ref(), *cost, sent),
         });
         let mut answers: Vec<_> = known.map(|answer| answer.map(Ok)).collect();
         let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
@@ -183,6 +184,9 @@ impl Limiter {
         if let Some(local) = receipt.local {
             return Ok(self.layers.refund_locally(local));
         }
+        if let Some(permits) = receipt.leased {
+            return Ok(self.put_back(&permits, receipt.cost));
+        }
         let tag_end = receipt.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
         let tag = receipt.keys.first().map_or("", |key| &key[..=tag_end]);
         let once = format!("{tag}:{}:{}", self.settings.once, receipt.id);
@@ -193,7 +197,8 @@ impl Limiter {
         Ok(numbers.get(2..).into_iter().flatten().map(|&back| back.max(0).unsigned_abs()).min().unwrap_or(0))
     }
 
-    /// Makes a key as good as new. Receipts from before give nothing back.
+    /// Makes a key as good as new. Receipts from before give nothing back. This process's leases of
+    /// the key end; the permits that other processes hold may still be spent until their ttl.
     ///
     /// # Errors
     ///
@@ -202,6 +207,7 @@ impl Limiter {
         let key = key.as_ref();
         let undone = self.layers.trip(self.undo("reset", &self.names(key), None)).await;
         self.layers.forget(self.layers.fingerprint(key));
+        self.end_leases(key);
         undone.map(drop)
     }
 
@@ -283,9 +289,23 @@ impl Limiter {
         &self.layers
     }
 
-    /// Decides a check by the deny cache, the store, or the policy for failures.
+    /// Decides a check by leases, the deny cache, the store, or the policy for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        match &self.layers.leases {
+            None => self.check_strictly(key, cost).await,
+            Some(leases) => self.check_leased(leases, key, cost).await,
+        }
+    }
+
+    /// Decides a check without leases.
+    pub(crate) async fn check_strictly(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
         self.layers.check(key, cost, || self.check_in_store(key, cost)).await
+    }
+
+    /// Takes as many units as there are, at most `most`; if there are fewer than `least`, it is a
+    /// refused check of that cost.
+    pub(crate) async fn take_at_least(&self, key: &[u8], least: u64, most: u64) -> Result<Answer, Failed> {
+        self.decide(Request { verb: "take", key, cost: most, patience: least }).await
     }
 
     async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
