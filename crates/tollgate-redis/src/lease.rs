@@ -26,6 +26,13 @@ use permits::{Ended, Fingerprint, Terms};
 use slot::{Asked, Kept, Place, Rules, Slot};
 use table::Table;
 
+/// The parts that the simulation runs.
+#[cfg(test)]
+pub(crate) mod simulated {
+    pub(crate) use super::permits::Terms;
+    pub(crate) use super::slot::{Asked, Kept, Place, Rules, Slot};
+}
+
 /// Whether each check asks the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -229,7 +236,7 @@ impl Limiter {
         let slot = leases.table.find(fingerprint)?;
         let (lease, spent) = leases.table.slot(slot).spend(fingerprint, cost, now)?;
         // One request asks ahead: the one that passes the half.
-        if spent.left <= spent.size / 2 && spent.left + cost > spent.size / 2 {
+        if spent.passes_half(cost) {
             let asked = leases.table.slot(slot).ask_ahead(fingerprint, &spent, now, leases.table.rules());
             if let Some(most) = asked {
                 self.begin(Trip { key: key.into(), fingerprint, slot, least: 1, most, sent: now });

@@ -18,6 +18,8 @@ mod name;
 mod quota;
 mod script;
 mod shadow;
+#[cfg(test)]
+mod simulation;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};

@@ -44,9 +44,9 @@ impl Pace {
         self.size
     }
 
-    /// Whether permits are asked for although `left` of the last `size` are not spent.
-    pub(crate) fn asks_ahead(&self, size: u64, left: u64) -> bool {
-        size >= AHEAD && self.size >= AHEAD && left <= size / 2
+    /// Whether permits are asked for when half of the last `size` are spent.
+    pub(crate) fn asks_ahead(&self, size: u64) -> bool {
+        size >= AHEAD && self.size >= AHEAD
     }
 
     /// Permits were asked for at `sent`, and `granted` of them were there.
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn permits_are_asked_for_ahead_when_half_are_spent() {
         let mut pace = Pace::new(1_000, 1);
-        assert!(!pace.asks_ahead(2, 0), "not while there are few");
+        assert!(!pace.asks_ahead(16), "not while there are few");
         sizes(&mut pace, &[1; 5]);
-        assert!(pace.asks_ahead(16, 8) && !pace.asks_ahead(16, 9));
+        assert!(pace.asks_ahead(16) && !pace.asks_ahead(2));
         // 8 of 16 in a quarter of the ttl: all in half of it.
         pace.granted(ms(100), 16, 16);
         assert_eq!(pace.next(ms(112), TTL, 8), 32);

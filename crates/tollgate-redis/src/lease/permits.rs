@@ -51,6 +51,13 @@ pub(crate) struct Spent {
     pub(crate) left: u64,
 }
 
+impl Spent {
+    /// Whether half of the lease's permits are spent, and were not before this cost.
+    pub(crate) fn passes_half(&self, cost: u64) -> bool {
+        (self.left..self.left + cost).contains(&(self.size / 2))
+    }
+}
+
 /// What remained of a lease at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {

@@ -173,7 +173,7 @@ impl<W> Slot<W> {
         Asked::Begins(permits, answer)
     }
 
-    /// Begins a trip although permits are left, if half are spent: for how many permits.
+    /// Begins a trip although permits are left, when half are spent: for how many permits.
     pub(crate) fn ask_ahead(
         &self,
         key: Fingerprint,
@@ -184,7 +184,7 @@ impl<W> Slot<W> {
         // Another thread that has the lock does it, or the next request.
         let mut state = self.state.try_lock().ok()?;
         let may = state.trip.is_none() && self.is_of(key) && self.has_room(now);
-        if !may || !state.pace.asks_ahead(spent.size, spent.left) {
+        if !may || !state.pace.asks_ahead(spent.size) {
             return None;
         }
         let permits = self.next(&mut state, now, rules);
@@ -396,7 +396,8 @@ mod tests {
         }
         let mut ahead = Vec::new();
         while let Some((_, spent)) = slot.spend(KEY, 1, ms(5)) {
-            ahead.extend(slot.ask_ahead(KEY, &spent, ms(5), &RULES).map(|asked| (spent.left, asked)));
+            let asked = spent.passes_half(1).then(|| slot.ask_ahead(KEY, &spent, ms(5), &RULES));
+            ahead.extend(asked.flatten().map(|asked| (spent.left, asked)));
             if ahead.len() == 1 && spent.left == 4 {
                 let _ = grant(&slot, 32, ms(5), ms(6));
                 assert_eq!(slot.spend(KEY, 1, ms(6)).unwrap().1.left, 3, "the older ones first");
