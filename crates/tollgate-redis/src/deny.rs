@@ -217,6 +217,15 @@ mod tests {
     }
 
     #[test]
+    fn beside_leases_a_refusal_is_remembered_for_a_ttl() {
+        let cache = DenyCache::new(64).at_most(ms(50));
+        let alice = cache.fingerprint(b"alice");
+        cache.remember(alice, refusal(1, ms(86_400_000)), ms(100));
+        assert!(cache.refused(alice, 1, ms(149)).is_some());
+        assert_eq!(cache.refused(alice, 1, ms(150)), None);
+    }
+
+    #[test]
     fn a_key_whose_debt_is_given_back_is_forgotten() {
         let cache = DenyCache::new(1);
         cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));

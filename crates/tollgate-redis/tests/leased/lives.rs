@@ -59,7 +59,7 @@ fn a_paused_node_spends_nothing_old() {
             assert!(held.taken > held.spent + held.returned + held.lapsed, "{held:?}");
             let answer = limiter.check("alice").await;
             assert!(answer.is_err(), "{answer:?}");
-            // Only what was admitted before is in nobody's way: the rest goes back or has lapsed.
+            // The rest has lapsed, or goes back.
             proxy.down(false);
             until(async || {
                 let leases = limiter.counts().leases;
@@ -69,6 +69,27 @@ fn a_paused_node_spends_nothing_old() {
             assert!(limiter.counts().leases.spent <= admitted);
         });
     }
+}
+
+/// 700 ms away, a ttl of a second leaves 300 ms to spend permits in.
+#[test]
+fn permits_end_a_ttl_after_their_request_was_sent() {
+    on_each_store(|server| async move {
+        let proxy = Proxy::to(server.port());
+        let limiter = node(proxy.url(), slow(), Duration::from_secs(1), 1).await;
+        let _ = until_leased(&limiter, "alice").await;
+        let leases = async || limiter.counts().leases;
+        until(async || leases().await.returned > 0).await;
+        let taken = leases().await.taken;
+        proxy.delay(Duration::from_millis(700), Duration::ZERO);
+        assert!(limiter.check("alice").await.unwrap().is_allowed());
+        assert!(leases().await.taken > taken + 1, "it has taken permits ahead");
+        proxy.down(true);
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        // At least 1.1 s after the request was sent.
+        let answer = limiter.check("alice").await;
+        assert!(answer.is_err(), "{answer:?}");
+    });
 }
 
 #[test]
