@@ -68,29 +68,6 @@ impl Fallback {
 }
 
 impl Layers {
-    /// Decides a check. `ask` begins to ask the store; it is not called if the answer is known
-    /// before.
-    pub(crate) async fn check<F: Future<Output = Result<Answer, Failed>>>(
-        &self,
-        key: &[u8],
-        cost: u64,
-        ask: impl FnOnce() -> F,
-    ) -> Result<Answer, Failed> {
-        // The time before it is sent: a remembered refusal ends by it.
-        let sent = self.guard.now();
-        match self.remembered(key, cost, sent) {
-            Some(refused) => Ok(refused),
-            None => {
-                let answer = match self.guard.is_open() {
-                    true => Err(self.failed(Failed::breaker_open())),
-                    // Large: not copied around where there is no trip.
-                    false => self.trip(Box::pin(ask())).await,
-                };
-                self.settle(key, cost, answer, sent)
-            }
-        }
-    }
-
     /// Turns what the store answered or failed to answer into the answer of the check.
     pub(crate) fn settle(
         &self,
@@ -139,6 +116,11 @@ impl Layers {
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         self.guard.trip(trip).await.map_err(|failed| self.failed(failed))
+    }
+
+    /// What a check fails with at once, while the breaker is open.
+    pub(crate) fn closed_to(&self) -> Option<Failed> {
+        self.guard.is_open().then(|| self.failed(Failed::breaker_open()))
     }
 
     /// Counts a failure.

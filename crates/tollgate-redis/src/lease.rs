@@ -185,21 +185,6 @@ impl Leases {
 }
 
 impl Limiter {
-    /// Decides a check by permits, by a trip that it may share, or strictly.
-    pub(crate) async fn check_leased(
-        &self,
-        leases: &Leases,
-        key: &[u8],
-        cost: u64,
-    ) -> Result<Answer, Failed> {
-        let now = self.layers().guard.now();
-        match self.known(key, cost, now) {
-            Some(answer) => Ok(answer),
-            // Large: not copied around where there is no trip.
-            None => Box::pin(self.ask_for_permits(leases, key, cost, now)).await,
-        }
-    }
-
     /// Decides a check that needs no trip: by permits that this process holds, or by a refusal that
     /// it remembers.
     pub(crate) fn known(&self, key: &[u8], cost: u64, now: Duration) -> Option<Answer> {
@@ -246,7 +231,8 @@ impl Limiter {
         Some(self.admitted(permits, spent.terms, spent.left, cost, now))
     }
 
-    async fn ask_for_permits(
+    /// Decides a check that found no permits: by a trip that it may share, or strictly.
+    pub(crate) async fn ask_for_permits(
         &self,
         leases: &Leases,
         key: &[u8],
@@ -254,10 +240,10 @@ impl Limiter {
         now: Duration,
     ) -> Result<Answer, Failed> {
         let (table, layers) = (&leases.table, self.layers());
-        let can_lend = (1..=table.rules().limit).contains(&cost) && !layers.guard.is_open();
+        let can_lend = (1..=table.rules().limit).contains(&cost);
         let fingerprint = table.fingerprint(key);
         let Some(slot) = can_lend.then(|| table.find_or_give(fingerprint, now)).flatten() else {
-            return self.check_strictly(key, cost).await;
+            return self.check_strictly(key, cost, now).await;
         };
         let told = match table.slot(slot).ask(fingerprint, cost, now, table.rules(), oneshot::channel) {
             Asked::Spent(lease, spent) => {
@@ -265,7 +251,7 @@ impl Limiter {
                 return Ok(self.admitted(permits, spent.terms, spent.left, cost, now));
             }
             Asked::Strict => {
-                let answer = self.check_strictly(key, cost).await;
+                let answer = self.check_strictly(key, cost, now).await;
                 if answer.as_ref().is_ok_and(|answer| answer.outcome() == Outcome::Denied) {
                     table.slot(slot).refused_strictly(fingerprint);
                 }
@@ -294,7 +280,7 @@ impl Limiter {
             // Too few permits, or too late, or another cost was refused, or the task has ended.
             _ => {
                 let rest = self.deadline().saturating_sub(later - now);
-                let strictly = timeout(rest, self.check_strictly(key, cost)).await;
+                let strictly = timeout(rest, self.check_strictly(key, cost, later)).await;
                 strictly.unwrap_or_else(|_| {
                     layers.metrics.failed(&Failed::timeout());
                     layers.settle(key, cost, Err(Failed::timeout()), now)

@@ -291,15 +291,30 @@ impl Limiter {
 
     /// Decides a check by leases, the deny cache, the store, or the policy for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        // The time before a trip is sent: a remembered refusal ends by it, and a lease.
+        let now = self.layers.guard.now();
+        if let Some(answer) = self.known(key, cost, now) {
+            return Ok(answer);
+        }
+        if let Some(failed) = self.layers.closed_to() {
+            return self.layers.settle(key, cost, Err(failed), now);
+        }
+        // Large: not copied around where there is no trip.
         match &self.layers.leases {
-            None => self.check_strictly(key, cost).await,
-            Some(leases) => self.check_leased(leases, key, cost).await,
+            None => Box::pin(self.check_strictly(key, cost, now)).await,
+            Some(leases) => Box::pin(self.ask_for_permits(leases, key, cost, now)).await,
         }
     }
 
-    /// Decides a check without leases.
-    pub(crate) async fn check_strictly(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
-        self.layers.check(key, cost, || self.check_in_store(key, cost)).await
+    /// Decides a check of this time by a trip of its own, or the policy for failures.
+    pub(crate) async fn check_strictly(
+        &self,
+        key: &[u8],
+        cost: u64,
+        now: Duration,
+    ) -> Result<Answer, Failed> {
+        let answer = self.layers.trip(self.check_in_store(key, cost)).await;
+        self.layers.settle(key, cost, answer, now)
     }
 
     /// Takes as many units as there are, at most `most`; if there are fewer than `least`, it is a
