@@ -112,10 +112,25 @@ pub struct LimitAnswer {
 pub struct Receipt {
     /// The limiter's number in this process.
     pub(crate) limiter: u64,
-    /// The names of the charged keys in the store.
+    pub(crate) cost: u64,
+    pub(crate) charge: Charge,
+}
+
+/// Where a request was charged.
+pub(crate) enum Charge {
+    /// In the store. Large: an answer is copied around.
+    Store(Box<StoreCharge>),
+    /// By the local limiters.
+    Local(LocalReceipt),
+    /// Of a lease's permits.
+    Lease(LeasedPermits),
+}
+
+/// What finds a charge in the store again.
+pub(crate) struct StoreCharge {
+    /// The names of the charged keys.
     pub(crate) keys: Vec<String>,
     pub(crate) id: String,
-    pub(crate) cost: u64,
     /// When it was charged, in microseconds.
     pub(crate) at: u64,
     /// When a reservation departs: from then on nothing comes back.
@@ -124,29 +139,9 @@ pub struct Receipt {
     pub(crate) charges: Vec<[u64; 3]>,
     /// What the deny cache knows the key by.
     pub(crate) fingerprint: Fingerprint,
-    /// The charge of the local limiters, if those decided.
-    pub(crate) local: Option<LocalReceipt>,
-    /// The permits of a lease, if those were spent.
-    pub(crate) leased: Option<LeasedPermits>,
 }
 
 impl Receipt {
-    /// The receipt of a charge of the local limiters.
-    pub(crate) fn of_local(limiter: u64, cost: u64, local: LocalReceipt) -> Self {
-        Self { local: Some(local), ..Self::of_nothing(limiter, cost) }
-    }
-
-    /// The receipt of permits of a lease.
-    pub(crate) fn of_lease(limiter: u64, cost: u64, leased: LeasedPermits) -> Self {
-        Self { leased: Some(leased), ..Self::of_nothing(limiter, cost) }
-    }
-
-    fn of_nothing(limiter: u64, cost: u64) -> Self {
-        let (keys, charges, id) = (Vec::new(), Vec::new(), String::new());
-        let (fingerprint, local, leased) = (Fingerprint::default(), None, None);
-        Self { limiter, keys, id, cost, at: 0, departs: None, charges, fingerprint, local, leased }
-    }
-
     /// The cost that was charged.
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -250,8 +245,11 @@ impl Answer {
         self.receipt.take()
     }
 
-    pub(crate) fn receipt_mut(&mut self) -> Option<&mut Receipt> {
-        self.receipt.as_mut()
+    /// Notes what the deny cache knows the key by, if the store has charged it.
+    pub(crate) fn note(&mut self, fingerprint: Fingerprint) {
+        if let Some(Receipt { charge: Charge::Store(charge), .. }) = &mut self.receipt {
+            charge.fingerprint = fingerprint;
+        }
     }
 
     /// An answer that is not the store's.
@@ -300,18 +298,15 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
     let charged = asked.charges && outcome == Outcome::Allowed && cost > 0;
     let receipt = charged.then(|| {
         let delay = own[HEAD..].chunks_exact(EACH).map(|part| part[4]).max().unwrap_or(0);
-        Receipt {
-            limiter: asked.limiter,
+        let charge = StoreCharge {
             keys: asked.keys,
             id: asked.id,
-            cost: whole(cost),
             at: whole(now),
             departs: asked.is_reservation.then(|| whole(now.saturating_add(delay))),
             charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
             fingerprint: Fingerprint::default(),
-            local: None,
-            leased: None,
-        }
+        };
+        Receipt { limiter: asked.limiter, cost: whole(cost), charge: Charge::Store(Box::new(charge)) }
     });
     Ok(Answer {
         outcome,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tollgate::{MultiDecision, Outcome, Quota};
 
-use crate::answer::{Answer, DecidedBy, LimitAnswer, Receipt};
+use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
 use crate::deny::{DenyCache, Fingerprint, Refusal};
 use crate::failed::Failed;
 use crate::fallback::{Local, LocalReceipt, OnFailure};
@@ -106,9 +106,7 @@ impl Layers {
         ask: impl Future<Output = Result<Answer, Failed>>,
     ) -> Result<Answer, Failed> {
         let mut answer = self.trip(ask).await?;
-        if let Some(receipt) = answer.receipt_mut() {
-            receipt.fingerprint = self.fingerprint(key);
-        }
+        answer.note(self.fingerprint(key));
         self.metrics.decided(DecidedBy::Store, answer.outcome());
         Ok(answer)
     }
@@ -185,9 +183,7 @@ impl Layers {
     fn remember(&self, key: &[u8], mut answer: Answer, sent: Duration) -> Answer {
         let Some(deny) = &self.deny else { return answer };
         let fingerprint = deny.fingerprint(key);
-        if let Some(receipt) = answer.receipt_mut() {
-            receipt.fingerprint = fingerprint;
-        }
+        answer.note(fingerprint);
         let refusal = answer.refused_by().and_then(|number| {
             let (part, wait) = (answer.limits().get(number)?, answer.retry_after()?);
             Some(Refusal {
@@ -240,7 +236,8 @@ impl Layers {
         });
         let (cost, refused_by, parts) = (decision.cost(), decision.refused_by(), parts.collect());
         let charged = decision.is_allowed() && cost > 0;
-        let receipt = charged.then(|| Receipt::of_local(self.number, cost, Box::new(decision.receipt())));
+        let charge = charged.then(|| Charge::Local(Box::new(decision.receipt())));
+        let receipt = charge.map(|charge| Receipt { limiter: self.number, cost, charge });
         Answer::without_store(DecidedBy::Local, outcome, cost, refused_by, parts, receipt)
     }
 }

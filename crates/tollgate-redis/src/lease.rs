@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tollgate::Outcome;
 
-use crate::answer::{Answer, DecidedBy, LimitAnswer, Receipt};
+use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
 use crate::error::within;
 use crate::limiter::Limiter;
 use crate::quota::{Kind, Limit};
@@ -300,7 +300,7 @@ impl Limiter {
             delay: Duration::ZERO,
         };
         self.layers().metrics.decided(DecidedBy::Lease, Outcome::Allowed);
-        let receipt = Receipt::of_lease(self.layers().number, cost, permits);
+        let receipt = Receipt { limiter: self.layers().number, cost, charge: Charge::Lease(permits) };
         let (by, parts) = (DecidedBy::Lease, [part].into());
         Answer::without_store(by, Outcome::Allowed, cost, None, parts, Some(receipt))
     }
@@ -321,7 +321,10 @@ impl Limiter {
         unanswered.answered();
         let now = guard.now();
         let answer = match answer {
-            Ok(answer) if answer.is_allowed() => answer,
+            Ok(mut answer) if answer.is_allowed() => {
+                answer.note(self.layers().fingerprint(&trip.key));
+                answer
+            }
             refused => return tell(slot.not_granted(), &refused, trip.least, trip.sent),
         };
         let (granted, until) = (answer.cost(), trip.sent + leases.ttl());
@@ -343,7 +346,6 @@ impl Limiter {
         let mut returned = 0;
         if ended.left > 0 {
             receipt.cost = ended.left;
-            receipt.fingerprint = self.layers().fingerprint(&trip.key);
             returned = self.refund(receipt).await.unwrap_or(0).min(ended.left);
         }
         leases.ended(ended, returned);

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use redis::Cmd;
 use tokio::runtime::Handle;
 
-use crate::answer::{self, Answer, Asked, Receipt};
+use crate::answer::{self, Answer, Asked, Charge, Receipt, StoreCharge};
 use crate::builder::{Shared, Time};
 use crate::layers::Layers;
 use crate::quota::{Limit, Resolution};
@@ -181,18 +181,18 @@ impl Limiter {
         if receipt.limiter != self.settings.number {
             return Ok(0);
         }
-        if let Some(local) = receipt.local {
-            return Ok(self.layers.refund_locally(local));
-        }
-        if let Some(permits) = receipt.leased {
-            return Ok(self.put_back(&permits, receipt.cost));
-        }
-        let tag_end = receipt.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
-        let tag = receipt.keys.first().map_or("", |key| &key[..=tag_end]);
-        let once = format!("{tag}:{}:{}", self.settings.once, receipt.id);
-        let undone = self.layers.trip(self.undo("refund", &receipt.keys, Some((&receipt, &once)))).await;
+        let charge = match receipt.charge {
+            Charge::Store(charge) => charge,
+            Charge::Local(local) => return Ok(self.layers.refund_locally(local)),
+            Charge::Lease(permits) => return Ok(self.put_back(&permits, receipt.cost)),
+        };
+        let tag_end = charge.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
+        let tag = charge.keys.first().map_or("", |key| &key[..=tag_end]);
+        let once = format!("{tag}:{}:{}", self.settings.once, charge.id);
+        let refund = Some((&*charge, receipt.cost, &*once));
+        let undone = self.layers.trip(self.undo("refund", &charge.keys, refund)).await;
         // Also after a failure: it may have happened.
-        self.layers.forget(receipt.fingerprint);
+        self.layers.forget(charge.fingerprint);
         let numbers = undone?;
         Ok(numbers.get(2..).into_iter().flatten().map(|&back| back.max(0).unsigned_abs()).min().unwrap_or(0))
     }
@@ -379,27 +379,27 @@ impl Limiter {
         &self,
         verb: &'static str,
         keys: &[String],
-        refund: Option<(&Receipt, &str)>,
+        refund: Option<(&StoreCharge, u64, &str)>,
     ) -> Result<Vec<i64>, Failed> {
         let (limits, now) = (&self.settings.limits, self.now());
         let body = |command: &mut Cmd| {
             command.arg(keys.len() + usize::from(refund.is_some())).arg(keys);
-            if let Some((_, once)) = refund {
+            if let Some((_, _, once)) = refund {
                 command.arg(once);
             }
             command.arg(verb);
             push_time(command, now);
             command.arg(self.slack()).arg(limits.len());
             match refund {
-                Some((receipt, _)) => command.arg(&receipt.id).arg(receipt.at).arg(receipt.cost),
+                Some((charge, cost, _)) => command.arg(&charge.id).arg(charge.at).arg(cost),
                 None => command.arg("").arg("").arg(""),
             };
             push_limits(command, limits);
-            if let Some((receipt, _)) = refund {
-                for charge in &receipt.charges {
-                    command.arg(&charge[..]);
+            if let Some((charge, ..)) = refund {
+                for numbers in &charge.charges {
+                    command.arg(&numbers[..]);
                 }
-                command.arg(receipt.departs);
+                command.arg(charge.departs);
             }
         };
         let numbers = self.numbers(&self.settings.scripts.undo, body).await?;

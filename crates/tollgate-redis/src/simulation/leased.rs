@@ -266,7 +266,9 @@ fn run(seed: u64, bug: Bug) -> i128 {
     for _ in 0..world.random.range(0, 4) {
         let (time, node) = (world.random.range(0, END), world.random.range(0, u64::from(nodes) - 1) as usize);
         let stall = world.random.range(1, 2 * ttl);
-        world.events.at(time, if stall.is_multiple_of(2) { Event::Crash(node) } else { Event::Stall(node, stall) });
+        world
+            .events
+            .at(time, if stall.is_multiple_of(2) { Event::Crash(node) } else { Event::Stall(node, stall) });
     }
     world.run();
     let (slack, most) = (i128::from(p * ttl), excess(&world.spent, p, q));
