@@ -44,22 +44,22 @@ pub enum Mode {
     /// often, of a single limit that is no queue.
     ///
     /// **Guarantee.** Over every interval of length `W`, all processes together admit at most
-    /// `burst + rate * (W + ttl)`, or what the algorithm promises of an interval of length `W + ttl`:
-    /// whatever their number, and whichever of them crash or lose answers. The store charges each
-    /// permit before it is spent, and a permit is spent less than `ttl` after its request was sent,
-    /// by this process's monotonic clock, or not at all. A [reset](crate::Limiter::reset) adds, once,
-    /// the permits that other processes hold.
+    /// `burst + rate * (W + ttl)`, or what the algorithm promises of an interval of length `W +
+    /// ttl`: for any number of processes, also if some crash or lose answers. The store charges
+    /// each permit before it is spent, and a permit is spent less than `ttl` after its request was
+    /// sent, by this process's monotonic clock, or not at all. A [reset](crate::Limiter::reset)
+    /// adds, once, the permits that other processes hold.
     ///
     /// **How many.** A trip for a key asks for 1 permit at first; for twice as many when the last
-    /// ones are being spent within half of the ttl, half as many after some lapsed, as many as there
-    /// were when there were fewer, and 1 after a refusal; never for more than `burst / (4 * nodes)`.
-    /// Checks that wait for one key share a trip. What is not spent goes back after the ttl. So a key
-    /// that is checked now and then is decided strictly, and so is each check of a key beyond the
-    /// 4,096 that have leases at one time.
+    /// ones are being spent within half of the ttl, half as many after some lapsed, as many as
+    /// there were when there were fewer, and 1 after a refusal; never for more than `burst / (4 *
+    /// nodes)`. Checks that wait for one key share a trip. Unspent permits go back after the ttl.
+    /// So a key that is checked now and then is decided strictly, and so is each check of a key
+    /// beyond the 4,096 that have leases at one time.
     ///
     /// **What may be refused wrongly.** While processes hold permits, others may be refused: at
-    /// most a quarter of the burst in all, for at most `ttl`; and what a process held that was
-    /// killed. `ttl` should be at least 8 round trips, and no shorter than the
+    /// most three eighths of the burst in all (a process asks ahead while it holds half), for at
+    /// most `ttl`; and the permits of a process that was killed. `ttl` should be at least 8 round trips, and no shorter than the
     /// [deadline](crate::RedisBuilder::deadline): with a longer deadline, the bound has that in its
     /// place.
     ///
@@ -101,8 +101,8 @@ impl Mode {
     }
 }
 
-/// What became of the permits that this process took ahead. What is in none of the last three is
-/// held, or its lease has not ended.
+/// The permits that this process took ahead. A permit that is in none of the last three is held, or
+/// its lease has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseCounts {
@@ -139,7 +139,7 @@ pub(crate) struct LeasedPermits {
     place: Place,
 }
 
-/// What a trip tells a request that waited for it.
+/// A trip's outcome, for a request that waited for it.
 #[derive(Debug)]
 enum Told {
     /// Its permits are spent, if it hears of them in time. `None`: there were too few, or too late.

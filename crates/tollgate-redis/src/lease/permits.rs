@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-/// What a key is known by: a keyed hash of 64 bits, as in the deny cache. 0 is no key's.
+/// A key's identity: a keyed hash of 64 bits, as in the deny cache. 0 is no key's.
 pub(crate) type Fingerprint = u64;
 
 const LEFT_BITS: u32 = 24;
@@ -30,7 +30,7 @@ const LEFT: u64 = (1 << LEFT_BITS) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-/// What the store told beside the permits.
+/// The store's answer beside the permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// The permits end at this time of the node.
@@ -58,7 +58,7 @@ impl Spent {
     }
 }
 
-/// What remained of a lease at its end.
+/// The permits of a lease at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) spent: u64,
@@ -111,7 +111,7 @@ impl Permits {
         }
     }
 
-    /// Opens a lease of `size` permits, of which `left` are not spent; returns what was left of
+    /// Opens a lease of `size` permits, of which `left` are not spent; returns the rest of
     /// the lease before. Only one thread opens or closes at a time.
     pub(crate) fn open(&self, key: Fingerprint, size: u64, left: u64, terms: Terms) -> (Generation, Ended) {
         let (word, ended) = self.end();
@@ -130,7 +130,7 @@ impl Permits {
         (generation(self.word.load(Relaxed)) == of).then(|| self.end().1)
     }
 
-    /// Closes whatever lease is here, if it is this key's.
+    /// Closes the current lease, if it is this key's.
     pub(crate) fn close_if_of(&self, key: Fingerprint) -> Ended {
         if self.key.load(Relaxed) == key { self.end().1 } else { Ended::default() }
     }

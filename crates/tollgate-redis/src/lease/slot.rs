@@ -63,7 +63,7 @@ struct Trip<W> {
     promised: u64,
 }
 
-/// What a request meets that found no permits.
+/// How a request that found no permits goes on.
 #[derive(Debug)]
 pub(crate) enum Asked<R> {
     /// Another thread has brought permits meanwhile.
@@ -83,10 +83,10 @@ pub(crate) struct Place {
     pub(crate) generation: Generation,
 }
 
-/// What became of the permits of a trip.
+/// Where the permits of a trip are.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    /// This lease has them; what was left of the one before it has lapsed.
+    /// This lease has them. The rest of the lease before it has lapsed.
     Lease(Place, Ended),
     /// They came after their end.
     Late,
@@ -133,8 +133,8 @@ impl<W> Slot<W> {
         spend(first).or_else(|| spend(1 - first))
     }
 
-    /// Decides what a request does that found no permits. `wait` makes what waits and what is
-    /// waited for.
+    /// Decides how a request that found no permits goes on. `wait` makes the two ends by which it
+    /// waits.
     pub(crate) fn ask<R>(
         &self,
         key: Fingerprint,

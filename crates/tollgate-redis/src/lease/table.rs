@@ -71,7 +71,7 @@ mod tests {
     const RULES: Rules = Rules { ttl: Duration::from_millis(50), limit: 1_000, nodes: 1 };
 
     #[test]
-    fn a_full_table_has_no_slot_until_a_key_is_idle() {
+    fn a_full_table_has_no_slot_until_one_is_idle() {
         let table = Table::<()>::of_keys(4, RULES);
         let places: Vec<_> = (1..=5).map(|key| table.find_or_give(key, Duration::ZERO)).collect();
         assert!(places[..4].iter().all(Option::is_some) && places[4].is_none(), "{places:?}");

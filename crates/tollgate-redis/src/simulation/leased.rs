@@ -9,7 +9,7 @@ use crate::lease::simulated::{Asked, Kept, Place, Rules, Slot, Terms};
 
 const KEY: u64 = 7;
 
-/// What is built wrongly.
+/// A fault of the implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
@@ -27,7 +27,7 @@ enum Event {
     Ends(usize, u64, Place, Charge),
     Returned(Charge, u64),
     Crash(usize),
-    /// A node does nothing for so long: what comes to it waits.
+    /// A node does nothing for so long: messages to it wait.
     Stall(usize, u64),
 }
 
@@ -44,7 +44,7 @@ struct Trip {
 struct Node {
     slot: Slot<()>,
     deny: DenyCache,
-    /// Counts its crashes: what is for an earlier life is lost.
+    /// Counts its crashes: an answer for an earlier life is lost.
     life: u64,
     stalls_until: u64,
     spent: u64,
@@ -249,8 +249,8 @@ fn world(random: Random, (p, q, burst): (u64, u64, u64), nodes: u32, ttl: u64, n
     }
 }
 
-/// A random run of a second. The part of the bound's slack `rate * ttl` that it used, in thousandths:
-/// above 1,000, it passed the bound.
+/// A random run of a second. The part of the bound's slack `rate * ttl` that it used, in
+/// thousandths: above 1,000, it passed the bound.
 fn run(seed: u64, bug: Bug) -> i128 {
     const END: u64 = 1_000_000;
     let mut random = Random(seed);
@@ -294,8 +294,8 @@ fn broken_leases_pass_the_bound() {
     }
 }
 
-/// A flood at each node, and a ttl of 8 round trips: what is admitted of the limit, in thousandths,
-/// what the poorest node has of its share, and the trips of a thousand requests.
+/// A flood at each node, and a ttl of 8 round trips: the part of the limit that is admitted, in
+/// thousandths, the poorest node's part of its share, and the trips of a thousand requests.
 fn flood(seed: u64, nodes: u32) -> [u64; 3] {
     const END: u64 = 2_000_000;
     let (p, q, burst, network) = (1, 100, 4_000, 1_000);

@@ -75,7 +75,7 @@ fn others_get_all_that_a_killed_node_does_not_hold() {
         let other = node(server.url(), quota, TTL, 2).await;
         let mut got = 0;
         until(async || {
-            // What is given back late is asked for again.
+            // A permit that comes back late is asked for again.
             other.check("alice").await.unwrap().is_allowed()
                 || direct.peek("alice", 1).await.unwrap().remaining() == 0
         })
@@ -87,7 +87,8 @@ fn others_get_all_that_a_killed_node_does_not_hold() {
     });
 }
 
-/// A node whose task stalls between taking and spending, beside another one that takes all there is.
+/// A node whose task stalls between taking and spending, beside another one that takes all there
+/// is.
 #[test]
 fn stalled_nodes_keep_the_bound() {
     on_each_store(|server| async move {

@@ -14,8 +14,8 @@ const TTL: Duration = Duration::from_millis(20);
 const VERBS: u64 = 400;
 const KEYS: [&str; 2] = ["alice", "bob"];
 
-/// Units of each key that one node's requests were charged, less what came back: in the store, and
-/// by leases.
+/// Units of each key that one node's requests were charged, less the refunds: in the store, and by
+/// leases.
 #[derive(Default)]
 struct Charged {
     store: [u64; 2],

@@ -93,7 +93,7 @@ fn permits_end_a_ttl_after_their_request_was_sent() {
 }
 
 #[test]
-fn a_permit_that_is_refunded_is_spent_again_or_goes_back() {
+fn a_refunded_permit_is_spent_again_or_goes_back() {
     on_each_store(|server| async move {
         let direct = strict(server.url(), slow()).await;
         let limiter = node(server.url(), slow(), TTL, 1).await;

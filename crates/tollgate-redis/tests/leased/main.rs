@@ -1,5 +1,5 @@
 //! Limiters in leased mode, on real stores: no key passes `burst + rate * (W + ttl)`, counted over
-//! every interval, whatever happens to the nodes and the network.
+//! every interval, when nodes and the network fail.
 
 #[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "../faults/bound.rs"]
