@@ -59,9 +59,9 @@ pub enum Mode {
     ///
     /// **What may be refused wrongly.** While processes hold permits, others may be refused: at
     /// most three eighths of the burst in all (a process asks ahead while it holds half), for at
-    /// most `ttl`; and the permits of a process that was killed. `ttl` should be at least 8 round trips, and no shorter than the
-    /// [deadline](crate::RedisBuilder::deadline): with a longer deadline, the bound has that in its
-    /// place.
+    /// most `ttl`; and the permits of a process that was killed. `ttl` should be at least 8 round
+    /// trips, and no shorter than the [deadline](crate::RedisBuilder::deadline): with a longer
+    /// deadline, the bound has that in its place.
     ///
     /// **The other verbs** are trips. A peek counts held permits as charged. A
     /// [deny cache](crate::LimiterBuilder::deny_cache) remembers refusals for at most `ttl`, since
