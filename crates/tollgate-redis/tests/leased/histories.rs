@@ -10,8 +10,10 @@ use crate::random::Random;
 use crate::{node, on_each_store, strict, until};
 
 const BURST: u64 = 4_000;
-const TTL: Duration = Duration::from_millis(20);
+const TTL: Duration = Duration::from_millis(100);
 const VERBS: u64 = 400;
+/// The number of the quota whose histories have reservations.
+const RESERVES: usize = 1;
 const KEYS: [&str; 2] = ["alice", "bob"];
 
 /// Units of each key that one node's requests were charged, less the refunds: in the store, and by
@@ -40,7 +42,7 @@ impl Charged {
     }
 }
 
-async fn random_verbs(limiter: Limiter, seed: u64, is_bucket: bool) -> Charged {
+async fn random_verbs(limiter: Limiter, seed: u64, reserves: bool) -> Charged {
     let (mut random, mut charged) = (Random::new(seed), Charged::default());
     for _ in 0..VERBS {
         let key = random.below(2) as usize;
@@ -48,7 +50,7 @@ async fn random_verbs(limiter: Limiter, seed: u64, is_bucket: bool) -> Charged {
         match random.below(40) {
             0 => assert!(limiter.peek(name, 1).await.unwrap().remaining() <= BURST),
             1 => charged.admit(key, limiter.take(name, 3).await.unwrap()),
-            2 if is_bucket => {
+            2 if reserves => {
                 charged.admit(key, limiter.reserve(name, 2, Duration::ZERO).await.unwrap());
             }
             3 | 4 => {
@@ -93,10 +95,9 @@ fn what_the_store_charges_is_admitted_or_lapses() {
                 nodes.push(node(server.url(), quota, TTL, 3).await);
             }
             let seed = |node: usize| 1 + (number * 10 + node) as u64;
-            let histories = nodes
-                .iter()
-                .enumerate()
-                .map(|(node, limiter)| tokio::spawn(random_verbs(limiter.clone(), seed(node), number < 2)));
+            let histories = nodes.iter().enumerate().map(|(node, limiter)| {
+                tokio::spawn(random_verbs(limiter.clone(), seed(node), number == RESERVES))
+            });
             let histories: Vec<_> = histories.collect();
             let (mut store, mut lease) = ([0; 2], 0);
             for history in histories {
@@ -120,7 +121,9 @@ fn what_the_store_charges_is_admitted_or_lapses() {
             let charged = 2 * BURST - left;
             let due = store[0] + store[1] + spent + lapsed;
             println!("{quota}: {lease} by leases, {returned} returned, {lapsed} lapsed, {charged} charged");
-            assert!(lease <= spent && lease > 100 && returned > 0, "{quota}: {lease} of {spent}");
+            assert!(lease <= spent && lease > 20, "{quota}: {lease} of {spent}");
+            // Of a key with a reservation, a refund out of order gives nothing back.
+            assert!(returned > 0 || number == RESERVES, "{quota}: nothing is returned");
             // A part of a unit that time had won back comes back as a whole one.
             let exact = if number < 2 { 2 } else { 0 };
             assert!(charged.abs_diff(due) <= exact, "{quota}: {charged} charged, {due} due");

@@ -181,7 +181,9 @@ fn a_lost_answer_keeps_its_charge_and_brings_nothing() {
             match limiter.check("alice").await {
                 Ok(answer) => assert!(answer.is_allowed()),
                 Err(error) => {
-                    assert_eq!(error.kind, FailureKind::Connection);
+                    // Open, if the lost trip was one that asked ahead.
+                    let kinds = [FailureKind::Connection, FailureKind::BreakerOpen];
+                    assert!(kinds.contains(&error.kind), "{error}");
                     failed += 1;
                     break;
                 }
