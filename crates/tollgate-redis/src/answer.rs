@@ -9,6 +9,7 @@ use tollgate::Outcome;
 use crate::Failed;
 use crate::deny::Fingerprint;
 use crate::fallback::LocalReceipt;
+use crate::lease::LeasedPermits;
 
 /// The numbers of a request in a script's answer, before those of its limits.
 const HEAD: usize = 4;
@@ -52,6 +53,8 @@ pub struct Answer {
 pub enum DecidedBy {
     /// The store, for this request.
     Store,
+    /// A permit that this process had taken ahead: [`Mode::Leased`](crate::Mode::Leased).
+    Lease,
     /// A refusal of the store that this process remembered.
     DenyCache,
     /// A limiter of this process, while the store does not answer.
@@ -66,7 +69,8 @@ pub enum DecidedBy {
 
 impl DecidedBy {
     /// All of them, for metrics.
-    pub const ALL: [Self; 5] = [Self::Store, Self::DenyCache, Self::Local, Self::OnFailure, Self::Shadow];
+    pub const ALL: [Self; 6] =
+        [Self::Store, Self::Lease, Self::DenyCache, Self::Local, Self::OnFailure, Self::Shadow];
 
     /// Its number in [`ALL`](Self::ALL).
     #[must_use]
@@ -99,16 +103,34 @@ pub struct LimitAnswer {
 /// What an admitted request was charged, and may give back once:
 /// [`Limiter::refund`](crate::Limiter::refund).
 ///
+/// That of a permit taken ahead gives it back to this process, where another request may spend it
+/// or it goes back with the rest. After the permit's ttl, nothing comes back by it.
+///
 /// A receipt is neither `Copy` nor `Clone`, and dropping it keeps the charge. After a
 /// [reset](crate::Limiter::reset) of its key, nothing comes back by it.
 #[must_use = "a receipt that is dropped gives nothing back"]
 pub struct Receipt {
     /// The limiter's number in this process.
     pub(crate) limiter: u64,
-    /// The names of the charged keys in the store.
+    pub(crate) cost: u64,
+    pub(crate) charge: Charge,
+}
+
+/// Where a request was charged.
+pub(crate) enum Charge {
+    /// In the store. Large: an answer is copied around.
+    Store(Box<StoreCharge>),
+    /// By the local limiters.
+    Local(LocalReceipt),
+    /// Of a lease's permits.
+    Lease(LeasedPermits),
+}
+
+/// What finds a charge in the store again.
+pub(crate) struct StoreCharge {
+    /// The names of the charged keys.
     pub(crate) keys: Vec<String>,
     pub(crate) id: String,
-    pub(crate) cost: u64,
     /// When it was charged, in microseconds.
     pub(crate) at: u64,
     /// When a reservation departs: from then on nothing comes back.
@@ -117,18 +139,9 @@ pub struct Receipt {
     pub(crate) charges: Vec<[u64; 3]>,
     /// What the deny cache knows the key by.
     pub(crate) fingerprint: Fingerprint,
-    /// The charge of the local limiters, if those decided.
-    pub(crate) local: Option<LocalReceipt>,
 }
 
 impl Receipt {
-    /// The receipt of a charge in this process.
-    pub(crate) fn of_local(limiter: u64, cost: u64, local: LocalReceipt) -> Self {
-        let (keys, charges, id) = (Vec::new(), Vec::new(), String::new());
-        let (fingerprint, local) = (Fingerprint::default(), Some(local));
-        Self { limiter, keys, id, cost, at: 0, departs: None, charges, fingerprint, local }
-    }
-
     /// The cost that was charged.
     #[must_use]
     pub fn cost(&self) -> u64 {
@@ -182,7 +195,9 @@ impl Answer {
         self.refused_by
     }
 
-    /// How much more all limits would admit now, after this request.
+    /// How much more all limits would admit now, after this request. Of a [permit taken
+    /// ahead](DecidedBy::Lease), what the store had left when it was taken, and what this process
+    /// still holds.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.limits.iter().map(|limit| limit.remaining).min().unwrap_or(0)
@@ -230,8 +245,11 @@ impl Answer {
         self.receipt.take()
     }
 
-    pub(crate) fn receipt_mut(&mut self) -> Option<&mut Receipt> {
-        self.receipt.as_mut()
+    /// Notes what the deny cache knows the key by, if the store has charged it.
+    pub(crate) fn note(&mut self, fingerprint: Fingerprint) {
+        if let Some(Receipt { charge: Charge::Store(charge), .. }) = &mut self.receipt {
+            charge.fingerprint = fingerprint;
+        }
     }
 
     /// An answer that is not the store's.
@@ -280,17 +298,15 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
     let charged = asked.charges && outcome == Outcome::Allowed && cost > 0;
     let receipt = charged.then(|| {
         let delay = own[HEAD..].chunks_exact(EACH).map(|part| part[4]).max().unwrap_or(0);
-        Receipt {
-            limiter: asked.limiter,
+        let charge = StoreCharge {
             keys: asked.keys,
             id: asked.id,
-            cost: whole(cost),
             at: whole(now),
             departs: asked.is_reservation.then(|| whole(now.saturating_add(delay))),
             charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
             fingerprint: Fingerprint::default(),
-            local: None,
-        }
+        };
+        Receipt { limiter: asked.limiter, cost: whole(cost), charge: Charge::Store(Box::new(charge)) }
     });
     Ok(Answer {
         outcome,

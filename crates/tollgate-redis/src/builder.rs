@@ -14,6 +14,7 @@ use crate::deny::DenyCache;
 use crate::error::within;
 use crate::guard::{Guard, Probe};
 use crate::layers::{Fallback, Layers};
+use crate::lease::Mode;
 use crate::limiter::{Limiter, Settings};
 use crate::metrics::Metrics;
 use crate::quota::Limit;
@@ -118,6 +119,7 @@ impl Redis {
             exact: false,
             deny_cache: 0,
             on_failure: OnFailure::Error,
+            mode: Mode::Strict,
             shadow: 0,
         }
     }
@@ -256,6 +258,7 @@ pub struct LimiterBuilder {
     exact: bool,
     deny_cache: usize,
     on_failure: OnFailure,
+    mode: Mode,
     shadow: usize,
 }
 
@@ -279,6 +282,25 @@ impl LimiterBuilder {
     /// So neither a slow nor a failing store is noticed by requests. The checks charge as usual.
     pub fn shadow(mut self, checks: usize) -> Self {
         self.shadow = checks;
+        self
+    }
+
+    /// Whether each check asks the store, or permits are taken ahead. By default [`Mode::Strict`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate_redis::{Limiter, Mode, Redis};
+    ///
+    /// async fn api(redis: &Redis) -> Result<Limiter, tollgate_redis::BuildError> {
+    ///     let quota = TokenBucket::new(Rate::per_second(100_000)).burst(20_000);
+    ///     // Three processes share it: each takes at most 20,000 / (4 * 3) permits ahead.
+    ///     redis.limiter("api", [quota]).mode(Mode::leased(3)).deny_cache(10_000).build()
+    /// }
+    /// ```
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -313,15 +335,21 @@ impl LimiterBuilder {
         });
         within("deny_cache", self.deny_cache as u128, 0, 1 << 24)?;
         within("shadow", self.shadow as u128, 0, 1 << 16)?;
+        let leases = self.mode.leases(&limits)?;
+        let deny = (self.deny_cache > 0).then(|| DenyCache::new(self.deny_cache));
         let number = LIMITERS.fetch_add(1, Ordering::Relaxed);
         let layers = Layers {
             guard: Arc::clone(&self.shared.guard),
-            deny: (self.deny_cache > 0).then(|| DenyCache::new(self.deny_cache)),
+            deny: match &leases {
+                Some(leases) => deny.map(|deny| deny.at_most(leases.ttl())),
+                None => deny,
+            },
             fallback: Fallback::new(self.on_failure, &self.quotas).map_err(BuildError::Local)?,
             metrics: Metrics::default(),
             limit: limits.iter().map(|limit| limit.most).min().unwrap_or(0),
             number,
             shadow: (self.shadow > 0).then(|| Shadow::new(self.shadow, self.shared.guard.runtime().clone())),
+            leases,
         };
         let settings = Settings {
             number,

@@ -47,6 +47,7 @@ pub(crate) struct DenyCache {
     slots: Box<[Slot]>,
     /// Keyed, so that no client can choose a key with the fingerprint of another.
     hasher: RandomState,
+    longest: Duration,
     evicted: AtomicU64,
 }
 
@@ -67,7 +68,13 @@ impl DenyCache {
     /// A cache of at most this many entries, rounded up to a power of two.
     pub(crate) fn new(entries: usize) -> Self {
         let slots = (0..entries.next_power_of_two()).map(|_| Slot::default()).collect();
-        Self { slots, hasher: RandomState::new(), evicted: AtomicU64::new(0) }
+        Self { slots, hasher: RandomState::new(), longest: LONGEST, evicted: AtomicU64::new(0) }
+    }
+
+    /// Remembers nothing for longer than this: other nodes' refunds are frequent.
+    pub(crate) fn at_most(mut self, longest: Duration) -> Self {
+        self.longest = self.longest.min(longest);
+        self
     }
 
     /// What the cache knows a key by.
@@ -95,7 +102,7 @@ impl DenyCache {
     /// Remembers a refusal of a request that was sent at `sent`, until it is ready and at most for
     /// a second.
     pub(crate) fn remember(&self, fingerprint: Fingerprint, refusal: Refusal, sent: Duration) {
-        let until = nanos(refusal.ready.min(sent + LONGEST));
+        let until = nanos(refusal.ready.min(sent + self.longest));
         let Refusal { cost, ready, reset, limit, most, remaining } = refusal;
         let words = [fingerprint, until, cost, nanos(ready), nanos(reset), limit, most, remaining];
         let displaced = self.slot(fingerprint).write(|old| {
@@ -207,6 +214,15 @@ mod tests {
             "the whole wait is told"
         );
         assert_eq!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1_100)), None);
+    }
+
+    #[test]
+    fn beside_leases_a_refusal_is_remembered_for_a_ttl() {
+        let cache = DenyCache::new(64).at_most(ms(50));
+        let alice = cache.fingerprint(b"alice");
+        cache.remember(alice, refusal(1, ms(86_400_000)), ms(100));
+        assert!(cache.refused(alice, 1, ms(149)).is_some());
+        assert_eq!(cache.refused(alice, 1, ms(150)), None);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl fmt::Display for BuildError {
         match self {
             Self::OutOfRange { field, value, min, max } => {
                 write!(f, "{field} is {value}, but must be between {min} and {max}")?;
-                let is_time = ["period", "deadline"].iter().any(|time| field.ends_with(time));
+                let is_time = ["period", "deadline", "ttl"].iter().any(|time| field.ends_with(time));
                 if is_time { write!(f, " nanoseconds") } else { Ok(()) }
             }
             Self::Unsupported { setting } => write!(f, "the store has no {setting}: leave it out"),

@@ -63,7 +63,7 @@ impl Local {
 }
 
 impl<C: Clock + 'static> Local<C> {
-    fn with_clock(quotas: &[Quota], nodes: u32, clock: C) -> Result<Self, BuildError> {
+    pub(crate) fn with_clock(quotas: &[Quota], nodes: u32, clock: C) -> Result<Self, BuildError> {
         if nodes == 0 {
             let (min, max) = (1, u128::from(u32::MAX));
             return Err(BuildError::OutOfRange { field: "nodes", value: 0, min, max });

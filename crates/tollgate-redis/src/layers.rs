@@ -1,7 +1,9 @@
 //! What a check passes: the deny cache, the store behind its guard, and what decides on failure.
 //!
 //! ```text
-//!   check --> deny cache --------------------- remembered --> refused
+//!   check --> lease, if the mode has them -------- a permit --> admitted
+//!                 |
+//!             deny cache --------------------- remembered --> refused
 //!                 |
 //!              breaker, store, deadline ------- answered ---> admitted, or refused and remembered
 //!                 |
@@ -15,11 +17,12 @@ use std::time::Duration;
 
 use tollgate::{MultiDecision, Outcome, Quota};
 
-use crate::answer::{Answer, DecidedBy, LimitAnswer, Receipt};
+use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
 use crate::deny::{DenyCache, Fingerprint, Refusal};
 use crate::failed::Failed;
 use crate::fallback::{Local, LocalReceipt, OnFailure};
 use crate::guard::Guard;
+use crate::lease::Leases;
 use crate::metrics::{Counts, Metrics};
 use crate::shadow::Shadow;
 
@@ -40,6 +43,8 @@ pub(crate) struct Layers {
     pub(crate) number: u64,
     /// If the limiter decides nothing.
     pub(crate) shadow: Option<Shadow>,
+    /// If permits are taken ahead.
+    pub(crate) leases: Option<Leases>,
 }
 
 /// What decides when the store fails.
@@ -63,29 +68,6 @@ impl Fallback {
 }
 
 impl Layers {
-    /// Decides a check. `ask` begins to ask the store; it is not called if the answer is known
-    /// before.
-    pub(crate) async fn check<F: Future<Output = Result<Answer, Failed>>>(
-        &self,
-        key: &[u8],
-        cost: u64,
-        ask: impl FnOnce() -> F,
-    ) -> Result<Answer, Failed> {
-        // The time before it is sent: a remembered refusal ends by it.
-        let sent = self.guard.now();
-        match self.remembered(key, cost, sent) {
-            Some(refused) => Ok(refused),
-            None => {
-                let answer = match self.guard.is_open() {
-                    true => Err(self.failed(Failed::breaker_open())),
-                    // Large: not copied around where there is no trip.
-                    false => self.trip(Box::pin(ask())).await,
-                };
-                self.settle(key, cost, answer, sent)
-            }
-        }
-    }
-
     /// Turns what the store answered or failed to answer into the answer of the check.
     pub(crate) fn settle(
         &self,
@@ -124,9 +106,7 @@ impl Layers {
         ask: impl Future<Output = Result<Answer, Failed>>,
     ) -> Result<Answer, Failed> {
         let mut answer = self.trip(ask).await?;
-        if let Some(receipt) = answer.receipt_mut() {
-            receipt.fingerprint = self.fingerprint(key);
-        }
+        answer.note(self.fingerprint(key));
         self.metrics.decided(DecidedBy::Store, answer.outcome());
         Ok(answer)
     }
@@ -134,6 +114,11 @@ impl Layers {
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         self.guard.trip(trip).await.map_err(|failed| self.failed(failed))
+    }
+
+    /// What a check fails with at once, while the breaker is open.
+    pub(crate) fn closed_to(&self) -> Option<Failed> {
+        self.guard.is_open().then(|| self.failed(Failed::breaker_open()))
     }
 
     /// Counts a failure.
@@ -163,7 +148,10 @@ impl Layers {
 
     pub(crate) fn counts(&self) -> Counts {
         let evicted = self.deny.as_ref().map_or(0, DenyCache::evicted);
-        self.metrics.counts(self.guard.counts(), evicted)
+        let leases = self.leases.as_ref().map(Leases::counts).unwrap_or_default();
+        let mut counts = self.metrics.counts(self.guard.counts(), evicted);
+        counts.leases = leases;
+        counts
     }
 
     /// The refusal that the store gave and that still stands.
@@ -195,9 +183,7 @@ impl Layers {
     fn remember(&self, key: &[u8], mut answer: Answer, sent: Duration) -> Answer {
         let Some(deny) = &self.deny else { return answer };
         let fingerprint = deny.fingerprint(key);
-        if let Some(receipt) = answer.receipt_mut() {
-            receipt.fingerprint = fingerprint;
-        }
+        answer.note(fingerprint);
         let refusal = answer.refused_by().and_then(|number| {
             let (part, wait) = (answer.limits().get(number)?, answer.retry_after()?);
             Some(Refusal {
@@ -250,7 +236,8 @@ impl Layers {
         });
         let (cost, refused_by, parts) = (decision.cost(), decision.refused_by(), parts.collect());
         let charged = decision.is_allowed() && cost > 0;
-        let receipt = charged.then(|| Receipt::of_local(self.number, cost, Box::new(decision.receipt())));
+        let charge = charged.then(|| Charge::Local(Box::new(decision.receipt())));
+        let receipt = charge.map(|charge| Receipt { limiter: self.number, cost, charge });
         Answer::without_store(DecidedBy::Local, outcome, cost, refused_by, parts, receipt)
     }
 }

@@ -11,12 +11,15 @@ mod failed;
 mod fallback;
 mod guard;
 mod layers;
+mod lease;
 mod limiter;
 mod metrics;
 mod name;
 mod quota;
 mod script;
 mod shadow;
+#[cfg(test)]
+mod simulation;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
@@ -24,6 +27,7 @@ pub use error::{BuildError, ReserveError};
 pub use failed::{Charged, Failed, FailureKind};
 pub use fallback::OnFailure;
 pub use guard::BreakerCounts;
+pub use lease::{LeaseCounts, Mode};
 pub use limiter::Limiter;
 pub use metrics::Counts;
 pub use quota::Resolution;

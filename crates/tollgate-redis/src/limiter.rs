@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use redis::Cmd;
 use tokio::runtime::Handle;
 
-use crate::answer::{self, Answer, Asked, Receipt};
+use crate::answer::{self, Answer, Asked, Charge, Receipt, StoreCharge};
 use crate::builder::{Shared, Time};
 use crate::layers::Layers;
 use crate::quota::{Limit, Resolution};
@@ -60,6 +60,7 @@ struct Request<'a> {
     verb: &'static str,
     key: &'a [u8],
     cost: u64,
+    /// The longest wait of a reservation, or the least that is taken.
     patience: u64,
 }
 
@@ -110,7 +111,7 @@ impl Limiter {
     /// As [`check`](Self::check).
     pub async fn take(&self, key: impl AsRef<[u8]>, most: u64) -> Result<Answer, Failed> {
         let key = key.as_ref();
-        self.layers.charge(key, self.decide(Request { verb: "take", key, cost: most, patience: 0 })).await
+        self.layers.charge(key, self.take_at_least(key, 1, most)).await
     }
 
     /// Charges a request that acts after [`Answer::delay`], if that is at most `max_wait`.
@@ -146,7 +147,7 @@ impl Limiter {
         let sent = self.layers.guard.now();
         let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
             Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
-            None => self.layers.remembered(key.as_ref(), *cost, sent),
+            None => self.known(key.as_ref(), *cost, sent),
         });
         let mut answers: Vec<_> = known.map(|answer| answer.map(Ok)).collect();
         let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
@@ -180,20 +181,24 @@ impl Limiter {
         if receipt.limiter != self.settings.number {
             return Ok(0);
         }
-        if let Some(local) = receipt.local {
-            return Ok(self.layers.refund_locally(local));
-        }
-        let tag_end = receipt.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
-        let tag = receipt.keys.first().map_or("", |key| &key[..=tag_end]);
-        let once = format!("{tag}:{}:{}", self.settings.once, receipt.id);
-        let undone = self.layers.trip(self.undo("refund", &receipt.keys, Some((&receipt, &once)))).await;
+        let charge = match receipt.charge {
+            Charge::Store(charge) => charge,
+            Charge::Local(local) => return Ok(self.layers.refund_locally(local)),
+            Charge::Lease(permits) => return Ok(self.put_back(&permits, receipt.cost)),
+        };
+        let tag_end = charge.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
+        let tag = charge.keys.first().map_or("", |key| &key[..=tag_end]);
+        let once = format!("{tag}:{}:{}", self.settings.once, charge.id);
+        let refund = Some((&*charge, receipt.cost, &*once));
+        let undone = self.layers.trip(self.undo("refund", &charge.keys, refund)).await;
         // Also after a failure: it may have happened.
-        self.layers.forget(receipt.fingerprint);
+        self.layers.forget(charge.fingerprint);
         let numbers = undone?;
         Ok(numbers.get(2..).into_iter().flatten().map(|&back| back.max(0).unsigned_abs()).min().unwrap_or(0))
     }
 
-    /// Makes a key as good as new. Receipts from before give nothing back.
+    /// Makes a key as good as new. Receipts from before give nothing back. This process's leases of
+    /// the key end; the permits that other processes hold may still be spent until their ttl.
     ///
     /// # Errors
     ///
@@ -202,6 +207,7 @@ impl Limiter {
         let key = key.as_ref();
         let undone = self.layers.trip(self.undo("reset", &self.names(key), None)).await;
         self.layers.forget(self.layers.fingerprint(key));
+        self.end_leases(key);
         undone.map(drop)
     }
 
@@ -283,9 +289,38 @@ impl Limiter {
         &self.layers
     }
 
-    /// Decides a check by the deny cache, the store, or the policy for failures.
+    /// Decides a check by leases, the deny cache, the store, or the policy for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
-        self.layers.check(key, cost, || self.check_in_store(key, cost)).await
+        // The time before a trip is sent: a remembered refusal ends by it, and a lease.
+        let now = self.layers.guard.now();
+        if let Some(answer) = self.known(key, cost, now) {
+            return Ok(answer);
+        }
+        if let Some(failed) = self.layers.closed_to() {
+            return self.layers.settle(key, cost, Err(failed), now);
+        }
+        // Large: not copied around where there is no trip.
+        match &self.layers.leases {
+            None => Box::pin(self.check_strictly(key, cost, now)).await,
+            Some(leases) => Box::pin(self.ask_for_permits(leases, key, cost, now)).await,
+        }
+    }
+
+    /// Decides a check of this time by a trip of its own, or the policy for failures.
+    pub(crate) async fn check_strictly(
+        &self,
+        key: &[u8],
+        cost: u64,
+        now: Duration,
+    ) -> Result<Answer, Failed> {
+        let answer = self.layers.trip(self.check_in_store(key, cost)).await;
+        self.layers.settle(key, cost, answer, now)
+    }
+
+    /// Takes as many units as there are, at most `most`; if there are fewer than `least`, it is a
+    /// refused check of that cost.
+    pub(crate) async fn take_at_least(&self, key: &[u8], least: u64, most: u64) -> Result<Answer, Failed> {
+        self.decide(Request { verb: "take", key, cost: most, patience: least }).await
     }
 
     async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
@@ -344,27 +379,27 @@ impl Limiter {
         &self,
         verb: &'static str,
         keys: &[String],
-        refund: Option<(&Receipt, &str)>,
+        refund: Option<(&StoreCharge, u64, &str)>,
     ) -> Result<Vec<i64>, Failed> {
         let (limits, now) = (&self.settings.limits, self.now());
         let body = |command: &mut Cmd| {
             command.arg(keys.len() + usize::from(refund.is_some())).arg(keys);
-            if let Some((_, once)) = refund {
+            if let Some((_, _, once)) = refund {
                 command.arg(once);
             }
             command.arg(verb);
             push_time(command, now);
             command.arg(self.slack()).arg(limits.len());
             match refund {
-                Some((receipt, _)) => command.arg(&receipt.id).arg(receipt.at).arg(receipt.cost),
+                Some((charge, cost, _)) => command.arg(&charge.id).arg(charge.at).arg(cost),
                 None => command.arg("").arg("").arg(""),
             };
             push_limits(command, limits);
-            if let Some((receipt, _)) = refund {
-                for charge in &receipt.charges {
-                    command.arg(&charge[..]);
+            if let Some((charge, ..)) = refund {
+                for numbers in &charge.charges {
+                    command.arg(&numbers[..]);
                 }
-                command.arg(receipt.departs);
+                command.arg(charge.departs);
             }
         };
         let numbers = self.numbers(&self.settings.scripts.undo, body).await?;

@@ -8,6 +8,7 @@ use tollgate::{Counters, Outcome};
 use crate::answer::DecidedBy;
 use crate::failed::{Charged, Failed, FailureKind};
 use crate::guard::BreakerCounts;
+use crate::lease::LeaseCounts;
 
 /// What a limiter counts as it decides.
 #[derive(Debug, Default)]
@@ -47,6 +48,8 @@ pub struct Counts {
     pub deny_cache_evicted: u64,
     /// Checks in shadow mode that were not made, because too many had not ended.
     pub shadow_dropped: u64,
+    /// Permits taken ahead: [`Mode::Leased`](crate::Mode::Leased).
+    pub leases: LeaseCounts,
     /// The breaker of the store. All limiters of one [`Redis`](crate::Redis) share it.
     pub breaker: BreakerCounts,
 }
@@ -90,6 +93,7 @@ impl Metrics {
             charged_perhaps: self.charged_perhaps.load(Relaxed),
             deny_cache_evicted,
             shadow_dropped: self.shadow_dropped.load(Relaxed),
+            leases: LeaseCounts::default(),
             breaker,
         }
     }

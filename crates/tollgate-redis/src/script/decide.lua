@@ -1,10 +1,11 @@
--- ARGV, from the fifth: the longest wait of a reservation, in us; the request's id; kind and three
+-- ARGV, from the fifth: the longest wait of a reservation, in us, or the least that is taken; the
+-- request's id; kind and three
 -- arguments of each limit; the cost of each request. KEYS: the keys of each request in the order of
 -- the limits. A request is admitted by all of its limits, or charges none.
 -- Returns the time; for each request its verdict (1, 0, or -1: never), the number and the wait of
 -- the limit that refuses longest, and the cost; for each of its limits verdict, remaining, wait,
 -- reset, delay, and three numbers for the receipt.
-local patience, id = verb == 'reserve' and num(ARGV[5]) or nil, ARGV[6]
+local patience, least, id = verb == 'reserve' and num(ARGV[5]) or nil, max(1, num(ARGV[5])), ARGV[6]
 local out, size, first = { now }, 0, 6 + 4 * limits
 local function look(key, limit, cost, id)
   local a = 3 + 4 * limit
@@ -14,13 +15,13 @@ for request = 1, #KEYS / limits do
   local at, before, id = 1 + size, (request - 1) * limits, id .. '.' .. request
   local cost, verdict, number, longest, writes = num(ARGV[first + request]), 1, 0, -1, {}
   if verb == 'take' then
-    -- As many as all limits have, up to the cost. If there is nothing: a check of one unit.
+    -- As many as all limits have, up to the cost. If there are too few: a check of the least.
     local most = cost
     for n = 1, limits do
       local _, left = look(KEYS[before + n], n, 0, id)
       most = min(most, left)
     end
-    cost = min(cost, max(1, most))
+    cost = min(cost, max(least, most))
   end
   for n = 1, limits do
     local ok, left, wait, clear, delay, r1, r2, g, write = look(KEYS[before + n], n, cost, id)

@@ -3,15 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-/// Each row of a table whose last column is "shown by" names a test of this binary.
+/// Each row of a table whose last column is "shown by" names a test.
 #[test]
 fn each_claim_of_the_page_is_shown_by_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("../../docs/distributed.md")).unwrap();
-    let sources: Vec<String> = fs::read_dir(root.join("tests/faults"))
-        .unwrap()
-        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
-        .collect();
+    let files = ["tests/faults", "tests/leased"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let sources: Vec<String> =
+        files.into_iter().flatten().map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
     let mut in_table = false;
     let mut named = 0;
     for line in page.lines() {
