@@ -92,6 +92,7 @@ const TEXT: Kind = Kind::Text(Text::Any { most: 4096 });
 const NAME: Kind = Kind::Text(Text::Name);
 const TIME: Kind = Kind::Text(Text::Time);
 const MODE: Kind = Kind::Choice(&["enforce", "shadow", "off"]);
+const URLS: Kind = Kind::List { of: &Kind::Text(Text::StoreUrl), least: 1, most: 64 };
 const STATUS: Kind = Kind::Integer { least: 100, most: 599 };
 const VALUE: Kind = one_or_more!(Kind::Text(Text::Value), 10_000);
 const VALUES: Kind = Kind::Map { key: Text::AttributeName, of: &VALUE, least: 1 };
@@ -147,6 +148,12 @@ pub(super) static FILE: Table = table(
             Kind::Integer { least: 1, most: 1 << 40 },
             "1024",
             "The most memory, in MiB, that the keys of all rules together may come to take.",
+        ),
+        optional(
+            "stores",
+            Kind::Map { key: Text::Name, of: &Kind::Table(&STORE), least: 0 },
+            "none",
+            "Stores by name, for `store` of rules.",
         ),
         ALL_LISTS,
         ALL_RULES,
@@ -247,6 +254,37 @@ static LIST: Table = Table {
     count: (1, 1),
 };
 
+static STORE: Table = table(
+    "store",
+    &[
+        optional(
+            "url",
+            Kind::Text(Text::StoreUrl),
+            "none",
+            "The address of Redis or Valkey; with sentinels, its host is the master's name. This or `url_env`.",
+        ),
+        optional(
+            "url_env",
+            Kind::Text(Text::Variable),
+            "none",
+            "An environment variable with the address.",
+        ),
+        optional("cluster", URLS, "no cluster", "Addresses of further nodes of the cluster."),
+        optional("sentinels", URLS, "none", "Addresses of the sentinels that know the master."),
+        optional("deadline", TIME, "10ms", "The longest wait for an answer, 1ms to 1min."),
+        optional("prefix", Kind::Text(Text::Prefix), "tg1", "What the names of all keys begin with."),
+    ],
+);
+
+static LOCAL: Table = table(
+    "on_failure",
+    &[required(
+        "local",
+        Kind::Integer { least: 1, most: 1_000_000 },
+        "How many processes share the limits: each decides by its share.",
+    )],
+);
+
 pub(super) static RULE: Table = table(
     "rule",
     &[
@@ -304,6 +342,24 @@ pub(super) static RULE: Table = table(
             "How long a key is refused once the rule has refused it. Refusals do not prolong it.",
         ),
         optional("max_wait", TIME, "no limit", "The longest wait in the queue of a leaky bucket."),
+        optional(
+            "store",
+            Kind::Text(Text::Store),
+            "this process",
+            "Where the counts are kept: a name in `stores`, or an address. All processes share them.",
+        ),
+        optional(
+            "on_failure",
+            Kind::Either(&[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)]),
+            "refuse",
+            "What decides while the store does not answer.",
+        ),
+        optional(
+            "deny_cache",
+            Kind::Integer { least: 0, most: 1 << 24 },
+            "0",
+            "Refusals of how many keys are remembered for up to a second, without a trip.",
+        ),
         optional(
             "refuse",
             Kind::Table(&ANSWER),
