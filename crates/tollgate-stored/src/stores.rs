@@ -79,9 +79,7 @@ impl Known {
         let redis = match self.servers.get(&plan.server) {
             Some(redis) => redis.clone(),
             None => {
-                let redis = open(&plan.server)
-                    .inspect_err(|error| tell(plan, error))
-                    .ok()?;
+                let redis = open(&plan.server).inspect_err(|error| tell(plan, error)).ok()?;
                 self.servers.insert(Arc::clone(&plan.server), redis.clone());
                 redis
             }
@@ -175,14 +173,16 @@ async fn ask_one(limiter: &Limiter, plan: &Plan, ask: StoredAsk, runtime: Handle
             let receipt = answer.into_receipt();
             let charge = receipt.map(|receipt| {
                 let key = ask.key().into();
-                Box::new(Charge::new(limiter.clone(), key, receipt, runtime)) as Box<dyn tollgate_rules::StoredCharge>
+                Box::new(Charge::new(limiter.clone(), key, receipt, runtime))
+                    as Box<dyn tollgate_rules::StoredCharge>
             });
             ask.answer(said, charge)
         }
         // A peek asks the store alone.
         Err(_) if plan.on_failure == StoreFailure::Allow => {
             let limit = limiter.limit();
-            let said = StoredReply { ruling: Ruling::Admitted, limit, ..StoredReply::unavailable(reply::WAIT) };
+            let said =
+                StoredReply { ruling: Ruling::Admitted, limit, ..StoredReply::unavailable(reply::WAIT) };
             ask.answer(StoredReply { retry_after: None, ..said }, None)
         }
         Err(_) => refused(ask),

@@ -192,6 +192,7 @@ impl Explained<'_> {
         };
         let status = rule.refuse.status.unwrap_or(429);
         let why = match verdict.outcome() {
+            Ruling::Unavailable => "its store is not asked",
             Ruling::Never => "it costs more than the whole limit",
             Ruling::NoKey => "a part of the key is missing",
             Ruling::Blocked => "the rule blocks",
@@ -233,6 +234,7 @@ fn line_text(line: &Line, limits: &str) -> String {
     match line.ruling {
         Ruling::Admitted if line.limit == u64::MAX => limits.to_owned(),
         Ruling::Admitted => format!("{limits}: {} of {} left", grouped(line.remaining), grouped(line.limit)),
+        Ruling::Unavailable => format!("{limits}: its store is not asked"),
         Ruling::Never => format!("{limits}: costs more than the whole limit"),
         Ruling::NoKey => "refused without a key".to_owned(),
         _ => limits.to_owned(),

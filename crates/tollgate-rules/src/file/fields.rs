@@ -263,12 +263,7 @@ static STORE: Table = table(
             "none",
             "The address of Redis or Valkey; with sentinels, its host is the master's name. This or `url_env`.",
         ),
-        optional(
-            "url_env",
-            Kind::Text(Text::Variable),
-            "none",
-            "An environment variable with the address.",
-        ),
+        optional("url_env", Kind::Text(Text::Variable), "none", "An environment variable with the address."),
         optional("cluster", URLS, "no cluster", "Addresses of further nodes of the cluster."),
         optional("sentinels", URLS, "none", "Addresses of the sentinels that know the master."),
         optional("deadline", TIME, "10ms", "The longest wait for an answer, 1ms to 1min."),

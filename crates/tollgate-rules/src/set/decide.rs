@@ -175,7 +175,11 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             }
             if allowance.kind == Kind::Stored {
                 may_skip = false;
-                match self.answers.iter().find(|answer| answer.is_of(self.set.id, line, self.found.key(one), self.is_peek)) {
+                match self
+                    .answers
+                    .iter()
+                    .find(|answer| answer.is_of(self.set.id, line, self.found.key(one), self.is_peek))
+                {
                     Some(answer) => {
                         answer.write(line);
                         admits &= line.ruling == Ruling::Admitted;

@@ -145,7 +145,11 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
             let is_limited = std::iter::once(&old.limits)
                 .chain(old.tiers.iter().map(|tier| &tier.limits))
                 .any(|limits| matches!(limits, Limits::Each(_)));
-            is_limited && is_same_place(old, rule) && old.key == rule.key && old.limits == rule.limits && old.tiers == rule.tiers
+            is_limited
+                && is_same_place(old, rule)
+                && old.key == rule.key
+                && old.limits == rule.limits
+                && old.tiers == rule.tiers
         };
         let gone = self.old.rules.rules.iter().enumerate().filter(|(index, _)| !taken.contains(index));
         let twin = gone.filter(|(_, old)| is_same(old)).map(|(index, old)| (index, old.name.clone())).next();

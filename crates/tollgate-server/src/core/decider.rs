@@ -24,23 +24,38 @@ impl Decider {
 
     /// Decides a request by the rules in force, and has `act` take the verdict with the generation
     /// that decided. `request` is what the rules of a generation see.
-    pub(crate) fn decide<R: Request, T>(
+    ///
+    /// It waits for the stores that rules name, and for nothing else.
+    pub(crate) async fn decide<R: Request, T>(
         &mut self,
         core: &Core,
         request: impl Fn(&Generation) -> R,
         ask: Ask,
         act: impl FnOnce(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> T {
+        let mut answers = Vec::new();
         loop {
             if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
                 self.generation = core.generation();
             }
-            let verdict = self.handle.ask(&request(&self.generation), ask, &mut self.scratch);
-            if self.generation.http.decided(&verdict) {
-                return act(verdict, &self.generation);
+            let asks = {
+                let request = request(&self.generation);
+                let verdict = self.handle.ask_answered(&request, ask, &mut answers, &mut self.scratch);
+                if !self.generation.http.decided(&verdict) {
+                    // Other rules came into force since the refresh.
+                    verdict.cancel();
+                    continue;
+                }
+                let asks = verdict.unasked();
+                if asks.is_empty() {
+                    return act(verdict, &self.generation);
+                }
+                asks
+            };
+            // The rules of this generation have stores: they asked.
+            if let Some(stores) = self.generation.stores.clone() {
+                answers = stores.ask(asks).await;
             }
-            // Other rules came into force since the refresh.
-            verdict.cancel();
         }
     }
 

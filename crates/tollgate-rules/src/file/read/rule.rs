@@ -95,7 +95,9 @@ impl Reader<'_, '_> {
         let key = self.key(table);
         let store = self.store(table, stores);
         let is_whole = store.is_ok()
-            && key.is_some() && limits.0.is_some() && tiers.len() == super::tables(table, "tier").count();
+            && key.is_some()
+            && limits.0.is_some()
+            && tiers.len() == super::tables(table, "tier").count();
         let placed = Placed {
             is_whole,
             rule: Rule {

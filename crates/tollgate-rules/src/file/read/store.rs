@@ -35,7 +35,9 @@ impl Reader<'_, '_> {
         let tables = inner(file, "stores").into_iter().flatten();
         let tables = tables.filter_map(|(name, value)| Some((name, value.get_ref().as_table()?)));
         tables
-            .map(|(name, table)| (name.get_ref().as_ref().into(), self.server(table, name.span()).map(Arc::new)))
+            .map(|(name, table)| {
+                (name.get_ref().as_ref().into(), self.server(table, name.span()).map(Arc::new))
+            })
             .collect()
     }
 
