@@ -8,10 +8,11 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use tollgate_rules::StoredAnswer;
 use tower_service::Service;
 
 use super::charges::Charges;
-use super::decide::{Admitted, Departure};
+use super::decide::{Admitted, Decided, Departure, StoreAnswers};
 use super::layer::WatchedState;
 use crate::InFlightBody;
 use crate::body::Held;
@@ -45,6 +46,7 @@ pin_project! {
         Serving { #[pin] future: S::Future, charges: Charges },
         // Boxed, so that the futures of requests that do not wait stay small.
         Waiting { waiting: Option<Box<Waiting<S, ReqBody>>> },
+        Asking { asking: Option<Box<Asking<S, ReqBody>>> },
     }
 }
 
@@ -57,6 +59,15 @@ pub(super) struct Waiting<S, ReqBody> {
     /// If the request is queued, not ready yet: a ready service may hold a permit meanwhile.
     service: S,
     request: Request<ReqBody>,
+}
+
+/// A request that waits for the stores of rules.
+pub(super) struct Asking<S, ReqBody> {
+    pub(super) answers: StoreAnswers,
+    pub(super) state: Arc<WatchedState>,
+    /// Not ready yet: a ready service may hold a permit meanwhile.
+    pub(super) service: S,
+    pub(super) request: Request<ReqBody>,
 }
 
 /// A request in a queue, until it departs or its client leaves.
@@ -119,16 +130,46 @@ impl<S: Service<Request<ReqBody>>, ReqBody, ResBody> RulesFuture<S, ReqBody, Res
         Self { state: State::Waiting { waiting: Some(waiting) }, headers: ResponseHeaders::default() }
     }
 
+    pub(super) fn asking(asking: Asking<S, ReqBody>) -> Self {
+        Self { state: State::asking(asking), headers: ResponseHeaders::default() }
+    }
+
     pub(super) fn refused(response: Response<ResBody>) -> Self {
         let state = State::Refused { response: Some(response) };
         Self { state, headers: ResponseHeaders::default() }
     }
 }
 
+impl<S: Service<Request<ReqBody>>, ReqBody, ResBody> State<S, ReqBody, ResBody> {
+    fn asking(asking: Asking<S, ReqBody>) -> Self {
+        Self::Asking { asking: Some(Box::new(asking)) }
+    }
+}
+
+impl<S, ReqBody, ResBody> State<S, ReqBody, ResBody>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ResBody: From<String>,
+{
+    /// Decides a request again, with the answers of stores.
+    fn answered(asking: Asking<S, ReqBody>, mut answers: Vec<StoredAnswer>) -> Self {
+        let Asking { state, service, request, .. } = asking;
+        let decided = state.state.decide(state.state.head(&request), false, &mut answers);
+        match decided {
+            Decided::Admitted(admitted) => {
+                Self::Waiting { waiting: Some(Waiting::new(admitted, state, service, request)) }
+            }
+            Decided::Refused(response) => Self::Refused { response: Some(response.map(ResBody::from)) },
+            // Other rules came into force, or what refused the request has gone.
+            Decided::Asks(answers) => Self::asking(Asking { answers, state, service, request }),
+        }
+    }
+}
+
 impl<S, ReqBody, ResBody> Future for RulesFuture<S, ReqBody, ResBody>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    ResBody: Body,
+    ResBody: Body + From<String>,
 {
     type Output = Result<Response<InFlightBody<ResBody>>, S::Error>;
 
@@ -147,6 +188,12 @@ where
                         this.headers.write(response.headers_mut());
                         wrapped(response, held)
                     }));
+                }
+                StateProjection::Asking { asking: slot } => {
+                    let asking = slot.as_mut().expect("a future is not polled after it is done");
+                    let answers = ready!(asking.answers.as_mut().poll(context));
+                    let Some(asking) = slot.take() else { continue };
+                    this.state.set(State::answered(*asking, answers));
                 }
                 StateProjection::Waiting { waiting: slot } => {
                     let waiting = slot.as_mut().expect("a future is not polled after it is done");
