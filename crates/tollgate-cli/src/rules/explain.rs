@@ -100,7 +100,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// When the file cannot be used, or standard output cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let unusable = |error: tollgate_rules::SetError| Failure::Usage(error.to_string());
-    let set = RuleSet::new(load(&args.file)?, ManualClock::new()).map_err(unusable)?;
+    let set = RuleSet::new(load(&args.file)?.in_process(), ManualClock::new()).map_err(unusable)?;
     let request = args.request();
     let explanations = set.matcher().explain(&request);
     let mut scratch = Scratch::default();

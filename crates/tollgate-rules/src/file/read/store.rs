@@ -47,7 +47,7 @@ impl Reader<'_, '_> {
             (None, Some(variable)) => self.url_of(variable, table.get("url_env")?.span()),
             _ => {
                 let hint = "url = \"redis://10.0.0.7\", or url_env = \"REDIS_URL\"";
-                self.add(at.clone(), Code::MissingField, "a store has either `url` or `url_env`", hint);
+                self.add(at.clone(), Code::Unfit, "a store has either `url` or `url_env`", hint);
                 None
             }
         };
@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
             && let Some(value) = table.get("deadline")
         {
             let message = "the deadline is outside of 1ms to 1min";
-            self.add(value.span(), Code::OutOfRange, message, "such as 10ms");
+            self.add(value.span(), Code::BadValue, message, "such as 10ms");
         }
         let prefix = text(table, "prefix").unwrap_or(PREFIX).into();
         let url: Box<str> = url?.into();

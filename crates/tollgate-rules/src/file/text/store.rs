@@ -12,9 +12,9 @@ pub(super) fn or_name(text: &str) -> Result<(), Wrong> {
 
 /// The address of a store.
 pub(in crate::file) fn url(text: &str) -> Result<(), Wrong> {
-    let wrong = |message: &str| Err(Wrong::all(text, Code::BadText, message, HINT));
+    let wrong = |message: &str| Err(Wrong::all(text, Code::BadValue, message, HINT));
     let Some((scheme, rest)) = text.split_once("://") else {
-        return wrong("the store's address has no scheme");
+        return Err(Wrong::bad(text, "the store's address has no scheme", HINT));
     };
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return wrong("the store's address has a blank in it");
