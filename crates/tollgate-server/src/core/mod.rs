@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
-use tollgate_stored::Stores;
+use tollgate_stored::{StoreCounts, Stores};
 
 use crate::metrics::Metrics;
 use crate::state::StateReport;
@@ -91,6 +91,12 @@ impl Core {
             *newest = Arc::new(Generation::in_force(&self.live, &self.stores));
         }
         Arc::clone(&newest)
+    }
+
+    /// What the stores of the rules in force have counted.
+    pub(crate) fn stores(&self) -> Vec<StoreCounts> {
+        let generation = self.generation();
+        generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
     }
 
     /// The time by which the server decides.
