@@ -45,14 +45,14 @@ on_failure = { local = 2 }
 ";
 
 /// A Redis, which is killed in the end.
-struct Redis(Child, u16);
+struct Redis(Child);
 
 impl Redis {
     fn start(port: u16) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         let child = command.stdout(Stdio::null()).spawn();
-        let redis = Self(child.map_err(|error| format!("redis-server must be installed: {error}"))?, port);
+        let redis = Self(child.map_err(|error| format!("redis-server must be installed: {error}"))?);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             sleep(Duration::from_millis(10));
         }

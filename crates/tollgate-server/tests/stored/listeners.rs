@@ -69,5 +69,5 @@ async fn a_redis_client_is_told_that_a_store_decides() {
     };
     assert!(ask("shared").starts_with("-ERR a store keeps the counts of the rule"), "{}", ask("shared"));
     assert!(ask("local").starts_with("*5\r\n:0\r\n:5\r\n:4\r\n"), "{}", ask("local"));
-    left(&server, 3).await;
+    left(&server, 4).await;
 }

@@ -40,7 +40,7 @@ async fn no_page_and_no_error_tells_a_stores_password() {
         assert!(page.contains(&format!("{sample}\n")), "{sample} in {page}");
     }
     let shown = server.ask("GET", "/admin/rules", "").body;
-    let order = json!({ "request": { "client": "203.0.113.9" }, "action": "peek" }).to_string();
+    let order = json!({ "request": { "client": "203.0.113.9" }, "do": "peek" }).to_string();
     let key = server.ask("POST", "/admin/keys/shared", &order);
     let plan = server.ask("POST", "/admin/plan", &text(&url.replace("redis://", "redi://")));
     assert_eq!((key.status, plan.status), (422, 422), "{} {}", key.body, plan.body);
