@@ -22,12 +22,14 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The shortest deadline.
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// The numbers up to which a store is exact: it counts in doubles.
+const EXACT: u128 = 1 << 53;
 /// The most entries of a sliding log in a store: a script blocks all clients of the server.
-const LONGEST_LOG: u64 = 10_000;
-/// The largest count of a window: a store counts in doubles.
-const LARGEST_COUNT: u64 = 1 << 52;
-/// The largest count of a sliding window: it is multiplied with a thousandth of the window.
-const LARGEST_SLIDING: u64 = (1 << 53) / 1_000;
+const LONGEST_LOG: u128 = 10_000;
+/// The largest bucket of any rate: a store has its rate within a millionth then.
+const LARGEST_BUCKET: u128 = 1 << 32;
+/// The longest period, and the longest refill of a bucket, in nanoseconds: 100 years.
+const LONGEST_NANOS: u128 = 100 * 365 * 86_400 * 1_000_000_000;
 
 impl Reader<'_, '_> {
     /// Reads the stores of a file.
@@ -153,12 +155,6 @@ fn unstorable(limit: &Limit) -> Option<(&'static str, &'static str)> {
     let Limit::Quota(quota) = limit else {
         return Some(("requests in flight are counted in one process", "a rule without a store for them"));
     };
-    let count = quota.rate().count();
-    let most = match quota {
-        Quota::SlidingLog(_) => LONGEST_LOG,
-        Quota::SlidingWindow(_) => LARGEST_SLIDING,
-        _ => LARGEST_COUNT,
-    };
     let is_window = !matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_));
     Some(if quota.is_queue() {
         ("a store keeps no queue for rules", "a leaky bucket without a queue")
@@ -174,9 +170,32 @@ fn unstorable(limit: &Limit) -> Option<(&'static str, &'static str)> {
         ("a store has no sub-windows", "a sliding window without them")
     } else if is_window && !quota.rate().period().as_nanos().is_multiple_of(1_000) {
         ("a store counts time in microseconds", "a period of whole microseconds")
-    } else if count > most || quota.limit() > LARGEST_COUNT {
+    } else if is_too_large(quota) {
         ("it is too large for a store", "a log of at most 10000, or another algorithm")
     } else {
         return None;
     })
+}
+
+/// Whether a store may be unable to count so far, or over so long a time.
+fn is_too_large(quota: &Quota) -> bool {
+    let (count, nanos) = (u128::from(quota.rate().count()), quota.rate().period().as_nanos());
+    if nanos > LONGEST_NANOS {
+        return true;
+    }
+    let micros = nanos / 1_000;
+    match quota {
+        Quota::SlidingLog(_) => count > LONGEST_LOG,
+        Quota::SlidingWindow(_) => {
+            // The steps in which the window passes: at most a thousandth of it, and a divisor.
+            let step = count.saturating_mul(micros).div_ceil(EXACT);
+            step > 1 && (nanos % 1_000_000_000 != 0 || 3 * step > (micros / 1_000).min(1_000_000))
+        }
+        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => {
+            let burst = u128::from(quota.limit());
+            let is_fast = count.saturating_mul(1_000) / nanos.max(1) > LARGEST_BUCKET;
+            burst > LARGEST_BUCKET || is_fast || burst.saturating_mul(nanos) / count.max(1) > LONGEST_NANOS
+        }
+        _ => count > EXACT / 2,
+    }
 }
