@@ -1,5 +1,5 @@
-//! Rules whose counts a store keeps. This crate asks no store: it says what is to be asked, and
-//! decides by the answers.
+//! Rules whose counts a store keeps. This crate asks no store: it lists the questions, and decides
+//! by the answers.
 //!
 //! ```text
 //!   ask -- a store is to be asked --> not charged: `Verdict::unasked`
@@ -35,7 +35,7 @@ pub trait StoredCharge: Send + Sync {
     fn settle(&mut self, cost: u64) -> u64;
 }
 
-/// What is to be asked of a rule's store: see [`Verdict::unasked`].
+/// A question to a rule's store: see [`Verdict::unasked`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAsk {
     /// The set that asks.

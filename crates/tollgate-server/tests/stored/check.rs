@@ -37,13 +37,13 @@ async fn admitted(server: &Running, checks: usize) -> usize {
     admitted
 }
 
-/// What a peek says that costs this: the outcome, and what is left.
+/// The outcome of a peek of this cost, and the remaining units.
 pub(crate) async fn peek(server: &Running, cost: u64) -> (String, u64) {
     let said = server.ask("/v1/peek", &json!({ "client": "203.0.113.9", "cost": cost })).await;
     (said["outcome"].as_str().unwrap().to_owned(), said["remaining"].as_u64().unwrap_or_default())
 }
 
-/// Waits until so much is left: what is given back goes by a task of its own.
+/// Waits until so many units remain: a task of its own refunds them.
 pub(crate) async fn left(server: &Running, units: u64) {
     for _ in 0..3_000 {
         if peek(server, 0).await.1 == units {

@@ -6,7 +6,7 @@ use crate::check::{rule, rules, stored};
 use crate::redis_server::{Server, Store};
 use crate::support::{Running, start};
 
-/// What is left to each client by the two rules of the store, and by each server's own rule.
+/// The remaining units of each client, by the two rules of the store and each server's own rule.
 struct Model {
     wide: [u64; CLIENTS],
     narrow: [u64; CLIENTS],
@@ -28,7 +28,7 @@ fn address(client: usize) -> String {
     format!("203.0.113.{client}")
 }
 
-/// Waits until the store has what the model says: what comes back goes by a task of its own.
+/// Waits until the store agrees with the model: a task of its own refunds.
 async fn agree(seer: &Running, client: usize, expected: u64, step: usize) {
     let ask = json!({ "client": address(client), "cost": 0 });
     for _ in 0..3_000 {

@@ -32,7 +32,7 @@ async fn served(layer: &RulesLayer, requests: usize) -> usize {
     statuses.into_iter().filter(|status| *status == 200).count()
 }
 
-/// Waits until exactly so many requests more are served: what is given back goes by its own task.
+/// Waits until exactly so many requests more are served: a task of its own refunds.
 async fn serves_again(layer: &RulesLayer, requests: usize) {
     let mut more = 0;
     for _ in 0..3_000 {
@@ -127,7 +127,7 @@ async fn a_reload_adds_and_removes_a_store() {
     layer.reload().unwrap();
     assert_eq!(served(&layer, 3).await, 3);
 
-    // Another burst, the same store: what was charged stays.
+    // Another burst, the same store: charges stay.
     file.write(&rules(&redis.url(), 4, "").replace("burst=4", "burst=6"));
     layer.reload().unwrap();
     assert_eq!(served(&layer, 9).await, 3);

@@ -4,29 +4,32 @@
 //! it. A field has a kind, which is all that can be said of its value alone; what depends on other
 //! fields, `read` checks.
 
+mod stores;
+
 use super::text::Text;
+use stores::{LOCAL, STORE};
 
 /// A table of TOML, and its fields.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::file) struct Table {
     /// What a message calls it, and the schema's definition.
-    pub(super) name: &'static str,
-    pub(super) fields: &'static [Field],
+    pub(in crate::file) name: &'static str,
+    pub(in crate::file) fields: &'static [Field],
     /// How many of its fields there must be, at least and at most.
-    pub(super) count: (usize, usize),
+    pub(in crate::file) count: (usize, usize),
 }
 
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) need: Need,
+pub(in crate::file) struct Field {
+    pub(in crate::file) name: &'static str,
+    pub(in crate::file) kind: Kind,
+    pub(in crate::file) need: Need,
     /// What it says, for the schema and the documentation.
-    pub(super) doc: &'static str,
+    pub(in crate::file) doc: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(in crate::file) enum Need {
     Required,
     /// The default, for the documentation.
     Optional(&'static str),
@@ -34,7 +37,7 @@ pub(super) enum Need {
 
 /// What a value may be.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(in crate::file) enum Kind {
     Bool,
     Integer {
         least: u64,
@@ -60,13 +63,13 @@ pub(super) enum Kind {
 }
 
 /// The most rules of all files.
-pub(super) const MOST_RULES: usize = 10_000;
+pub(in crate::file) const MOST_RULES: usize = 10_000;
 /// The most limits of a rule or tier.
 const MOST_LIMITS: usize = 8;
 /// The most attributes of a key.
-pub(super) const MOST_PARTS: usize = 8;
+pub(in crate::file) const MOST_PARTS: usize = 8;
 /// The most tiers of a rule.
-pub(super) const MOST_TIERS: usize = 64;
+pub(in crate::file) const MOST_TIERS: usize = 64;
 /// The largest integer of TOML.
 const MAX: u64 = i64::MAX as u64;
 
@@ -92,7 +95,6 @@ const TEXT: Kind = Kind::Text(Text::Any { most: 4096 });
 const NAME: Kind = Kind::Text(Text::Name);
 const TIME: Kind = Kind::Text(Text::Time);
 const MODE: Kind = Kind::Choice(&["enforce", "shadow", "off"]);
-const URLS: Kind = Kind::List { of: &Kind::Text(Text::StoreUrl), least: 1, most: 64 };
 const STATUS: Kind = Kind::Integer { least: 100, most: 599 };
 const VALUE: Kind = one_or_more!(Kind::Text(Text::Value), 10_000);
 const VALUES: Kind = Kind::Map { key: Text::AttributeName, of: &VALUE, least: 1 };
@@ -124,7 +126,7 @@ const ALL_LISTS: Field = optional(
 const ALL_RULES: Field = optional("rule", RULES, "none", "The rules. Their order means nothing.");
 const ALL_TESTS: Field = optional("test", TESTS, "none", "Tests of the rules.");
 
-pub(super) static FILE: Table = table(
+pub(in crate::file) static FILE: Table = table(
     "file",
     &[
         VERSION,
@@ -161,7 +163,8 @@ pub(super) static FILE: Table = table(
     ],
 );
 
-pub(super) static INCLUDED: Table = table("included file", &[VERSION, ALL_LISTS, ALL_RULES, ALL_TESTS]);
+pub(in crate::file) static INCLUDED: Table =
+    table("included file", &[VERSION, ALL_LISTS, ALL_RULES, ALL_TESTS]);
 
 static CLIENTS: Table = table(
     "clients",
@@ -254,33 +257,7 @@ static LIST: Table = Table {
     count: (1, 1),
 };
 
-static STORE: Table = table(
-    "store",
-    &[
-        optional(
-            "url",
-            Kind::Text(Text::StoreUrl),
-            "none",
-            "The address of Redis or Valkey; with sentinels, its host is the master's name. This or `url_env`.",
-        ),
-        optional("url_env", Kind::Text(Text::Variable), "none", "An environment variable with the address."),
-        optional("cluster", URLS, "no cluster", "Addresses of further nodes of the cluster."),
-        optional("sentinels", URLS, "none", "Addresses of the sentinels that know the master."),
-        optional("deadline", TIME, "10ms", "The longest wait for an answer, 1ms to 1min."),
-        optional("prefix", Kind::Text(Text::Prefix), "tg1", "What the names of all keys begin with."),
-    ],
-);
-
-static LOCAL: Table = table(
-    "on_failure",
-    &[required(
-        "local",
-        Kind::Integer { least: 1, most: 1_000_000 },
-        "How many processes share the limits: each decides by its share.",
-    )],
-);
-
-pub(super) static RULE: Table = table(
+pub(in crate::file) static RULE: Table = table(
     "rule",
     &[
         required("name", NAME, "The name, unique over all files. State is kept by it."),
@@ -382,7 +359,7 @@ pub(super) static RULE: Table = table(
     ],
 );
 
-pub(super) static CONDITION: Table = Table {
+pub(in crate::file) static CONDITION: Table = Table {
     name: "condition",
     fields: &[
         optional("method", one_or_more!(Kind::Text(Text::Method), 10_000), "any", "The method."),
