@@ -8,6 +8,9 @@ use tollgate_rules::{Ask, AskRule, Handle, Request, Scratch, Verdict};
 
 use super::{Core, Generation, ServerClock};
 
+/// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
+const TRIES: usize = 8;
+
 /// A handle of the rules with its buffers, for one request at a time. A connection whose requests
 /// come one after the other may keep one.
 pub(crate) struct Decider {
@@ -33,12 +36,12 @@ impl Decider {
         ask: Ask,
         act: impl FnOnce(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> T {
-        let mut answers = Vec::new();
+        let (mut answers, mut tries) = (Vec::new(), 0);
         loop {
             if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
                 self.generation = core.generation();
             }
-            let asks = {
+            let (stores, asks) = {
                 let request = request(&self.generation);
                 let verdict = self.handle.ask_answered(&request, ask, &mut answers, &mut self.scratch);
                 if !self.generation.http.decided(&verdict) {
@@ -47,15 +50,12 @@ impl Decider {
                     continue;
                 }
                 let asks = verdict.unasked();
-                if asks.is_empty() {
-                    return act(verdict, &self.generation);
-                }
-                asks
+                let stores = self.generation.stores.as_ref().filter(|_| !asks.is_empty() && tries < TRIES);
+                let Some(stores) = stores else { return act(verdict, &self.generation) };
+                (Arc::clone(stores), asks)
             };
-            // The rules of this generation have stores: they asked.
-            if let Some(stores) = self.generation.stores.clone() {
-                answers = stores.ask(asks).await;
-            }
+            answers = stores.ask(asks).await;
+            tries += 1;
         }
     }
 

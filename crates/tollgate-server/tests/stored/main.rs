@@ -7,7 +7,6 @@ mod client;
 mod listeners;
 mod random;
 #[path = "../../../tollgate-redis/tests/support/server.rs"]
-#[allow(unreachable_pub)]
 mod redis_server;
 mod secrets;
 #[path = "../v1/support.rs"]

@@ -93,17 +93,19 @@ impl FileState {
     }
 
     /// Decides a request and reports the decision. If the inner service is not ready, all charges
-    /// can be given back. `answers` are those of the stores that it asked for before.
+    /// can be given back. `answers` are those of the stores that it asked for before. If it may not
+    /// ask for others, a rule whose store has not answered refuses it.
     pub(super) fn decide(
         &self,
         head: RequestHead<'_>,
         is_ready: bool,
         answers: &mut Vec<StoredAnswer>,
+        may_ask: bool,
     ) -> Decided {
         with_local(self, |local| {
             let mut may_claim = true;
             loop {
-                if let Some(decided) = self.decide_by(local, head, is_ready, may_claim, answers) {
+                if let Some(decided) = self.decide_by(local, head, is_ready, may_claim, (answers, may_ask)) {
                     break decided;
                 }
                 may_claim = false;
@@ -119,7 +121,7 @@ impl FileState {
         head: RequestHead<'_>,
         is_ready: bool,
         may_claim: bool,
-        answers: &mut Vec<StoredAnswer>,
+        (answers, may_ask): (&mut Vec<StoredAnswer>, bool),
     ) -> Option<Decided> {
         local.refresh(self);
         let Local { handle, scratch, generation, .. } = local;
@@ -139,7 +141,7 @@ impl FileState {
             turns.into_iter().for_each(Turns::give_back);
             return None;
         }
-        if let Some(stores) = &generation.stores {
+        if let Some(stores) = generation.stores.as_ref().filter(|_| may_ask) {
             let asks = verdict.unasked();
             if !asks.is_empty() {
                 turns.into_iter().for_each(Turns::give_back);

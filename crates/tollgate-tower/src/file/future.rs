@@ -68,7 +68,12 @@ pub(super) struct Asking<S, ReqBody> {
     /// Not ready yet: a ready service may hold a permit meanwhile.
     pub(super) service: S,
     pub(super) request: Request<ReqBody>,
+    /// How often stores have answered.
+    pub(super) tries: usize,
 }
+
+/// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
+const TRIES: usize = 8;
 
 /// A request in a queue, until it departs or its client leaves.
 struct Queued {
@@ -153,15 +158,16 @@ where
 {
     /// Decides a request again, with the answers of stores.
     fn answered(asking: Asking<S, ReqBody>, mut answers: Vec<StoredAnswer>) -> Self {
-        let Asking { state, service, request, .. } = asking;
-        let decided = state.state.decide(state.state.head(&request), false, &mut answers);
+        let Asking { state, service, request, tries, .. } = asking;
+        let tries = tries + 1;
+        let decided = state.state.decide(state.state.head(&request), false, &mut answers, tries < TRIES);
         match decided {
             Decided::Admitted(admitted) => {
                 Self::Waiting { waiting: Some(Waiting::new(admitted, state, service, request)) }
             }
             Decided::Refused(response) => Self::Refused { response: Some(response.map(ResBody::from)) },
             // Other rules came into force, or what refused the request has gone.
-            Decided::Asks(answers) => Self::asking(Asking { answers, state, service, request }),
+            Decided::Asks(answers) => Self::asking(Asking { answers, state, service, request, tries }),
         }
     }
 }

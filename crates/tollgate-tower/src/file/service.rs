@@ -54,7 +54,7 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let is_ready = std::mem::take(&mut self.is_ready);
         let state = &self.state.state;
-        match state.decide(state.head(&request), is_ready, &mut Vec::new()) {
+        match state.decide(state.head(&request), is_ready, &mut Vec::new(), true) {
             Decided::Admitted(Admitted { headers, charges, departure: None }) if is_ready => {
                 RulesFuture::serving(headers, charges, || self.inner.call(request))
             }
@@ -77,7 +77,7 @@ where
                 // The ready inner service may hold a permit meanwhile.
                 self.inner = self.inner.clone();
                 let (service, state) = (self.inner.clone(), Arc::clone(&self.state));
-                RulesFuture::asking(Asking { answers, state, service, request })
+                RulesFuture::asking(Asking { answers, state, service, request, tries: 0 })
             }
             Decided::Refused(response) => {
                 // The ready inner service may hold a permit that this request does not need.

@@ -9,7 +9,6 @@ use super::{File, X, status, statuses};
 use crate::support::{Echo, request};
 
 #[path = "../../../../tollgate-redis/tests/support/server.rs"]
-#[allow(unreachable_pub, dead_code)]
 mod redis_server;
 
 use redis_server::{Server, Store};
