@@ -202,6 +202,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// let verdict = set.check(&request, &mut scratch);
     /// assert_eq!(verdict.outcome(), Ruling::Unavailable); // no store was asked
     /// let mut asks = verdict.unasked();
+    /// drop(verdict);
     /// let said = StoredReply {
     ///     ruling: Ruling::Admitted,
     ///     number: Some(0),
