@@ -117,8 +117,8 @@ impl RuleStores {
     /// Asks all these stores at once. The answers are in the order of the asks; those of stores
     /// that fail are what the rules' `on_failure` says.
     ///
-    /// If the future is dropped, the charges of answers that came are given back. A request that was
-    /// on its way may have been charged, and stays so.
+    /// If the future is dropped, the charges of answers that came are given back. A request on its
+    /// way may have been charged, and stays so.
     ///
     /// **Cost.** A trip for each, at the same time. Outside of a Tokio runtime nothing is asked,
     /// and every answer is that of a store that fails.

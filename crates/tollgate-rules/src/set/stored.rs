@@ -191,7 +191,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, StoredReply, read};
+    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
+    /// use tollgate_rules::StoredReply;
     ///
     /// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '10/s', \
     ///     store = 'redis://10.0.0.7' }]";

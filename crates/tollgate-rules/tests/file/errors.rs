@@ -141,7 +141,7 @@ fn each_mistake_points_at_the_wrong_part() {
         ("store = \"redis://h\"\nmax_keys = 9", "unfit", "9", "any number of keys"),
         ("store = \"redis://h\"\ninherit = \"as-is\"", "unfit", "as-is", "as they are"),
         ("store = \"redis://h\"\non_failure = { local = 0 }", "out-of-range", "0", "`local` is 0"),
-        ("store = \"redis://h\"\nlimits = \"in-flight:2\"", "bad-limit", "in-flight:2", "in one process"),
+        ("store = \"redis://h\"\nlimits = \"in-flight:2\"", "bad-limit", "", "in one process"),
         (
             "store = \"redis://h\"\nlimits = \"leaky-bucket:1/s,capacity=3,queue\"",
             "bad-limit",

@@ -14,7 +14,8 @@ use crate::core::{Core, Generation, ServerClock};
 /// The answer to one request.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
-    /// `admitted`, `refused`, `unavailable`, `never`, `no_key`, `blocked`, `not_charged` or `error`.
+    /// `admitted`, `refused`, `unavailable`, `never`, `no_key`, `blocked`, `not_charged` or
+    /// `error`.
     pub(super) outcome: &'static str,
     /// The rule that refuses, or else the one that has the least left.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -57,7 +57,7 @@ async fn two_layers_share_one_limit_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_layer_does_what_its_rule_says_of_a_dead_store() {
+async fn each_layer_decides_for_its_dead_store() {
     let Some(mut redis) = Server::start(Store::Redis) else { return };
     let url = redis.url();
     let (refuses, allows) = (layer(&rules(&url, 4, "")), layer(&rules(&url, 4, ", on_failure = 'allow'")));
@@ -71,7 +71,7 @@ async fn a_layer_does_what_its_rule_says_of_a_dead_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_response_that_is_not_charged_comes_back_to_the_store() {
+async fn an_uncharged_response_is_given_back_to_the_store() {
     let Some(redis) = Server::start(Store::Redis) else { return };
     let text = rules(&redis.url(), 2, ", charge_if.status = [401]");
     let (one, other) = (layer(&text), layer(&text));
@@ -98,7 +98,7 @@ async fn becomes(layer: &RulesLayer, wanted: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_before_it_is_served_is_given_back() {
+async fn a_client_that_leaves_unserved_is_given_back() {
     let Some(redis) = Server::start(Store::Redis) else { return };
     let layer = layer(&rules(&redis.url(), 3, ""));
     // The inner service is never ready.
