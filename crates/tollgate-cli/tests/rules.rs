@@ -237,3 +237,26 @@ fn a_request_that_cannot_be_explained_is_an_error() {
         assert!(run.err.contains(part), "{arguments:?}: {}", run.err);
     }
 }
+
+#[test]
+fn commands_decide_rules_with_a_store_without_it() {
+    // No such store is there: a command that asked it would wait, or fail.
+    let stored = format!("{GOOD}store = \"redis://:hidden@127.0.0.1:1\"\n");
+    let (plain, stored) =
+        (Temporary::new("plain.toml", GOOD.as_bytes()), Temporary::new("stored.toml", stored.as_bytes()));
+    let note = "note: 1 rule with a store: decided here, and the store is neither asked nor changed\n";
+    for command in [&["rules", "explain"][..], &["replay", "--demo", "--rules"]] {
+        let of = |file: &Temporary| {
+            let request = if command.len() == 2 { vec!["GET /"] } else { Vec::new() };
+            let run = tollgate(&[command, &[file.text()], &request].concat());
+            assert_eq!(run.code, Some(0), "{}", run.err);
+            run
+        };
+        let (without, with) = (of(&plain), of(&stored));
+        assert!(with.err.contains(note) && !without.err.contains(note), "{}", with.err);
+        assert_eq!(with.out.replace(stored.text(), ""), without.out.replace(plain.text(), ""));
+    }
+    let diff = tollgate(&["rules", "diff", plain.text(), stored.text()]);
+    assert!(diff.out.contains("store: this process -> redis://127.0.0.1:1"), "{} {}", diff.out, diff.err);
+    assert!(!diff.out.contains("hidden") && !diff.err.contains("hidden"), "{} {}", diff.out, diff.err);
+}

@@ -204,6 +204,29 @@ impl RedisBuilder {
     /// [`BuildError::Address`]; [`BuildError::Refused`] if the server is there and refuses the
     /// password or scripts; [`BuildError::OutOfRange`] and [`BuildError::Name`].
     pub async fn build(self) -> Result<Redis, BuildError> {
+        let redis = self.open()?;
+        let Shared { connection, guard, .. } = &*redis.shared;
+        // A server that is not there has a failure of another kind than these.
+        let refuses = |kind| matches!(kind, FailureKind::Auth | FailureKind::Script);
+        match try_script(connection).await {
+            Err(failed) if refuses(failed.kind) => return Err(BuildError::Refused(failed)),
+            Err(failed) => guard.unreachable(&failed),
+            Ok(()) => {}
+        }
+        Ok(redis)
+    }
+
+    /// As [`build`](Self::build), and does not wait for the server: it connects meanwhile. A server
+    /// that refuses the password or scripts is no error here, but fails every request.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build), but for [`BuildError::Refused`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    pub fn open(self) -> Result<Redis, BuildError> {
         let (minute, day) = (60_000_000_000, 86_400_000_000_000);
         within("deadline", self.deadline.as_nanos(), 1_000_000, minute)?;
         within("slack", self.slack.as_nanos(), 1_000_000, day)?;
@@ -211,13 +234,6 @@ impl RedisBuilder {
         let source = Source::new(&self.url, &self.topology, self.deadline)?;
         let connection = Arc::new(Connection::open(source, self.deadline));
         let guard = guard(&connection, &self.prefix, self.deadline);
-        // A server that is not there has a failure of another kind than these.
-        let refuses = |kind| matches!(kind, FailureKind::Auth | FailureKind::Script);
-        match try_script(&connection).await {
-            Err(failed) if refuses(failed.kind) => return Err(BuildError::Refused(failed)),
-            Err(failed) => guard.unreachable(&failed),
-            Ok(()) => {}
-        }
         let Self { prefix, time, slack, .. } = self;
         Ok(Redis { shared: Arc::new(Shared { connection, guard, prefix, time, slack }) })
     }

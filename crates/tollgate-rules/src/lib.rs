@@ -20,10 +20,11 @@ pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher,
 pub use request::{Field, PlainRequest, Request};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
-    Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Tier, Values,
+    Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
+    StoreFailure, StoreServer, Tier, Values,
 };
 pub use set::{
     Ask, AskRule, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey, RuleSet, Ruling,
-    SavedLimits, Scratch, SetError, Ticket, Verdict,
+    SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, StoredReply, Ticket, Verdict,
 };
 pub use trial::{TestFailure, run_tests};

@@ -90,7 +90,7 @@ fn run(rules: &Rules, test: &RuleTest) -> Option<TestFailure> {
     };
     // A step has one key for each rule.
     let most_keys = test.steps.len().saturating_mul(4).max(FEWEST_KEYS);
-    let mut rules = rules.clone();
+    let mut rules = rules.clone().in_process();
     rules.tests.clear();
     for rule in &mut rules.rules {
         rule.max_keys = Some(rule.max_keys.map_or(most_keys, |keys| keys.min(most_keys)));
@@ -161,7 +161,7 @@ fn outcome_of(verdict: &Verdict<'_, ManualClock>) -> Outcome {
     match verdict.outcome() {
         Ruling::Admitted => Outcome::Admitted,
         Ruling::Never => Outcome::Never,
-        Ruling::Refused | Ruling::NoKey | Ruling::Blocked => Outcome::Refused,
+        Ruling::Refused | Ruling::Unavailable | Ruling::NoKey | Ruling::Blocked => Outcome::Refused,
     }
 }
 

@@ -77,7 +77,7 @@ mod tests {
                 let text = std::fs::read_to_string(crate::root().join(&edit.path)).expect("the file exists");
                 assert!(edit.applied(&text).is_ok(), "{}: {:?}", broken.name, edit.applied(&text));
                 let is_source = edit.path.starts_with("src/")
-                    || ["backend", "cli", "http", "redis", "rules", "server", "tower"]
+                    || ["backend", "cli", "http", "redis", "rules", "server", "stored", "tower"]
                         .iter()
                         .any(|name| edit.path.starts_with(&format!("crates/tollgate-{name}/src/")));
                 assert!(is_source, "{}: a break changes the sources, not the tests", broken.name);

@@ -104,7 +104,7 @@ impl Judge {
         let reasons = self.reasons(found, wanted);
         let in_file: Vec<usize> = (0..reasons.len()).filter(|&rule| reasons[rule].is_none()).collect();
         let clock = ManualClock::starting_at(Duration::from_nanos(zero));
-        let set = RuleSet::new(only(&self.rules, &in_file), clock)
+        let set = RuleSet::new(only(&self.rules, &in_file).in_process(), clock)
             .map_err(|error| Failure::Usage(error.to_string()))?;
         self.open = Some(Open { zero, set, scratch: Scratch::default(), in_file, reasons });
         Ok(())

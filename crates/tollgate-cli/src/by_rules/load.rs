@@ -19,7 +19,15 @@ pub(crate) fn load(path: &Path) -> Result<Rules, Failure> {
     let colours = stderr().is_terminal();
     errors.iter().for_each(|problem| print_note(&format!("{}\n", problem.draw(colours))));
     let errors = crate::report::figures::counted(errors.len() as u64, "error");
-    reading.into_rules().map_err(|_| Failure::Usage(format!("{}: {errors}", path.display())))
+    let rules = reading.into_rules().map_err(|_| Failure::Usage(format!("{}: {errors}", path.display())))?;
+    let stored = rules.rules.iter().filter(|rule| rule.store.is_some()).count();
+    if stored > 0 {
+        let of = crate::report::figures::counted(stored as u64, "rule");
+        print_note(&format!(
+            "note: {of} with a store: decided here, and the store is neither asked nor changed\n"
+        ));
+    }
+    Ok(rules)
 }
 
 /// The path of a rules file, as clap reads it.

@@ -100,7 +100,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// When the file cannot be used, or standard output cannot be written.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let unusable = |error: tollgate_rules::SetError| Failure::Usage(error.to_string());
-    let set = RuleSet::new(load(&args.file)?, ManualClock::new()).map_err(unusable)?;
+    let set = RuleSet::new(load(&args.file)?.in_process(), ManualClock::new()).map_err(unusable)?;
     let request = args.request();
     let explanations = set.matcher().explain(&request);
     let mut scratch = Scratch::default();
@@ -192,6 +192,7 @@ impl Explained<'_> {
         };
         let status = rule.refuse.status.unwrap_or(429);
         let why = match verdict.outcome() {
+            Ruling::Unavailable => "its store is not asked",
             Ruling::Never => "it costs more than the whole limit",
             Ruling::NoKey => "a part of the key is missing",
             Ruling::Blocked => "the rule blocks",
@@ -233,6 +234,7 @@ fn line_text(line: &Line, limits: &str) -> String {
     match line.ruling {
         Ruling::Admitted if line.limit == u64::MAX => limits.to_owned(),
         Ruling::Admitted => format!("{limits}: {} of {} left", grouped(line.remaining), grouped(line.limit)),
+        Ruling::Unavailable => format!("{limits}: its store is not asked"),
         Ruling::Never => format!("{limits}: costs more than the whole limit"),
         Ruling::NoKey => "refused without a key".to_owned(),
         _ => limits.to_owned(),

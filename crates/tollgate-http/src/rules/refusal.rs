@@ -74,7 +74,8 @@ impl<'v, C> RuleRefusal<'v, C> {
     /// Returns the response without the headers of the limits.
     fn answer(&self, refusal: &Refusal<'_>) -> Response<String> {
         let (rule, file) = (&self.rule.refuse, &self.http.set().rules().answer);
-        let status = rule.status.or(file.status);
+        let own = (self.record.reason == RefusalReason::BackendFailed).then_some(503);
+        let status = own.or(rule.status).or(file.status);
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
         let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
         let mut response = match self.body() {
@@ -179,6 +180,7 @@ impl<C> fmt::Debug for RuleRefusal<'_, C> {
 fn reason(ruling: Ruling) -> RefusalReason {
     match ruling {
         Ruling::Admitted | Ruling::Refused => RefusalReason::Limited,
+        Ruling::Unavailable => RefusalReason::BackendFailed,
         Ruling::Never => RefusalReason::CostAboveLimit,
         Ruling::NoKey => RefusalReason::NoKey,
         Ruling::Blocked => RefusalReason::Blocked,

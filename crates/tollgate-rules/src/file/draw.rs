@@ -1,5 +1,6 @@
 //! Draws a problem with an excerpt of the file, as rustc does.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -23,6 +24,7 @@ pub(super) struct Excerpt {
 impl Excerpt {
     /// Of a long line it keeps the text around `part`, so that drawing takes bounded time.
     pub(super) fn new(line: &str, part: Range<usize>) -> Self {
+        let line = &*without_passwords(line);
         let whole = line.len() <= 4 * SIDE;
         let start = if whole { 0 } else { floor(line, part.start.saturating_sub(SIDE)) };
         let most = if whole { line.len() } else { part.start + 2 * SIDE };
@@ -33,6 +35,29 @@ impl Excerpt {
         let text = format!("{before}{}{behind}", &line[start..end]).into();
         Self { text, part: part.start + before.len()..part.end + before.len(), late: start > 0 }
     }
+}
+
+/// The line with `*` in place of each byte between a `:` and an `@` of one string, as of the user
+/// and the password of a store's address: errors are logged and shown to operators.
+fn without_passwords(line: &str) -> Cow<'_, str> {
+    if !line.contains('@') {
+        return line.into();
+    }
+    let mut bytes = line.as_bytes().to_vec();
+    let mut start = 0;
+    for end in line.match_indices(['"', '\'']).map(|(at, _)| at).chain([line.len()]) {
+        let part = &line[start..end];
+        if let (Some(colon), Some(at)) = (part.find(':'), part.rfind('@'))
+            && colon < at
+        {
+            let inner = &part.as_bytes()[colon + 1..at];
+            let slashes = inner.iter().take_while(|byte| **byte == b'/').count();
+            bytes[start + colon + 1 + slashes..start + at].fill(b'*');
+        }
+        start = (end + 1).min(line.len());
+    }
+    // Whole characters were replaced.
+    String::from_utf8(bytes).map_or_else(|_| "".into(), Cow::Owned)
 }
 
 /// The last boundary of a character that is not behind `at`.
@@ -91,6 +116,22 @@ impl fmt::Display for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_shows_no_password() {
+        for (line, shown) in [
+            ("store = \"redis://:secret@host\"", "store = \"redis://*******@host\""),
+            ("url = 'redis://u:p@ss@host' # @", "url = 'redis://******@host' # @"),
+            ("store = \"redis:secret@host\"", "store = \"redis:******@host\""),
+            ("match.label.user = \"@staff\"", "match.label.user = \"@staff\""),
+            ("store = \"redis://:secret@host", "store = \"redis://*******@host"),
+        ] {
+            assert_eq!(without_passwords(line), shown);
+        }
+        let line = "x = \"redis://:geheim\u{e9}@h\" # \u{e9}";
+        let Excerpt { text, part, .. } = Excerpt::new(line, 4..5);
+        assert!(!text.contains("geheim") && part == (4..5), "{text}");
+    }
 
     #[test]
     fn a_long_line_is_cut_around_its_problem() {

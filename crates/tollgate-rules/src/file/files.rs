@@ -219,7 +219,14 @@ impl<'s> Files<'s> {
         hint: Option<impl Into<String>>,
     ) {
         if self.broken
-            && matches!(code, Code::MissingField | Code::UnknownRule | Code::UnknownList | Code::WrongType)
+            && matches!(
+                code,
+                Code::MissingField
+                    | Code::UnknownRule
+                    | Code::UnknownList
+                    | Code::UnknownStore
+                    | Code::WrongType
+            )
         {
             return;
         }

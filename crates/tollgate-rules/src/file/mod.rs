@@ -185,6 +185,7 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
     let default = settings::mode(documents[0].1.get_ref()).unwrap_or(Mode::Enforce);
     let (mut placed, mut tests, mut named) = (Vec::new(), Vec::new(), Vec::new());
     let (mut rules_found, mut tests_found) = (0, 0);
+    let stores = Reader { files, lists, file: main }.stores(documents[0].1.get_ref());
     for (file, document) in &documents {
         let mut reader = Reader { files, lists, file: *file };
         for (table, at) in tables(document.get_ref(), "rule") {
@@ -195,7 +196,7 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
                 reader.files.add(&place, Code::TooMuch, message, Some("conditions take lists of values"));
             }
             if rules_found <= MOST_RULES {
-                placed.extend(reader.rule(table, at, default));
+                placed.extend(reader.rule(table, at, default, &stores));
             }
         }
         for (table, _) in tables(document.get_ref(), "test") {

@@ -63,6 +63,8 @@ codes! {
     Circle = "circle",
     /// A list that there is not.
     UnknownList = "unknown-list",
+    /// A store that there is not.
+    UnknownStore = "unknown-store",
     /// An entry of a list that cannot be what it is used for.
     BadEntry = "bad-entry",
     /// A feature of Envoy's files that there is not here.

@@ -44,7 +44,9 @@ use crate::file::{Reading, Source, read};
 use crate::request::Request;
 use crate::rule::Rules;
 use crate::set::saved::FilesRead;
-use crate::set::{Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetError, Succession, Verdict};
+use crate::set::{
+    Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetError, StoredAnswer, Succession, Verdict,
+};
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
@@ -371,6 +373,18 @@ impl<C: Clock + Clone + 'static> Handle<C> {
             true
         });
         self.set.verdict(scratch)
+    }
+
+    /// [`ask`](Self::ask) with answers of stores: [`RuleSet::ask_answered`].
+    pub fn ask_answered<'s>(
+        &'s mut self,
+        request: &dyn Request,
+        ask: Ask,
+        answers: &mut Vec<StoredAnswer>,
+        scratch: &'s mut Scratch,
+    ) -> Verdict<'s, C> {
+        scratch.bring(answers);
+        self.ask(request, ask, scratch)
     }
 
     /// Asks one rule by its name, as it is in force: [`RuleSet::ask_rule`]. An exchange of rules is

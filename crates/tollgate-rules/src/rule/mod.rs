@@ -6,6 +6,7 @@
 //! | `condition` | which requests a rule concerns |
 //! | `limits` | how much of them it admits, and at what cost |
 //! | `refusal` | how a refused request is answered |
+//! | `store` | where a rule keeps its counts, if not in this process |
 //! | `rules` | the rules of a file and what the file says for all of them |
 //! | `test` | requests of a file's test and what must become of them |
 
@@ -14,6 +15,7 @@ mod condition;
 mod limits;
 mod refusal;
 mod rules;
+mod store;
 mod test;
 
 use std::time::Duration;
@@ -25,6 +27,8 @@ pub use condition::{Condition, Conditions, Values};
 pub use limits::{Cost, CostCase, Limit, Limits, Tier};
 pub use refusal::{BodyFormat, HeaderStyle, Refusal};
 pub use rules::{Clients, Rules};
+pub(crate) use store::{DEADLINE, PREFIX};
+pub use store::{Store, StoreFailure, StoreServer};
 pub use test::{Expected, Outcome, RuleTest, Step};
 
 /// A rule: the requests that it concerns, whose limit they use, and the limits.
@@ -70,6 +74,8 @@ pub struct Rule {
     pub forget: bool,
     /// How many keys the rule's tables are built for; `None`: the default.
     pub max_keys: Option<usize>,
+    /// Where the counts are kept; `None`: in this process.
+    pub store: Option<Store>,
 }
 
 /// Whose limit a request uses.

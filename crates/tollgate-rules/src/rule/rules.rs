@@ -25,6 +25,16 @@ pub struct Rules {
     pub tests: Vec<RuleTest>,
 }
 
+impl Rules {
+    /// The same rules with all counts in this process, as for a look back at a log: no store is
+    /// asked or changed.
+    #[must_use]
+    pub fn in_process(mut self) -> Self {
+        self.rules.iter_mut().for_each(|rule| rule.store = None);
+        self
+    }
+}
+
 /// Where a request's client address comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

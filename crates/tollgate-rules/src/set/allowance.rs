@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Each,
     Unlimited,
     Block,
+    /// A store keeps the counts.
+    Stored,
 }
 
 /// The limiter of an allowance, and the quotas by which this generation of rules knows it.
@@ -96,6 +98,10 @@ pub(crate) fn parts(limits: &[Limit]) -> (Box<[Quota]>, Vec<MostAtOnce>) {
 }
 
 impl<C> Allowance<C> {
+    fn without_limiters(kind: Kind) -> Self {
+        Self { kind, quotas: None, at_once: Box::default(), rank: 0, is_brief: false }
+    }
+
     /// The limits by time, if requests are asked to keep them.
     #[inline]
     pub(crate) fn asked(&self) -> Option<&Current<C>> {
@@ -106,7 +112,7 @@ impl<C> Allowance<C> {
 impl<C: Clock + Clone + 'static> Allowance<C> {
     /// Builds limiters that have seen no key.
     pub(crate) fn new(limits: &Limits, max_keys: Option<usize>, clock: &C) -> Result<Self, BuildError> {
-        let empty = |kind| Self { kind, quotas: None, at_once: Box::default(), rank: 0, is_brief: false };
+        let empty = Self::without_limiters;
         let limits = match limits {
             Limits::Each(limits) => limits,
             Limits::Unlimited => return Ok(empty(Kind::Unlimited)),
@@ -162,6 +168,9 @@ impl<C: Clock + Clone + 'static> Limited<C> {
     pub(crate) fn new(rule: &Rule, clock: &C) -> Result<Self, SetError> {
         let max_keys = max_keys(rule);
         let build = |limits: &Limits, tier: Option<&str>| {
+            if rule.store.is_some() && matches!(limits, Limits::Each(_)) {
+                return Ok(Allowance::without_limiters(Kind::Stored));
+            }
             let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: tier.map(Into::into), error };
             Allowance::new(limits, max_keys, clock).map_err(fail)
         };

@@ -37,6 +37,8 @@ pub enum Cause {
     Limit(BuildError),
     /// A tier that is gone.
     TierRemoved,
+    /// The store that keeps the counts, or that there is one.
+    Store,
     /// The name, and the rule does not say so by `was`.
     Renamed {
         /// The name of the old rule that has the same key and limits.
@@ -56,6 +58,7 @@ impl fmt::Display for Conflict {
             Cause::MaxKeys => write!(f, ": its max_keys changed")?,
             Cause::NumberOfLimits => write!(f, ": the number of its limits changed")?,
             Cause::Limit(error) => write!(f, ": {error}")?,
+            Cause::Store => write!(f, ": another store keeps its counts, which begin anew")?,
             Cause::TierRemoved => write!(f, " is gone")?,
             Cause::Renamed { was } => {
                 write!(f, ": it seems to be `{was}` (was = \"{was}\" beside it keeps the state)")?;

@@ -29,6 +29,7 @@ use crate::set::allowance::{Allowance, Current, Kind, Limited};
 use crate::set::at_once::Guard;
 use crate::set::line::{Line, Ruling};
 use crate::set::scratch::{Charge, Charges, Scratch};
+use crate::set::stored::StoredAnswer;
 use crate::set::{Ask, RuleSet};
 
 /// How many keys are hashed before the first decision. Those of further rules are hashed for each
@@ -51,6 +52,12 @@ pub(super) struct Round<'r, C> {
     in_flight: bool,
     /// The lines whose turns the caller holds: see [`Ask::held`].
     held: u64,
+    /// What stores have answered.
+    answers: &'r mut Vec<StoredAnswer>,
+    /// The lines whose stores are to be asked before the request is decided.
+    unasked: &'r mut Vec<usize>,
+    /// Whether the group that was looked at last needs answers that are not there.
+    lacks_answers: bool,
 }
 
 /// Rules that decide together: all that are enforced, or one in shadow mode.
@@ -79,7 +86,8 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     /// Decides the request that the matcher has found the rules of, line by line.
     #[inline(never)]
     pub(super) fn decide(set: &'r RuleSet<C>, scratch: &'r mut Scratch, ask: Ask) {
-        let Scratch { found, lines, turns, charges, now, .. } = scratch;
+        let Scratch { found, lines, turns, charges, now, coming, unasked, is_peek, .. } = scratch;
+        *is_peek = ask.is_peek;
         let (found, lines) = (&*found, lines.buffer());
         let concerned = found.concerned();
         let prepared = std::array::from_fn(|index| {
@@ -97,6 +105,9 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             is_peek: ask.is_peek,
             in_flight: ask.in_flight,
             held: ask.held,
+            answers: coming,
+            unasked,
+            lacks_answers: false,
         };
         let mut shadows = 0;
         for one in concerned {
@@ -104,8 +115,14 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             shadows += usize::from(is_shadow);
             round.lines.push(Line::new(one.rule, one.tier, is_shadow, set.cost(one, ask.cost)));
         }
+        if shadows > 0 && set.has_stores && round.lacks_answers_of_shadows() {
+            return round.ask_stores_first();
+        }
         if shadows < concerned.len() {
             round.together(Group::Enforced);
+        }
+        if !round.unasked.is_empty() {
+            return;
         }
         for index in 0..if shadows > 0 { concerned.len() } else { 0 } {
             if round.lines[index].is_shadow {
@@ -118,6 +135,9 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         let before = self.charges.mark();
         let mut counted = None;
         if self.foresee(group) {
+            if self.lacks_answers {
+                return self.ask_stores_of(group);
+            }
             if self.is_peek {
                 return;
             }
@@ -133,6 +153,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     /// Looks at the limits. Returns whether all admit the request, as far as they were looked at.
     fn foresee(&mut self, group: Group) -> bool {
         self.turns.clear();
+        self.lacks_answers = false;
         let mut admits = true;
         // The one that is charged first need not be looked at, if nothing is written before.
         let mut may_skip = !self.is_peek;
@@ -150,6 +171,21 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 continue;
             }
             if allowance.kind == Kind::Unlimited {
+                continue;
+            }
+            if allowance.kind == Kind::Stored {
+                may_skip = false;
+                match self
+                    .answers
+                    .iter()
+                    .find(|answer| answer.is_of(self.set.id, line, self.found.key(one), self.is_peek))
+                {
+                    Some(answer) => {
+                        answer.write(line);
+                        admits &= line.ruling == Ruling::Admitted;
+                    }
+                    None => self.lacks_answers = true,
+                }
                 continue;
             }
             for limit in allowance.at_once.iter().filter(|_| self.in_flight) {
@@ -245,6 +281,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 return Err(NotCharged { counted: None });
             }
         }
+        self.keep_stored(group);
         Ok(())
     }
 
@@ -339,6 +376,11 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         for limit in allowance.at_once.iter().filter(|_| self.in_flight && allowance.kind == Kind::Each) {
             self.lines[index].add_at_once(limit.shared.state(self.found.key(one)), None);
         }
+        if allowance.kind == Kind::Stored
+            && let Some(answer) = self.answer(index)
+        {
+            self.answers[answer].write_given_back(&mut self.lines[index]);
+        }
     }
 
     /// Notes a decision in its line. Returns whether the request may depart in time.
@@ -360,6 +402,61 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             }
         };
         Some(ask(prepared.at(self.now)))
+    }
+
+    /// The answer of a line's store, by its index.
+    fn answer(&self, index: usize) -> Option<usize> {
+        let (line, key) = (&self.lines[index], self.found.key(&self.found.concerned()[index]));
+        self.answers.iter().position(|answer| answer.is_of(self.set.id, line, key, self.is_peek))
+    }
+
+    /// Whether a line's store is to be asked still.
+    fn is_unasked(&self, index: usize) -> bool {
+        let one = &self.found.concerned()[index];
+        let is_stored = self.set.allowance(one).kind == Kind::Stored && !one.is_refused_without_key;
+        is_stored && self.answer(index).is_none()
+    }
+
+    fn lacks_answers_of_shadows(&self) -> bool {
+        (0..self.lines.len()).any(|index| self.lines[index].is_shadow && self.is_unasked(index))
+    }
+
+    /// Notes the stores of rules in shadow mode and, if the enforced rules of this process admit
+    /// the request, those of enforced rules.
+    fn ask_stores_first(&mut self) {
+        let shadows = (0..self.lines.len()).filter(|index| self.lines[*index].is_shadow);
+        let shadows: Vec<usize> = shadows.collect();
+        if self.foresee(Group::Enforced) {
+            self.ask_stores_of(Group::Enforced);
+        }
+        shadows.into_iter().for_each(|index| self.ask_stores_of(Group::Shadow(index)));
+    }
+
+    /// Notes the stores of a group that are to be asked. Until then the request is refused.
+    fn ask_stores_of(&mut self, group: Group) {
+        for index in 0..self.lines.len() {
+            if group.has(index, &self.lines[index]) && self.is_unasked(index) {
+                // Of shadow rules, too: the request was not decided.
+                self.lines[index].is_shadow = false;
+                self.lines[index].ruling = Ruling::Unavailable;
+                self.unasked.push(index);
+            }
+        }
+    }
+
+    /// Keeps what the stores of an admitted group charged.
+    fn keep_stored(&mut self, group: Group) {
+        if self.answers.is_empty() {
+            return;
+        }
+        for index in 0..self.lines.len() {
+            if group.has(index, &self.lines[index])
+                && let Some(answer) = self.answer(index)
+                && let Some(charge) = self.answers[answer].take_charge()
+            {
+                self.charges.stored.push((index, charge));
+            }
+        }
     }
 
     fn current(&self, one: &Concerned) -> Option<&'r Current<C>> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate::{AcquireError, MultiDecision};
 
 use crate::set::allowance::Current;
+use crate::set::stored::StoredReply;
 
 /// What a rule, or all rules together, say of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +14,8 @@ pub enum Ruling {
     Admitted,
     /// It is refused for now: a limit is used up, or the key is banned.
     Refused,
+    /// The rule's store does not answer, and the rule refuses requests then.
+    Unavailable,
     /// It costs more than a whole limit: no wait will help.
     Never,
     /// A part of the key is missing, and the rule refuses such requests.
@@ -177,6 +180,21 @@ impl Line {
             retry_after: None,
             more_after: Duration::ZERO,
             reset_after: Duration::ZERO,
+            delay: Duration::ZERO,
+            ..*self
+        });
+    }
+
+    /// Adds what the rule's store says.
+    pub(super) fn add_stored(&mut self, said: &StoredReply) {
+        self.add(Self {
+            ruling: said.ruling,
+            number: said.number,
+            limit: said.limit,
+            remaining: said.remaining,
+            retry_after: said.retry_after,
+            more_after: said.reset_after,
+            reset_after: said.reset_after,
             delay: Duration::ZERO,
             ..*self
         });

@@ -9,6 +9,9 @@ use crate::set::ban;
 
 /// Returns the bytes that all tables of a rule may come to take.
 pub(crate) fn of_rule(rule: &Rule) -> Result<usize, BuildError> {
+    if rule.store.is_some() {
+        return Ok(0);
+    }
     let max_keys = max_keys(rule);
     let by_time = |quotas: &[tollgate::Quota]| {
         let builder = MultiLimiter::<[u8]>::builder(quotas.iter().copied());

@@ -9,6 +9,7 @@
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `saved` | the debts and bans for the next process |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
+//! | `stored` | rules whose counts a store keeps |
 //! | `usage` | how full the tables of a rule are |
 //! | `one_rule` | one rule asked by its name, without a request |
 //! | `parked` | rules that are gone, and may come back |
@@ -29,6 +30,7 @@ mod one_rule;
 mod parked;
 pub(crate) mod saved;
 mod scratch;
+mod stored;
 mod succeed;
 mod ticket;
 mod usage;
@@ -54,6 +56,7 @@ pub use one_rule::AskRule;
 pub(crate) use parked::Parked;
 pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;
+pub use stored::{StoredAnswer, StoredAsk, StoredCharge, StoredReply};
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
 pub use verdict::{RuleAnswer, Verdict};
@@ -140,6 +143,9 @@ pub struct RuleSet<C = TscClock> {
     /// The numbers of the rules, sorted by name.
     by_name: Box<[usize]>,
     clock: C,
+    /// Whether a store keeps the counts of a rule.
+    has_stores: bool,
+    id: stored::SetId,
 }
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
@@ -162,7 +168,9 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         let matcher = Matcher::new(&rules)?;
         allowance::rank(&mut limited);
         let by_name = one_rule::by_name(&rules.rules);
-        Ok(Self { rules, matcher, limited: limited.into(), by_name, clock })
+        let has_stores = rules.rules.iter().any(|rule| rule.store.is_some());
+        let (limited, id) = (limited.into(), stored::SetId::new());
+        Ok(Self { rules, matcher, limited, by_name, clock, has_stores, id })
     }
 
     /// Decides a request, and charges it to every rule that concerns it if all admit it.
@@ -198,6 +206,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         scratch.clear();
         self.matcher.find(request, &mut scratch.found);
         self.decide_found(ask, scratch);
+        // An exchange of rules may have made them answers to nothing.
+        scratch.coming.clear();
     }
 
     /// Decides the request that the rules of `scratch` concern.

@@ -8,6 +8,7 @@ use crate::matcher::{Concerned, Found};
 use crate::set::RuleSet;
 use crate::set::decide::Guards;
 use crate::set::line::Line;
+use crate::set::stored::{StoredAnswer, StoredCharge};
 
 /// The buffers that a thread's requests use one after the other.
 ///
@@ -22,6 +23,12 @@ pub struct Scratch {
     pub(super) charges: Charges,
     /// What the only rule refused the short way.
     pub(super) refusal: Option<Refusal>,
+    /// Answers of stores that the next decision may use. The others are given back.
+    pub(super) coming: Vec<StoredAnswer>,
+    /// The lines whose stores are to be asked: the request was not decided.
+    pub(super) unasked: Vec<usize>,
+    /// Whether `unasked` is to be asked without a charge.
+    pub(super) is_peek: bool,
     /// The time of the decision.
     pub(super) now: Timestamp,
     /// What the request costs where a rule says nothing else.
@@ -45,6 +52,8 @@ pub(super) struct Charges {
     pub(super) quotas: Vec<Charge>,
     /// What it holds in flight, with the indices of the lines.
     pub(super) guards: Guards,
+    /// What stores were charged, with the indices of the lines.
+    pub(super) stored: Vec<(usize, Box<dyn StoredCharge>)>,
 }
 
 pub(super) struct Charge {
@@ -58,9 +67,15 @@ pub(super) struct Charge {
 pub(super) struct Mark {
     quotas: usize,
     guards: usize,
+    stored: usize,
 }
 
 impl Scratch {
+    /// Brings the answers of stores for the next decision.
+    pub(crate) fn bring(&mut self, answers: &mut Vec<StoredAnswer>) {
+        self.coming.append(answers);
+    }
+
     /// Forgets the request before. What it holds in flight is given back.
     #[inline]
     pub(super) fn clear(&mut self) {
@@ -69,6 +84,8 @@ impl Scratch {
         self.charges.brief.clear();
         self.charges.quotas.clear();
         self.charges.guards.clear();
+        self.charges.stored.clear();
+        self.unasked.clear();
     }
 }
 
@@ -109,7 +126,7 @@ impl Lines {
 
 impl Charges {
     pub(super) fn mark(&self) -> Mark {
-        Mark { quotas: self.quotas.len(), guards: self.guards.len() }
+        Mark { quotas: self.quotas.len(), guards: self.guards.len(), stored: self.stored.len() }
     }
 
     /// The charges since `mark`, by limits by time.
@@ -133,6 +150,7 @@ impl Charges {
             }
         }
         self.guards.truncate(mark.guards);
+        self.stored.drain(mark.stored..).for_each(|(_, charge)| charge.give_back());
     }
 }
 

@@ -145,7 +145,11 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
             let is_limited = std::iter::once(&old.limits)
                 .chain(old.tiers.iter().map(|tier| &tier.limits))
                 .any(|limits| matches!(limits, Limits::Each(_)));
-            is_limited && old.key == rule.key && old.limits == rule.limits && old.tiers == rule.tiers
+            is_limited
+                && is_same_place(old, rule)
+                && old.key == rule.key
+                && old.limits == rule.limits
+                && old.tiers == rule.tiers
         };
         let gone = self.old.rules.rules.iter().enumerate().filter(|(index, _)| !taken.contains(index));
         let twin = gone.filter(|(_, old)| is_same(old)).map(|(index, old)| (index, old.name.clone())).next();
@@ -163,7 +167,9 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
     /// The rule with the limiters of an old one, and with new ones where that is allowed.
     fn succeed(&mut self, rule: &Rule, before: &Before<'_, C>) -> Result<Limited<C>, SetError> {
         let Before { rule: before, limited: old } = *before;
-        let cause = if before.key != rule.key {
+        let cause = if !is_same_place(before, rule) {
+            Some(Cause::Store)
+        } else if before.key != rule.key {
             Some(Cause::Key)
         } else if max_keys(before) != max_keys(rule) {
             Some(Cause::MaxKeys)
@@ -175,6 +181,10 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
                 let keys_in_debt = old.keys_in_debt();
                 self.conflicts.push(Conflict { rule: rule.name.clone(), tier: None, cause, keys_in_debt });
             }
+            return Limited::new(rule, &self.old.clock);
+        }
+        if rule.store.is_some() {
+            // The store keeps the counts by the names of rules and tiers.
             return Limited::new(rule, &self.old.clock);
         }
         for (number, tier) in before.tiers.iter().enumerate() {
@@ -269,6 +279,15 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
             self.changes.push(Change { rule: rule.name.clone(), of });
         }
         Ok(Some(Arc::clone(bans)))
+    }
+}
+
+/// Whether the counts of both rules are kept in one place.
+fn is_same_place(old: &Rule, new: &Rule) -> bool {
+    match (&old.store, &new.store) {
+        (None, None) => true,
+        (Some(old), Some(new)) => old.server.keeps_counts_of(&new.server),
+        _ => false,
     }
 }
 

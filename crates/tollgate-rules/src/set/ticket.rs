@@ -7,6 +7,7 @@ use tollgate::{Clock, Receipt, TscClock};
 
 use crate::set::allowance::Shared;
 use crate::set::at_once::Guard;
+use crate::set::stored::StoredCharge;
 
 /// What an admitted request may still give back: see [`Verdict::ticket`](crate::Verdict::ticket).
 ///
@@ -41,6 +42,15 @@ pub struct Ticket<C = TscClock> {
     pub(super) charges: Vec<OwnedCharge<C>>,
     pub(super) costs: Vec<OwnedCost<C>>,
     pub(super) guards: Vec<Guard>,
+    pub(super) stored: Vec<OwnedStored>,
+}
+
+/// What a store was charged.
+pub(super) struct OwnedStored {
+    pub(super) charge: Box<dyn StoredCharge>,
+    pub(super) charge_if: Option<Arc<[u16]>>,
+    /// Whether another cost than that of the decision may be told.
+    pub(super) has_cost: bool,
 }
 
 pub(super) struct OwnedCharge<C> {
@@ -66,13 +76,14 @@ impl<C: Clock> Ticket<C> {
     /// Whether there is nothing to give back and no cost to settle.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.charges.is_empty() && self.costs.is_empty() && self.guards.is_empty()
+        let (local, stored) = (self.charges.is_empty() && self.costs.is_empty(), self.stored.is_empty());
+        local && stored && self.guards.is_empty()
     }
 
     /// Whether a rule's cost may still be [settled](Self::settle_cost).
     #[must_use]
     pub fn has_costs(&self) -> bool {
-        !self.costs.is_empty()
+        !self.costs.is_empty() || self.stored.iter().any(|one| one.has_cost)
     }
 
     /// Tells what the request really cost, which is known only now: each rule gives back what it
@@ -120,8 +131,9 @@ impl<C: Clock> Ticket<C> {
     /// # Ok::<(), tollgate_rules::SetError>(())
     /// ```
     pub fn settle_cost(&mut self, cost: u64) -> u64 {
-        let Self { charges, costs, .. } = self;
-        costs.iter_mut().map(|one| one.settle(cost, charges)).fold(cost, u64::min)
+        let Self { charges, costs, stored, .. } = self;
+        let local = costs.iter_mut().map(|one| one.settle(cost, charges)).fold(cost, u64::min);
+        stored.iter_mut().filter(|one| one.has_cost).map(|one| one.charge.settle(cost)).fold(local, u64::min)
     }
 
     /// Tells the status of the response: rules with `charge_if` that do not list it give back what
@@ -137,6 +149,11 @@ impl<C: Clock> Ticket<C> {
                 shared.limiter.refund(receipt);
             }
         }
+        for OwnedStored { charge, charge_if, .. } in self.stored.drain(..) {
+            if charge_if.is_some_and(|statuses| !statuses.contains(&status)) {
+                charge.give_back();
+            }
+        }
     }
 
     /// Gives back all that was charged, as far as the algorithms can: the request is not served.
@@ -150,6 +167,7 @@ impl<C: Clock> Ticket<C> {
     /// it, by [`Ask::held`](crate::Ask::held). A line whose cost was
     /// [settled](Self::settle_cost) is none of them.
     pub fn cancel_each(mut self, mut kept: impl FnMut(usize)) {
+        self.stored.drain(..).for_each(|one| one.charge.give_back());
         for OwnedCharge { line, shared, receipt, .. } in self.charges.drain(..).rev() {
             // Of a cost that was settled, parts may have come back.
             let is_whole = !self.costs.iter().any(|one| one.line == line && one.is_settled);

@@ -12,7 +12,8 @@ use crate::rule::{Cost, Rule};
 use crate::set::RuleSet;
 use crate::set::line::{Line, Ruling};
 use crate::set::scratch::{Charge, Mark, Scratch};
-use crate::set::ticket::{OwnedCharge, OwnedCost, Ticket};
+use crate::set::stored::StoredAsk;
+use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedStored, Ticket};
 
 /// What all rules together say of a request.
 ///
@@ -156,6 +157,19 @@ impl<'s, C> Verdict<'s, C> {
         Some(self.scratch.found.key(concerned))
     }
 
+    /// The stores that are to be asked before the request can be decided: empty if it is decided.
+    /// If not, nothing was charged, and the verdict refuses. Their answers are for
+    /// [`RuleSet::ask_answered`].
+    #[must_use]
+    pub fn unasked(&self) -> Vec<StoredAsk> {
+        let lines = self.scratch.lines.written().unwrap_or_default();
+        let ask = |&index: &usize| {
+            let (line, key) = (&lines[index], self.scratch.found.key(&self.scratch.found.concerned()[index]));
+            StoredAsk::new(self.set.id, line, key, self.scratch.is_peek)
+        };
+        self.scratch.unasked.iter().map(ask).collect()
+    }
+
     /// Whether no rule concerns the request. It is admitted then.
     #[must_use]
     pub fn is_unmatched(&self) -> bool {
@@ -187,6 +201,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         if !self.scratch.found.concerned().iter().any(gives_back) {
             // The receipts of the short way stay, for lines that are written later.
             self.scratch.charges.quotas.clear();
+            self.scratch.charges.stored.clear();
             self.is_settled = true;
             return;
         }
@@ -203,6 +218,12 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
                 && let Some(current) = &self.set.allowance(&concerned[line]).quotas
             {
                 current.shared.limiter.at(*now).refund(receipt);
+            }
+        }
+        for (line, charge) in charges.stored.drain(..) {
+            let limited = self.set.limited(&concerned[line]);
+            if limited.charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status)) {
+                charge.give_back();
             }
         }
     }
@@ -230,17 +251,22 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         let Scratch { found, charges, cost, .. } = &mut *self.scratch;
         let concerned = found.concerned();
         let guards = charges.guards.drain(..).map(|(_, guard)| guard).collect();
-        let mut ticket = Ticket { charges: Vec::new(), costs: Vec::new(), guards };
+        let mut ticket = Ticket { charges: Vec::new(), costs: Vec::new(), guards, stored: Vec::new() };
+        let may_differ = |one: &Concerned| match self.set.rules().rules[one.rule].cost {
+            Cost::From { .. } => true,
+            Cost::Fixed(1) => *cost != 1,
+            Cost::Fixed(_) | Cost::Cases(_) => false,
+        };
+        for (line, charge) in charges.stored.drain(..) {
+            let one = &concerned[line];
+            let charge_if = self.set.limited(one).charge_if.clone();
+            ticket.stored.push(OwnedStored { charge, charge_if, has_cost: may_differ(one) });
+        }
         for Charge { line, receipt } in charges.take(Mark::default()) {
             let one = &concerned[line];
             let Some(current) = &self.set.allowance(one).quotas else { continue };
             let (shared, charge_if) = (&current.shared, &self.set.limited(one).charge_if);
-            let may_differ = match self.set.rules().rules[one.rule].cost {
-                Cost::From { .. } => true,
-                Cost::Fixed(1) => *cost != 1,
-                Cost::Fixed(_) | Cost::Cases(_) => false,
-            };
-            if may_differ {
+            if may_differ(one) {
                 let (shared, charge_if, key) = (Arc::clone(shared), charge_if.clone(), found.key(one).into());
                 let units = self.set.cost(one, *cost);
                 ticket.costs.push(OwnedCost { line, shared, charge_if, key, units, is_settled: false });

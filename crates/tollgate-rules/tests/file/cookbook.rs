@@ -184,7 +184,8 @@ fn every_field_arrives_where_it_belongs() {
     let source = tollgate_rules::Memory::new("rules.toml", text)
         .file("rules.d/more.toml", format!("version = 1\n{}", crate::rule("more", "mode = \"off\"")))
         .file("pro-keys.txt", "a\nb")
-        .variable("PARTNERS", "acme, initech");
+        .variable("PARTNERS", "acme, initech")
+        .variable("REDIS_URL", "redis://:hidden@10.0.0.7/1");
     let reading = read("rules.toml", &source);
     let rules = reading.rules().unwrap_or_else(|| panic!("{reading}"));
     assert_eq!((&*rules.clients.header, rules.clients.ipv6_prefix), ("forwarded", 56));
@@ -203,6 +204,16 @@ fn every_field_arrives_where_it_belongs() {
     assert_eq!(test.starts, Duration::from_secs(1_772_362_800), "2026-03-01T11:00:00Z");
     assert_eq!(test.steps[0].headers.len(), 3);
     assert_eq!((test.steps[1].cost, test.steps[1].expect.delay), (Some(2), Some(Duration::ZERO)));
+    let store = rules.rules.iter().find_map(|rule| rule.store.as_ref()).unwrap();
+    assert_eq!(
+        (store.on_failure, store.deny_cache),
+        (tollgate_rules::StoreFailure::Local { nodes: 3 }, 1_024)
+    );
+    assert_eq!((&*store.server.url, &*store.server.prefix), ("redis://:hidden@10.0.0.7/1", "shop"));
+    assert_eq!(
+        (store.server.to_string(), store.server.deadline.as_millis()),
+        ("redis://10.0.0.7/1".into(), 20)
+    );
     assert_eq!(rules.rules.last().map(|rule| rule.mode), Some(Mode::Off));
 }
 

@@ -59,7 +59,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 59] = [
+    let cases: [(&str, &str, &str, &str); 74] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -129,6 +129,26 @@ fn each_mistake_points_at_the_wrong_part() {
         ("replaces = [\"*\", \"r\"]", "unfit", "", "stands alone"),
         ("replaces = \"r\"", "circle", "r", "`r` replaces itself"),
         ("was = \"r\"", "unfit", "r", "was not renamed"),
+        ("store = \"cache\"", "unknown-store", "cache", "no store `cache`"),
+        ("store = \"http://10.0.0.7\"", "bad-value", "http://10.0.0.7", "another scheme"),
+        ("store = \"redis://\"", "bad-value", "redis://", "no host"),
+        ("store = \"redis://h:70000\"", "bad-value", "redis://h:70000", "1 to 65535"),
+        ("store = \"redis://h/x\"", "bad-value", "redis://h/x", "is no number"),
+        ("on_failure = \"allow\"", "unfit", "allow", "the rule has no `store`"),
+        ("deny_cache = 9", "unfit", "9", "the rule has no `store`"),
+        ("store = \"redis://h\"\nban = \"1h\"", "unfit", "1h", "in one process"),
+        ("store = \"redis://h\"\nwas = \"q\"", "unfit", "q", "by its name"),
+        ("store = \"redis://h\"\nmax_keys = 9", "unfit", "9", "any number of keys"),
+        ("store = \"redis://h\"\ninherit = \"as-is\"", "unfit", "as-is", "as they are"),
+        ("store = \"redis://h\"\non_failure = { local = 0 }", "out-of-range", "0", "`local` is 0"),
+        ("store = \"redis://h\"\nlimits = \"in-flight:2\"", "bad-limit", "", "in one process"),
+        (
+            "store = \"redis://h\"\nlimits = \"leaky-bucket:1/s,capacity=3,queue\"",
+            "bad-limit",
+            "leaky-bucket:1/s,capacity=3,queue",
+            "no queue",
+        ),
+        ("store = \"redis://h\"\nlimits = \"sliding-log:10001/d\"", "bad-limit", "", "too large"),
     ];
     for (fields, code, part, says) in cases {
         let (found, wrong, said) = error(fields);

@@ -12,7 +12,8 @@ fn parsed(text: &str) -> Reading {
         .file("banned.txt", include_str!("../../examples/banned.txt"))
         .file("pro-keys.txt", include_str!("../../examples/pro-keys.txt"))
         .file("rules.d/more.toml", "version = 1")
-        .variable("PARTNERS", "acme, initech");
+        .variable("PARTNERS", "acme, initech")
+        .variable("REDIS_URL", "redis://10.0.0.7");
     // A directory that is there in every case.
     read("rules.toml", &source)
 }

@@ -8,6 +8,7 @@ mod model;
 mod one_rule;
 mod saved;
 mod settle;
+mod stored;
 mod threads;
 mod together;
 mod trial;

@@ -97,6 +97,10 @@ impl Admin {
         let mut decider = self.core.decider();
         let set = decider.handle().refresh();
         let index = index_of(set, &name)?;
+        if set.rules().rules[index].store.is_some() {
+            let why = "a store keeps the counts of the rule: look there";
+            return Err(Failure(StatusCode::UNPROCESSABLE_ENTITY, why.into()));
+        }
         let mut scratch = Scratch::default();
         let done = {
             let key = set.key(index, &request, &mut scratch).ok_or_else(|| {
@@ -131,6 +135,7 @@ fn state(set: &RuleSet<ServerClock>, rule: usize, request: &PlainRequest, scratc
         "outcome": match line.ruling {
             Ruling::Admitted => "admitted",
             Ruling::Refused => "refused",
+            Ruling::Unavailable => "unavailable",
             Ruling::Never => "never",
             Ruling::NoKey => "no_key",
             Ruling::Blocked => "blocked",

@@ -8,6 +8,9 @@ use tollgate_rules::{Ask, AskRule, Handle, Request, Scratch, Verdict};
 
 use super::{Core, Generation, ServerClock};
 
+/// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
+const TRIES: usize = 8;
+
 /// A handle of the rules with its buffers, for one request at a time. A connection whose requests
 /// come one after the other may keep one.
 pub(crate) struct Decider {
@@ -24,23 +27,35 @@ impl Decider {
 
     /// Decides a request by the rules in force, and has `act` take the verdict with the generation
     /// that decided. `request` is what the rules of a generation see.
-    pub(crate) fn decide<R: Request, T>(
+    ///
+    /// It waits for the stores that rules name, and for nothing else.
+    pub(crate) async fn decide<R: Request, T>(
         &mut self,
         core: &Core,
         request: impl Fn(&Generation) -> R,
         ask: Ask,
         act: impl FnOnce(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> T {
+        let (mut answers, mut tries) = (Vec::new(), 0);
         loop {
             if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
                 self.generation = core.generation();
             }
-            let verdict = self.handle.ask(&request(&self.generation), ask, &mut self.scratch);
-            if self.generation.http.decided(&verdict) {
-                return act(verdict, &self.generation);
-            }
-            // Other rules came into force since the refresh.
-            verdict.cancel();
+            let (stores, asks) = {
+                let request = request(&self.generation);
+                let verdict = self.handle.ask_answered(&request, ask, &mut answers, &mut self.scratch);
+                if !self.generation.http.decided(&verdict) {
+                    // Other rules came into force since the refresh.
+                    verdict.cancel();
+                    continue;
+                }
+                let asks = verdict.unasked();
+                let stores = self.generation.stores.as_ref().filter(|_| !asks.is_empty() && tries < TRIES);
+                let Some(stores) = stores else { return act(verdict, &self.generation) };
+                (Arc::clone(stores), asks)
+            };
+            answers = stores.ask(asks).await;
+            tries += 1;
         }
     }
 

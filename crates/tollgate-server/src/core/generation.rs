@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tollgate_http::{ClientAddress, HttpRules};
 use tollgate_rules::LiveRules;
+use tollgate_stored::{RuleStores, Stores};
 
 use super::ServerClock;
 
@@ -13,11 +14,13 @@ pub(crate) struct Generation {
     /// Its number: 1 for the first.
     pub(crate) number: u64,
     pub(crate) http: HttpRules<ServerClock>,
+    /// Where rules keep their counts that do not keep them here. `None`: there is none.
+    pub(crate) stores: Option<Arc<RuleStores>>,
 }
 
 impl Generation {
     /// The generation in force now.
-    pub(super) fn in_force(live: &LiveRules<ServerClock>) -> Self {
+    pub(super) fn in_force(live: &LiveRules<ServerClock>, stores: &Stores) -> Self {
         let mut number = live.status().generation;
         loop {
             let set = live.rules();
@@ -25,7 +28,8 @@ impl Generation {
             if after == number {
                 // Both callers name the address themselves.
                 let peer = ClientAddress::connection(|peer: &SocketAddr| Some(peer.ip()));
-                return Self { number, http: HttpRules::new(Arc::clone(&set), &peer) };
+                let stores = stores.of(&set);
+                return Self { number, http: HttpRules::new(set, &peer), stores };
             }
             number = after;
         }

@@ -5,6 +5,7 @@ mod decider;
 mod envoy;
 mod envoy_watch;
 mod generation;
+mod ready;
 mod unserved;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
+use tollgate_stored::{StoreCounts, Stores};
 
 use crate::metrics::Metrics;
 use crate::state::StateReport;
@@ -23,6 +25,7 @@ pub use envoy::EnvoyFilesError;
 pub(crate) use envoy::{Envoy, EnvoyFiles};
 pub(crate) use envoy_watch::EnvoyWatch;
 pub(crate) use generation::Generation;
+pub(crate) use ready::ready;
 pub(crate) use unserved::unserved;
 
 /// The clock of everything that the server decides.
@@ -46,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) state: StateReport,
     /// The Unix time at which the clock showed zero.
     pub(crate) unix_zero: UnixZero,
+    /// The connections to the stores of rules.
+    stores: Stores,
     /// The newest generation that a decider has met.
     newest: Mutex<Arc<Generation>>,
     free: ArrayQueue<Box<Decider>>,
@@ -59,20 +64,39 @@ impl Core {
         shows_keys: bool,
     ) -> Result<Self, BuildError> {
         let calls = Calls::new(max_keys, Arc::clone(&clock))?;
-        let newest = Mutex::new(Arc::new(Generation::in_force(&live)));
+        let stores = Stores::default();
+        let newest = Mutex::new(Arc::new(Generation::in_force(&live, &stores)));
         let metrics = Metrics::new(live.clone(), Arc::clone(&clock), shows_keys);
         let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());
-        Ok(Self { live, calls, envoy: None, clock, draining, metrics, state, unix_zero, newest, free })
+        Ok(Self {
+            live,
+            calls,
+            envoy: None,
+            clock,
+            draining,
+            metrics,
+            state,
+            unix_zero,
+            stores,
+            newest,
+            free,
+        })
     }
 
     /// The generation in force, with what HTTP needs of it.
     pub(crate) fn generation(&self) -> Arc<Generation> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&self.live.rules(), newest.http.set()) {
-            *newest = Arc::new(Generation::in_force(&self.live));
+            *newest = Arc::new(Generation::in_force(&self.live, &self.stores));
         }
         Arc::clone(&newest)
+    }
+
+    /// What the stores of the rules in force have counted.
+    pub(crate) fn stores(&self) -> Vec<StoreCounts> {
+        let generation = self.generation();
+        generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
     }
 
     /// The time by which the server decides.

@@ -60,6 +60,7 @@ fn word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Admitted => "admitted",
         Ruling::Refused => "refused",
+        Ruling::Unavailable => "unavailable",
         Ruling::Never => "never",
         Ruling::NoKey => "no_key",
         Ruling::Blocked => "blocked",

@@ -62,12 +62,14 @@ pub(super) enum Decided {
     CostAboveLimit,
     NoKey,
     Blocked,
+    /// A rule's store does not answer.
+    Unavailable,
 }
 
 impl Decided {
     /// As labels say it, in the order of the declaration.
-    pub(super) const NAMES: [&str; 6] =
-        ["allowed", "unmatched", "limited", "cost_above_limit", "no_key", "blocked"];
+    pub(super) const NAMES: [&str; 7] =
+        ["allowed", "unmatched", "limited", "cost_above_limit", "no_key", "blocked", "unavailable"];
 
     pub(super) fn of(verdict: &Verdict<'_, ServerClock>) -> Self {
         match verdict.outcome() {
@@ -77,6 +79,7 @@ impl Decided {
             Ruling::Never => Self::CostAboveLimit,
             Ruling::NoKey => Self::NoKey,
             Ruling::Blocked => Self::Blocked,
+            Ruling::Unavailable => Self::Unavailable,
         }
     }
 }

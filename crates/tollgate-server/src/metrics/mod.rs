@@ -4,6 +4,7 @@
 //! |------|------|
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `listener` | the counters of a listener |
+//! | `stores` | what the stores of rules have counted |
 //! | `stripe`, `histogram` | counters that threads add to without a lock |
 //! | `distinct` | how many distinct keys there were lately |
 //! | `top` | the keys that are refused most |
@@ -23,6 +24,7 @@ mod listener;
 mod page;
 mod process;
 mod rule;
+mod stores;
 mod stripe;
 #[cfg(test)]
 mod tests;

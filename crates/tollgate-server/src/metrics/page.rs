@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use tollgate_stored::StoreCounts;
+
 use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
@@ -36,11 +38,12 @@ impl<'g> Read<'g> {
 
 impl Metrics {
     /// The page of `/metrics`. `calls` are the keys of `CL.THROTTLE`.
-    pub(crate) fn page(&self, calls: tollgate::Usage, state: &StateReport) -> String {
+    pub(crate) fn page(&self, calls: tollgate::Usage, state: &StateReport, stores: &[StoreCounts]) -> String {
         let generation = self.generation();
         let mut text = Text::default();
         self.write_listeners(&mut text);
         self.write_rules(&mut text, &generation);
+        super::stores::write(&mut text, stores);
         self.write_reloads(&mut text);
         text.family("tollgate_call_keys", "gauge", "Keys in debt to quotas that came with the call.")
             .sample(&[], calls.live_keys);

@@ -18,7 +18,7 @@ pub(super) const HEADROOM: [u64; 8] = [0, 50_000, 100_000, 250_000, 500_000, 750
 pub(super) const WAITS: [u64; 9] = [100, 500, 1_000, 5_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000];
 
 /// The refusals, in the order of the counters.
-pub(super) const REFUSALS: [&str; 4] = ["limited", "cost_above_limit", "no_key", "blocked"];
+pub(super) const REFUSALS: [&str; 5] = ["limited", "cost_above_limit", "no_key", "blocked", "unavailable"];
 
 /// The counters of a rule. Generations of rules share them, as long as the rule keeps its name and
 /// its mode.
@@ -45,7 +45,7 @@ struct Stripe {
     overruled: AtomicU64,
     /// Decisions in which limits of requests in flight were not asked.
     unasked: AtomicU64,
-    refused: [AtomicU64; 4],
+    refused: [AtomicU64; REFUSALS.len()],
     /// What admitted and limited requests cost beyond 1 each, which may be below 0. It wraps.
     extra_cost: [AtomicU64; 2],
     waits: Buckets<10>,
@@ -60,7 +60,7 @@ pub(crate) struct RuleSums {
     pub(super) waits: Histogram<10>,
     /// The admissions, also of requests that another rule refused.
     pub(crate) allowed: u64,
-    pub(super) refused: [u64; 4],
+    pub(super) refused: [u64; REFUSALS.len()],
     pub(super) unasked: u64,
     /// The cost of admitted and charged requests, and of refused ones.
     pub(super) cost: [u64; 2],
@@ -119,6 +119,7 @@ impl RuleCounts {
             Ruling::Never => 1,
             Ruling::NoKey => 2,
             Ruling::Blocked => 3,
+            Ruling::Unavailable => 4,
             Ruling::Admitted | Ruling::Refused => 0,
         };
         own.refused[kind].fetch_add(1, Relaxed);

@@ -45,7 +45,7 @@ pub(crate) fn value(page: &str, sample: &str) -> f64 {
 }
 
 fn page(core: &Core) -> String {
-    core.metrics.page(core.calls.load().usage(), &core.state)
+    core.metrics.page(core.calls.load().usage(), &core.state, &core.stores())
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn counters_equal_decisions_of_threads() {
     let told = std::thread::scope(|threads| {
         let core = &core;
         let one = |thread: u64| {
-            let mut told = [[0_u64; 4]; 3];
+            let mut told = [[0_u64; 5]; 3];
             for number in 0..4_000 {
                 let mut decider = core.decider();
                 let key = (number * 7 + thread) % 500;
@@ -69,7 +69,7 @@ fn counters_equal_decisions_of_threads() {
             told
         };
         let threads: Vec<_> = (0..4).map(|thread| threads.spawn(move || one(thread))).collect();
-        let mut sum = [[0; 4]; 3];
+        let mut sum = [[0; 5]; 3];
         for told in threads.into_iter().map(|thread| thread.join().unwrap()) {
             sum.iter_mut().flatten().zip(told.iter().flatten()).for_each(|(sum, own)| *sum += own);
         }
@@ -80,7 +80,7 @@ fn counters_equal_decisions_of_threads() {
     for ((name, mode), told) in
         [("all", "enforced"), ("each", "enforced"), ("try", "shadow")].iter().zip(told)
     {
-        let outcomes = ["allowed", "limited", "cost_above_limit", "no_key"];
+        let outcomes = ["allowed", "limited", "unavailable", "cost_above_limit", "no_key"];
         for (outcome, count) in outcomes.iter().zip(told) {
             let labels = format!("{{rule=\"{name}\",mode=\"{mode}\",outcome=\"{outcome}\"}}");
             assert_eq!(value(&page, &format!("tollgate_requests_total{labels}")), count as f64, "{labels}");

@@ -33,6 +33,9 @@ pub(super) fn answer(call: &Call<'_>, is_peek: bool, reply: &mut Reply<'_>) {
     if counts_in_flight(rule) {
         return reply.error("ERR the rule limits requests in flight, which a Redis client cannot end");
     }
+    if rule.store.is_some() {
+        return reply.error("ERR a store keeps the counts of the rule: ask over HTTP or gRPC");
+    }
     let ask =
         AskRule { name, key: call.arguments.get(2), cost, is_peek: is_peek || rule.charge_if.is_some() };
     match five(&mut decider, call, ask) {

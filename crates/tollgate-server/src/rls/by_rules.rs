@@ -41,7 +41,7 @@ const NO_STATUS: u16 = 0;
 const TRIES: usize = 8;
 
 /// Decides a call.
-pub(super) fn decide(core: &Core, listener: Listener, call: &RateLimitRequest) -> RateLimitResponse {
+pub(super) async fn decide(core: &Core, listener: Listener, call: &RateLimitRequest) -> RateLimitResponse {
     let mut decider = core.decider();
     let mut round = Round {
         core,
@@ -57,10 +57,10 @@ pub(super) fn decide(core: &Core, listener: Listener, call: &RateLimitRequest) -
     };
     match &*call.descriptors {
         [descriptor] => {
-            let (_, status) = round.ask(descriptor, Keep::Settled);
+            let (_, status) = round.ask(descriptor, Keep::Settled).await;
             round.response.statuses.push(status);
         }
-        _ => round.together(),
+        _ => round.together().await,
     }
     let Round { mut response, refusal, .. } = round;
     let code = overall(&response);
@@ -138,71 +138,79 @@ struct Passed {
 
 impl Round<'_> {
     /// Decides a descriptor, and counts the decision unless it is given back. `None`: refused.
-    fn ask(&mut self, descriptor: &RateLimitDescriptor, keep: Keep) -> (Option<Passed>, DescriptorStatus) {
+    async fn ask(
+        &mut self,
+        descriptor: &RateLimitDescriptor,
+        keep: Keep,
+    ) -> (Option<Passed>, DescriptorStatus) {
         let hits = hits(self.call, descriptor);
         let ask = Ask { now: self.now, cost: hits, is_peek: hits == 0, in_flight: false, held: 0 };
         let (core, listener, refusal) = (self.core, self.listener, &mut self.refusal);
         let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
-        self.decider.decide(core, view, ask, |verdict, generation| {
-            let judged = Judged::of(&verdict, ask.is_peek);
-            let (status, passes) = (judged.status(), judged.passes);
-            if !passes {
-                let own = Refusal::of(core, generation, &judged, verdict.decided_at());
-                *refusal = Refusal::longer(refusal.take(), own);
-                drop(judged);
-                if verdict.is_admitted() {
-                    core.metrics.decided_for_envoy(listener, false);
-                    verdict.cancel();
-                } else {
-                    core.metrics.decided(listener, &verdict);
+        self.decider
+            .decide(core, view, ask, |verdict, generation| {
+                let judged = Judged::of(&verdict, ask.is_peek);
+                let (status, passes) = (judged.status(), judged.passes);
+                if !passes {
+                    let own = Refusal::of(core, generation, &judged, verdict.decided_at());
+                    *refusal = Refusal::longer(refusal.take(), own);
+                    drop(judged);
+                    if verdict.is_admitted() {
+                        core.metrics.decided_for_envoy(listener, false);
+                        verdict.cancel();
+                    } else {
+                        core.metrics.decided(listener, &verdict);
+                    }
+                    return (None, status);
                 }
-                return (None, status);
-            }
-            drop(judged);
-            if keep == Keep::Nothing {
-                verdict.cancel();
-                return (Some(Passed { ticket: None, generation: Arc::clone(generation) }), status);
-            }
-            core.metrics.decided(listener, &verdict);
-            let ticket = keep_charges(verdict, keep, descriptor);
-            (Some(Passed { ticket, generation: Arc::clone(generation) }), status)
-        })
+                drop(judged);
+                if keep == Keep::Nothing {
+                    verdict.cancel();
+                    return (Some(Passed { ticket: None, generation: Arc::clone(generation) }), status);
+                }
+                core.metrics.decided(listener, &verdict);
+                let ticket = keep_charges(verdict, keep, descriptor);
+                (Some(Passed { ticket, generation: Arc::clone(generation) }), status)
+            })
+            .await
     }
 
     /// What a descriptor would be answered that costs this. Charges nothing.
-    fn look(&mut self, descriptor: &RateLimitDescriptor, cost: u64) -> (bool, DescriptorStatus) {
+    async fn look(&mut self, descriptor: &RateLimitDescriptor, cost: u64) -> (bool, DescriptorStatus) {
         let ask = Ask { now: self.now, cost, is_peek: true, in_flight: false, held: 0 };
         let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
         let told = |verdict: Verdict<'_, ServerClock>, _: &Arc<Generation>| {
             let judged = Judged::of(&verdict, cost == 0);
             (judged.passes, judged.status())
         };
-        self.decider.decide(self.core, view, ask, told)
+        self.decider.decide(self.core, view, ask, told).await
     }
 
     /// Decides several descriptors, all or nothing.
-    fn together(&mut self) {
+    async fn together(&mut self) {
         self.now = Some(self.core.now());
         let call = self.call;
-        let passes: Vec<bool> =
-            call.descriptors.iter().map(|one| self.look(one, hits(call, one)).0).collect();
+        let mut passes: Vec<bool> = Vec::with_capacity(call.descriptors.len());
+        for one in &call.descriptors {
+            passes.push(self.look(one, hits(call, one)).await.0);
+        }
         if passes.iter().all(|passes| *passes) {
-            let Some((late, status)) = self.charge() else { return };
+            let Some((late, status)) = self.charge().await else { return };
             // Its refusal has been counted.
-            self.refuse(|_| true, Some((late, status)));
+            self.refuse(|_| true, Some((late, status))).await;
         } else {
-            self.refuse(|index| passes[index], None);
+            self.refuse(|index| passes[index], None).await;
         }
     }
 
     /// Charges each descriptor. If one is refused gives all back: which, and its status.
-    fn charge(&mut self) -> Option<(usize, DescriptorStatus)> {
+    async fn charge(&mut self) -> Option<(usize, DescriptorStatus)> {
         let mut tickets: Vec<Option<Ticket<ServerClock>>> = Vec::with_capacity(self.call.descriptors.len());
         for attempt in 1.. {
             let mut generation: Option<Arc<Generation>> = None;
             let mut is_overtaken = false;
             for (index, descriptor) in self.call.descriptors.iter().enumerate() {
-                let (passed, status) = self.ask(descriptor, Keep::Ticket);
+                let (passed, status) = self.ask(descriptor, Keep::Ticket).await;
                 let Some(passed) = passed else {
                     cancel(&mut tickets);
                     self.response.statuses.clear();
@@ -229,12 +237,12 @@ impl Round<'_> {
 
     /// Answers a call of which a descriptor is refused. Those that pass by themselves only tell
     /// their state. `known`: one whose refusal has been counted.
-    fn refuse(&mut self, passes: impl Fn(usize) -> bool, known: Option<(usize, DescriptorStatus)>) {
+    async fn refuse(&mut self, passes: impl Fn(usize) -> bool, known: Option<(usize, DescriptorStatus)>) {
         for (index, descriptor) in self.call.descriptors.iter().enumerate() {
             let status = match &known {
                 Some((late, status)) if *late == index => status.clone(),
-                _ if passes(index) => self.look(descriptor, 0).1,
-                _ => match self.ask(descriptor, Keep::Nothing) {
+                _ if passes(index) => self.look(descriptor, 0).await.1,
+                _ => match self.ask(descriptor, Keep::Nothing).await {
                     (None, status) => status,
                     // Another call has given something back since. The call stays refused.
                     (Some(_), status) => DescriptorStatus {

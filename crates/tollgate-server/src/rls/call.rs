@@ -26,7 +26,7 @@ pub(super) enum CallError {
 }
 
 /// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.
-pub(super) fn decide(
+pub(super) async fn decide(
     core: &Core,
     listener: Listener,
     call: &RateLimitRequest,
@@ -35,7 +35,7 @@ pub(super) fn decide(
     if let Some(response) = by_files::decide(core, listener, call)? {
         return Ok(response);
     }
-    Ok(by_rules::decide(core, listener, call))
+    Ok(by_rules::decide(core, listener, call).await)
 }
 
 fn check(call: &RateLimitRequest) -> Result<(), CallError> {

@@ -9,7 +9,7 @@ use tollgate_rules::{LiveRules, Memory, read};
 
 use super::call::decide;
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
-use crate::core::{Core, ServerClock};
+use crate::core::{Core, ServerClock, ready};
 use crate::metrics::Listener;
 
 /// What calls are decided by: two rules, on a clock that shows what it is told.
@@ -56,7 +56,7 @@ impl CallProbe {
     #[must_use]
     pub fn message(&self, bytes: &[u8]) -> CallAnswer {
         let Ok(call) = RateLimitRequest::decode(bytes) else { return CallAnswer::Error };
-        let Ok(response) = decide(&self.core, Listener::Grpc, &call) else { return CallAnswer::Error };
+        let Ok(response) = ready(decide(&self.core, Listener::Grpc, &call)) else { return CallAnswer::Error };
         assert_eq!(response.statuses.len(), call.descriptors.len(), "a status each");
         let codes = || response.statuses.iter().map(|status| status.code());
         assert!(codes().all(|code| code != Code::Unknown), "Envoy lets UNKNOWN pass");
@@ -74,14 +74,10 @@ impl CallProbe {
     /// If the answer is no JSON, or has another status.
     #[must_use]
     pub fn json(&self, body: &[u8]) -> (CallAnswer, serde_json::Value) {
-        let answer = super::json(&self.core, body);
+        let answer = ready(super::json(&self.core, body));
         let status = answer.status().as_u16();
         // A body that is complete is there at once.
-        let mut collected = std::pin::pin!(answer.into_body().collect());
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(Ok(body)) = collected.as_mut().poll(&mut context) else {
-            panic!("the body is complete")
-        };
+        let Ok(body) = ready(answer.into_body().collect());
         let body = serde_json::from_slice(&body.to_bytes()).expect("the answer is JSON");
         match status {
             200 => (CallAnswer::Ok, body),
@@ -101,7 +97,7 @@ impl CallProbe {
         let entries = vec![Entry { key: "look".into(), value: "1".into() }];
         let descriptor = RateLimitDescriptor { entries, limit: None, hits_addend: Some(0) };
         let look = RateLimitRequest { domain: "d".into(), descriptors: vec![descriptor], hits_addend: 0 };
-        let response = decide(&self.core, Listener::Grpc, &look).expect("it is in order");
+        let response = ready(decide(&self.core, Listener::Grpc, &look)).expect("it is in order");
         response.statuses[0].limit_remaining
     }
 }

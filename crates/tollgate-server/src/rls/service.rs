@@ -23,7 +23,7 @@ impl RateLimitService for Service {
         call: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let since = Instant::now();
-        let decided = decide(&self.core, Listener::Grpc, call.get_ref());
+        let decided = decide(&self.core, Listener::Grpc, call.get_ref()).await;
         self.core.metrics.took(Listener::Grpc, since.elapsed());
         decided.map(Response::new).map_err(|error: CallError| {
             self.core.metrics.protocol_error(Listener::Grpc, error.kind());

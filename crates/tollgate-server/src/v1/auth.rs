@@ -108,7 +108,7 @@ impl Service {
             Ok(connection) => connection,
             Err(detail) => return refuse(detail),
         };
-        let judged = match self.judge(&head, connection) {
+        let judged = match self.judge(&head, connection).await {
             Ok(judged) => judged,
             Err(detail) => return refuse(detail),
         };
@@ -130,7 +130,7 @@ impl Service {
     #[cfg(test)]
     pub(crate) fn authorize_now(&self, mut head: Parts) -> Result<StatusCode, &'static str> {
         let connection = take_connection(&mut head.headers)?;
-        Ok(match self.judge(&head, connection)? {
+        Ok(match crate::core::ready(self.judge(&head, connection))? {
             Judged::Admitted { turn, .. } => {
                 turn.into_iter().for_each(|(_, turn)| turn.act());
                 StatusCode::OK
@@ -140,7 +140,7 @@ impl Service {
     }
 
     /// Decides the request. An error says what the proxy does not.
-    fn judge(&self, head: &Parts, connection: Option<IpAddr>) -> Result<Judged, &'static str> {
+    async fn judge(&self, head: &Parts, connection: Option<IpAddr>) -> Result<Judged, &'static str> {
         let headers = &head.headers;
         let method = one(headers, &METHOD)?.ok_or("there is no X-Forwarded-Method")?;
         let target = one(headers, &URI)?.ok_or("there is no X-Forwarded-Uri")?;
@@ -153,10 +153,11 @@ impl Service {
         };
         let ask = Ask { in_flight: false, ..Ask::default() };
         let mut decider = self.core.decider();
-        Ok(decider.decide(&self.core, request, ask, |verdict, generation| {
+        let judged = decider.decide(&self.core, request, ask, |verdict, generation| {
             self.core.metrics.decided(Listener::Http, &verdict);
             self.judged(verdict, generation, head)
-        }))
+        });
+        Ok(judged.await)
     }
 
     fn judged(&self, verdict: Verdict<'_, ServerClock>, generation: &Generation, head: &Parts) -> Judged {

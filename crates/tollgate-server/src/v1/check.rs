@@ -72,7 +72,7 @@ impl Act {
 
 impl Service {
     /// Answers a body of JSON. The whole body is read before anything is charged.
-    pub(super) fn check(&self, act: Act, body: &[u8], head: RequestHead<'_>) -> Answer {
+    pub(super) async fn check(&self, act: Act, body: &[u8], head: RequestHead<'_>) -> Answer {
         let body: Body<'_> = match read_json(body) {
             Ok(body) => body,
             Err(answer) => return *answer,
@@ -83,14 +83,13 @@ impl Service {
         let mut decider = self.core.decider();
         if let Some(calls) = &body.requests {
             let (admitted, results) = match body.together {
-                Some(true) => self.together(&mut decider, act, calls, head),
-                _ => self.each(&mut decider, act, calls, head),
+                Some(true) => self.together(&mut decider, act, calls, head).await,
+                _ => self.each(&mut decider, act, calls, head).await,
             };
             return json(StatusCode::OK, &Batch { admitted, results });
         }
-        let mut decided = self.decide(&mut decider, act, &body.one, head, false);
-        let status =
-            if decided.outcome.is_admitted() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+        let mut decided = self.decide(&mut decider, act, &body.one, head, false).await;
+        let status = decided.outcome.status();
         drop(decider);
         let is_kept = self.keep(act, &mut decided);
         let Decided { outcome, .. } = decided;
@@ -100,24 +99,24 @@ impl Service {
     }
 
     /// Decides the requests of a batch, each for itself.
-    fn each(
+    async fn each(
         &self,
         decider: &mut Decider,
         act: Act,
         calls: &[Call<'_>],
         head: RequestHead<'_>,
     ) -> (bool, Vec<Outcome>) {
-        let one = |call| {
-            let mut decided = self.decide(decider, act, call, head, false);
+        let mut outcomes = Vec::with_capacity(calls.len());
+        for call in calls {
+            let mut decided = self.decide(decider, act, call, head, false).await;
             self.keep(act, &mut decided);
-            decided.outcome
-        };
-        let outcomes: Vec<_> = calls.iter().map(one).collect();
+            outcomes.push(decided.outcome);
+        }
         (outcomes.iter().all(Outcome::is_admitted), outcomes)
     }
 
     /// Decides the requests of a batch, all or nothing.
-    fn together(
+    async fn together(
         &self,
         decider: &mut Decider,
         act: Act,
@@ -127,7 +126,7 @@ impl Service {
         loop {
             let mut made: Vec<Decided> = Vec::with_capacity(calls.len());
             for call in calls {
-                made.push(self.decide(decider, act, call, head, true));
+                made.push(self.decide(decider, act, call, head, true).await);
                 if !made.last().is_some_and(|last| last.outcome.is_admitted()) {
                     break;
                 }
@@ -153,7 +152,7 @@ impl Service {
     }
 
     /// Decides one request. Its ticket is taken if it is to be kept, or `may_cancel`.
-    fn decide(
+    async fn decide(
         &self,
         decider: &mut Decider,
         act: Act,
@@ -161,30 +160,32 @@ impl Service {
         head: RequestHead<'_>,
         may_cancel: bool,
     ) -> Decided {
-        decider.decide(
-            &self.core,
-            |_| call,
-            act.ask(call),
-            |verdict, generation| {
-                match act {
-                    Act::Peek => {}
-                    Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
-                    Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
-                }
-                let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
-                let decided_at = verdict.decided_at();
-                if act == Act::Reserve {
-                    outcome.add_not_before(&self.core, decided_at);
-                }
-                let takes_ticket = outcome.is_admitted() && (may_cancel || act.keeps_ticket(call));
-                let end = match takes_ticket && act == Act::Acquire {
-                    true => end_of_places(&verdict, generation),
-                    false => decided_at + TICKET_LIFE,
-                };
-                let ticket = takes_ticket.then(|| verdict.ticket());
-                Decided { outcome, ticket, decided_at, end }
-            },
-        )
+        decider
+            .decide(
+                &self.core,
+                |_| call,
+                act.ask(call),
+                |verdict, generation| {
+                    match act {
+                        Act::Peek => {}
+                        Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
+                        Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
+                    }
+                    let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
+                    let decided_at = verdict.decided_at();
+                    if act == Act::Reserve {
+                        outcome.add_not_before(&self.core, decided_at);
+                    }
+                    let takes_ticket = outcome.is_admitted() && (may_cancel || act.keeps_ticket(call));
+                    let end = match takes_ticket && act == Act::Acquire {
+                        true => end_of_places(&verdict, generation),
+                        false => decided_at + TICKET_LIFE,
+                    };
+                    let ticket = takes_ticket.then(|| verdict.ticket());
+                    Decided { outcome, ticket, decided_at, end }
+                },
+            )
+            .await
     }
 
     /// Keeps the ticket of a request, if it has one. If there is no room, the request is given back

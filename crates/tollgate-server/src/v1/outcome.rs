@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tollgate::Timestamp;
@@ -15,7 +15,8 @@ use crate::core::{Core, Generation, ServerClock};
 /// The answer to one request.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
-    /// `admitted`, `refused`, `never`, `no_key`, `blocked`, `not_charged` or `error`.
+    /// `admitted`, `refused`, `unavailable`, `never`, `no_key`, `blocked`, `not_charged` or
+    /// `error`.
     pub(super) outcome: &'static str,
     /// The rule that refuses, or else the one that has the least left.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +107,15 @@ impl Outcome {
         }
     }
 
+    /// The status of an answer to one request.
+    pub(super) fn status(&self) -> StatusCode {
+        match self.outcome {
+            _ if self.is_admitted() => StatusCode::OK,
+            outcome if outcome == word(Ruling::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+
     /// Whether the request was admitted.
     pub(super) fn is_admitted(&self) -> bool {
         self.outcome == word(Ruling::Admitted)
@@ -116,6 +126,7 @@ const fn word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Admitted => "admitted",
         Ruling::Refused => "refused",
+        Ruling::Unavailable => "unavailable",
         Ruling::Never => "never",
         Ruling::NoKey => "no_key",
         Ruling::Blocked => "blocked",

@@ -129,7 +129,7 @@ impl Service {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = self.serve(act, &body, RequestHead::of_parts(&head));
+        let answer = self.serve(act, &body, RequestHead::of_parts(&head)).await;
         if answer.status() == StatusCode::BAD_REQUEST {
             self.core.metrics.protocol_error(Listener::Http, "body");
         }
@@ -137,11 +137,11 @@ impl Service {
     }
 
     /// Answers a body that is complete.
-    fn serve(&self, route: Route, body: &[u8], head: RequestHead<'_>) -> Answer {
+    async fn serve(&self, route: Route, body: &[u8], head: RequestHead<'_>) -> Answer {
         match route {
-            Route::Act(act) => self.check(act, body, head),
+            Route::Act(act) => self.check(act, body, head).await,
             Route::Settle => self.settle(body),
-            Route::Json => rls::json(&self.core, body),
+            Route::Json => rls::json(&self.core, body).await,
             Route::Release | Route::Auth | Route::OpenApi => self.release(body),
         }
     }
@@ -151,7 +151,7 @@ impl Service {
     pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
         let (head, ()) = Request::new(()).into_parts();
         let route = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
-        self.serve(route, body, RequestHead::of_parts(&head))
+        crate::core::ready(self.serve(route, body, RequestHead::of_parts(&head)))
     }
 
     /// Reads a body, or says why not.

@@ -15,6 +15,7 @@ use super::decide::FileState;
 use super::generation::Generation;
 use super::layer::WatchedState;
 use super::reports::{ReloadHook, tell};
+use super::stores::Stores;
 use super::view::{Label, Labels};
 use super::{RulesError, RulesLayer};
 use crate::decide::{OriginalUri, ResponseClock, Sleep};
@@ -162,7 +163,11 @@ impl RulesBuilder {
         let response_clock = ResponseClock::new(clock);
         let clock = response_clock.shared();
         let live = LiveRules::open(&path, &Disk, Arc::clone(&clock))?;
-        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &peer, None)));
+        if live.rules().has_stores() && cfg!(not(feature = "stores")) {
+            return Err(RulesError::NoStores);
+        }
+        let stores = Stores::default();
+        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &peer, &stores, None)));
         let watched = Watched::spawn(live.clone(), &path, move |reloaded| {
             tell(reloaded, on_reload.as_mut());
         });
@@ -177,6 +182,7 @@ impl RulesBuilder {
             clock,
             response_clock,
             unix_zero: UnixZero::default(),
+            stores,
             sleep,
             newest,
             identity: Arc::new(()),

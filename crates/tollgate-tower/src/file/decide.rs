@@ -1,17 +1,19 @@
 //! From a request to a verdict, by the rules in force.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
 use tollgate::Timestamp;
 use tollgate_http::{RequestHead, UnixZero};
-use tollgate_rules::{Ask, Line, Ruling};
+use tollgate_rules::{Ask, Line, Ruling, StoredAnswer};
 
 use super::charges::Charges;
 use super::generation::Generation;
 use super::local::{Local, with_local};
+use super::stores::Stores;
 use super::turns::Turns;
 use super::view::{HeadView, Labels};
 use super::{FileRules, FileSet, FileVerdict};
@@ -34,6 +36,8 @@ pub(crate) struct FileState {
     /// The same clock.
     pub(super) response_clock: ResponseClock,
     pub(super) unix_zero: UnixZero,
+    /// The connections to the stores of rules.
+    pub(super) stores: Stores,
     pub(super) sleep: Sleep,
     /// The newest generation that a thread has met.
     pub(super) newest: Mutex<Arc<Generation>>,
@@ -46,7 +50,12 @@ pub(crate) struct FileState {
 pub(super) enum Decided {
     Admitted(Admitted),
     Refused(Box<Response<String>>),
+    /// It is decided anew with the answers of these stores.
+    Asks(StoreAnswers),
 }
+
+/// What stores will answer.
+pub(super) type StoreAnswers = Pin<Box<dyn Future<Output = Vec<StoredAnswer>> + Send>>;
 
 /// An admitted request.
 pub(super) struct Admitted {
@@ -78,18 +87,25 @@ impl FileState {
     pub(super) fn generation_of(&self, set: &Arc<FileSet>) -> Arc<Generation> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(set, newest.http.set()) {
-            *newest = Arc::new(Generation::new(Arc::clone(set), &self.peer, Some(&newest)));
+            *newest = Arc::new(Generation::new(Arc::clone(set), &self.peer, &self.stores, Some(&newest)));
         }
         Arc::clone(&newest)
     }
 
     /// Decides a request and reports the decision. If the inner service is not ready, all charges
-    /// can be given back.
-    pub(super) fn decide(&self, head: RequestHead<'_>, is_ready: bool) -> Decided {
+    /// can be given back. `answers` are those of the stores that it asked for before. If it may not
+    /// ask for others, a rule whose store has not answered refuses it.
+    pub(super) fn decide(
+        &self,
+        head: RequestHead<'_>,
+        is_ready: bool,
+        answers: &mut Vec<StoredAnswer>,
+        may_ask: bool,
+    ) -> Decided {
         with_local(self, |local| {
             let mut may_claim = true;
             loop {
-                if let Some(decided) = self.decide_by(local, head, is_ready, may_claim) {
+                if let Some(decided) = self.decide_by(local, head, is_ready, may_claim, (answers, may_ask)) {
                     break decided;
                 }
                 may_claim = false;
@@ -105,6 +121,7 @@ impl FileState {
         head: RequestHead<'_>,
         is_ready: bool,
         may_claim: bool,
+        (answers, may_ask): (&mut Vec<StoredAnswer>, bool),
     ) -> Option<Decided> {
         local.refresh(self);
         let Local { handle, scratch, generation, .. } = local;
@@ -118,11 +135,19 @@ impl FileState {
             false => None,
         };
         let held = turns.as_ref().map_or(0, Turns::lines);
-        let verdict = handle.ask(&view, Ask { held, ..Ask::default() }, scratch);
+        let verdict = handle.ask_answered(&view, Ask { held, ..Ask::default() }, answers, scratch);
         if !generation.http.decided(&verdict) || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict)) {
             verdict.cancel();
             turns.into_iter().for_each(Turns::give_back);
             return None;
+        }
+        if let Some(stores) = generation.stores.as_ref().filter(|_| may_ask) {
+            let asks = verdict.unasked();
+            if !asks.is_empty() {
+                turns.into_iter().for_each(Turns::give_back);
+                let stores = Arc::clone(stores);
+                return Some(Decided::Asks(Box::pin(async move { stores.ask(asks).await })));
+            }
         }
         if generation.http.has_queues()
             && verdict.delay() > self.max_wait_with_body

@@ -25,6 +25,8 @@ pub enum RulesError {
     /// The file cannot be read or has mistakes, a test in it fails, or there is no memory for its
     /// limits.
     Rules(ReloadError),
+    /// A rule keeps its counts in a store, and the feature `stores` is off.
+    NoStores,
     /// The operating system refuses the thread that watches the file.
     Thread(io::Error),
 }
@@ -33,6 +35,7 @@ impl fmt::Display for RulesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rules(error) => write!(f, "the rules cannot be used\n\n{error}"),
+            Self::NoStores => f.write_str("a rule has a `store`: this needs the feature `stores`"),
             Self::Thread(error) => write!(f, "no thread can watch the rules: {error}"),
         }
     }
@@ -48,6 +51,7 @@ impl Error for RulesError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Rules(error) => error.source(),
+            Self::NoStores => None,
             Self::Thread(error) => error.source(),
         }
     }

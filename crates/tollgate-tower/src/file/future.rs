@@ -8,10 +8,11 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use tollgate_rules::StoredAnswer;
 use tower_service::Service;
 
 use super::charges::Charges;
-use super::decide::{Admitted, Departure};
+use super::decide::{Admitted, Decided, Departure, StoreAnswers};
 use super::layer::WatchedState;
 use crate::InFlightBody;
 use crate::body::Held;
@@ -45,6 +46,7 @@ pin_project! {
         Serving { #[pin] future: S::Future, charges: Charges },
         // Boxed, so that the futures of requests that do not wait stay small.
         Waiting { waiting: Option<Box<Waiting<S, ReqBody>>> },
+        Asking { asking: Option<Box<Asking<S, ReqBody>>> },
     }
 }
 
@@ -58,6 +60,20 @@ pub(super) struct Waiting<S, ReqBody> {
     service: S,
     request: Request<ReqBody>,
 }
+
+/// A request that waits for the stores of rules.
+pub(super) struct Asking<S, ReqBody> {
+    pub(super) answers: StoreAnswers,
+    pub(super) state: Arc<WatchedState>,
+    /// Not ready yet: a ready service may hold a permit meanwhile.
+    pub(super) service: S,
+    pub(super) request: Request<ReqBody>,
+    /// How often stores have answered.
+    pub(super) tries: usize,
+}
+
+/// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
+const TRIES: usize = 8;
 
 /// A request in a queue, until it departs or its client leaves.
 struct Queued {
@@ -119,16 +135,47 @@ impl<S: Service<Request<ReqBody>>, ReqBody, ResBody> RulesFuture<S, ReqBody, Res
         Self { state: State::Waiting { waiting: Some(waiting) }, headers: ResponseHeaders::default() }
     }
 
+    pub(super) fn asking(asking: Asking<S, ReqBody>) -> Self {
+        Self { state: State::asking(asking), headers: ResponseHeaders::default() }
+    }
+
     pub(super) fn refused(response: Response<ResBody>) -> Self {
         let state = State::Refused { response: Some(response) };
         Self { state, headers: ResponseHeaders::default() }
     }
 }
 
+impl<S: Service<Request<ReqBody>>, ReqBody, ResBody> State<S, ReqBody, ResBody> {
+    fn asking(asking: Asking<S, ReqBody>) -> Self {
+        Self::Asking { asking: Some(Box::new(asking)) }
+    }
+}
+
+impl<S, ReqBody, ResBody> State<S, ReqBody, ResBody>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ResBody: From<String>,
+{
+    /// Decides a request again, with the answers of stores.
+    fn answered(asking: Asking<S, ReqBody>, mut answers: Vec<StoredAnswer>) -> Self {
+        let Asking { state, service, request, tries, .. } = asking;
+        let tries = tries + 1;
+        let decided = state.state.decide(state.state.head(&request), false, &mut answers, tries < TRIES);
+        match decided {
+            Decided::Admitted(admitted) => {
+                Self::Waiting { waiting: Some(Waiting::new(admitted, state, service, request)) }
+            }
+            Decided::Refused(response) => Self::Refused { response: Some(response.map(ResBody::from)) },
+            // Other rules came into force, or what refused the request has gone.
+            Decided::Asks(answers) => Self::asking(Asking { answers, state, service, request, tries }),
+        }
+    }
+}
+
 impl<S, ReqBody, ResBody> Future for RulesFuture<S, ReqBody, ResBody>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    ResBody: Body,
+    ResBody: Body + From<String>,
 {
     type Output = Result<Response<InFlightBody<ResBody>>, S::Error>;
 
@@ -147,6 +194,12 @@ where
                         this.headers.write(response.headers_mut());
                         wrapped(response, held)
                     }));
+                }
+                StateProjection::Asking { asking: slot } => {
+                    let asking = slot.as_mut().expect("a future is not polled after it is done");
+                    let answers = ready!(asking.answers.as_mut().poll(context));
+                    let Some(asking) = slot.take() else { continue };
+                    this.state.set(State::answered(*asking, answers));
                 }
                 StateProjection::Waiting { waiting: slot } => {
                     let waiting = slot.as_mut().expect("a future is not polled after it is done");

@@ -9,6 +9,7 @@ use tollgate_http::HttpRules;
 use tollgate_rules::{Limit, Limits, Line, Mode, Rule};
 
 use super::FileSet;
+use super::stores::{RuleStores, Stores};
 use crate::ClientAddress;
 use crate::rule::{AbandonedTurns, QueueTurn, SharedClock};
 use crate::telemetry::RuleTelemetry;
@@ -16,6 +17,8 @@ use crate::telemetry::RuleTelemetry;
 /// A generation of rules, with what the layer needs to apply them to requests of HTTP.
 pub(super) struct Generation {
     pub(super) http: HttpRules<SharedClock>,
+    /// Where rules keep their counts that do not keep them here. `None`: there is none.
+    pub(super) stores: Option<Arc<RuleStores>>,
     rules: Box<[PerRule]>,
     /// The latest departure of a turn that was abandoned, in nanoseconds.
     last_abandoned: AtomicU64,
@@ -31,7 +34,12 @@ struct PerRule {
 
 impl Generation {
     /// `before` is the generation that was met before.
-    pub(super) fn new(set: Arc<FileSet>, peer: &ClientAddress, before: Option<&Self>) -> Self {
+    pub(super) fn new(
+        set: Arc<FileSet>,
+        peer: &ClientAddress,
+        stores: &Stores,
+        before: Option<&Self>,
+    ) -> Self {
         let known: HashMap<_, _> = before.into_iter().flat_map(Self::telemetries).collect();
         let per_rule = |rule: &Rule| PerRule {
             telemetry: known.get(&(&*rule.name, rule.mode == Mode::Shadow)).map_or_else(
@@ -46,6 +54,7 @@ impl Generation {
         };
         Self {
             rules: set.rules().rules.iter().map(per_rule).collect(),
+            stores: stores.of(&set),
             http: HttpRules::new(set, peer),
             last_abandoned: AtomicU64::new(0),
         }

@@ -177,6 +177,16 @@ impl RulesLayer {
         self.of_rule(rule, |set, index| Some(state.generation_of(set).telemetry_of(index).waiting()))
     }
 
+    /// Returns what the stores of rules have counted: decisions, failures, and the state of their
+    /// breakers. Empty until the first request needs a store.
+    #[cfg(feature = "stores")]
+    #[must_use]
+    pub fn stores(&self) -> Vec<tollgate_stored::StoreCounts> {
+        let state = &self.0.state;
+        let generation = state.generation_of(&state.live.rules());
+        generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
+    }
+
     fn of_rule<T>(&self, rule: &str, of: impl FnOnce(&Arc<FileSet>, usize) -> Option<T>) -> Option<T> {
         let set = self.0.state.live.rules();
         let index = set.rules().rules.iter().position(|one| *one.name == *rule)?;

@@ -13,6 +13,7 @@
 //! | `generation` | what the layer derives from one generation of rules |
 //! | `local` | a thread's handle of the rules and its buffers |
 //! | `decide` | from a request to a verdict |
+//! | `stores` | the stores of rules |
 //! | `charges`, `turns` | what a request may still give back; its turns in queues |
 //! | `service`, `future` | the tower service and its response |
 
@@ -26,6 +27,7 @@ mod layer;
 mod local;
 mod reports;
 mod service;
+mod stores;
 mod turns;
 mod view;
 

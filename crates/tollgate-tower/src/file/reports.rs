@@ -15,6 +15,7 @@ fn reason(line: &Line) -> Option<RefusalReason> {
     match line.ruling {
         Ruling::Admitted => None,
         Ruling::Refused => Some(RefusalReason::Limited),
+        Ruling::Unavailable => Some(RefusalReason::BackendFailed),
         Ruling::Never => Some(RefusalReason::CostAboveLimit),
         Ruling::NoKey => Some(RefusalReason::NoKey),
         Ruling::Blocked => Some(RefusalReason::Blocked),

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use super::RulesFuture;
 use super::decide::{Admitted, Decided};
-use super::future::Waiting;
+use super::future::{Asking, Waiting};
 use super::layer::WatchedState;
 use crate::InFlightBody;
 
@@ -54,7 +54,7 @@ where
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let is_ready = std::mem::take(&mut self.is_ready);
         let state = &self.state.state;
-        match state.decide(state.head(&request), is_ready) {
+        match state.decide(state.head(&request), is_ready, &mut Vec::new(), true) {
             Decided::Admitted(Admitted { headers, charges, departure: None }) if is_ready => {
                 RulesFuture::serving(headers, charges, || self.inner.call(request))
             }
@@ -72,6 +72,12 @@ where
                     }
                 };
                 RulesFuture::waiting(Waiting::new(admitted, Arc::clone(&self.state), service, request))
+            }
+            Decided::Asks(answers) => {
+                // The ready inner service may hold a permit meanwhile.
+                self.inner = self.inner.clone();
+                let (service, state) = (self.inner.clone(), Arc::clone(&self.state));
+                RulesFuture::asking(Asking { answers, state, service, request, tries: 0 })
             }
             Decided::Refused(response) => {
                 // The ready inner service may hold a permit that this request does not need.

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use tollgate::ManualClock;
-use tollgate_rules::{Cause, Conflict, Cost, Key, LiveRules, ReloadError, Replaces, Rule, Rules};
+use tollgate_rules::{
+    Cause, Conflict, Cost, Key, LiveRules, ReloadError, Replaces, Rule, Rules, StoreFailure,
+};
 
 use crate::by_rules::{limits_text, mode_text, time_text};
 use crate::columns::{Columns, Side};
@@ -114,6 +116,17 @@ fn changed_fields(old: &Rule, new: &Rule) -> Vec<String> {
     for tier in old.tiers.iter().filter(|old| new.tiers.iter().all(|tier| tier.name != old.name)) {
         pair(&format!("tier {}", tier.name), limits_text(&tier.limits), "none".to_owned());
     }
+    let store = |rule: &Rule| {
+        rule.store.as_ref().map_or("this process".to_owned(), |store| {
+            let local = match store.on_failure {
+                StoreFailure::Local { nodes } => format!("local {nodes}"),
+                StoreFailure::Allow => "allow".to_owned(),
+                _ => "refuse".to_owned(),
+            };
+            format!("{}, on_failure {local}, deny_cache {}", store.server, store.deny_cache)
+        })
+    };
+    pair("store", store(old), store(new));
     let time = |time: Option<std::time::Duration>| time.map_or("none".to_owned(), time_text);
     pair("ban", time(old.ban.map(|ban| ban.0)), time(new.ban.map(|ban| ban.0)));
     pair("max_wait", time(old.max_wait), time(new.max_wait));

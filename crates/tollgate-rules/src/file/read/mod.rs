@@ -6,6 +6,7 @@
 //! | `lists` | `[lists]` and the files and variables behind them |
 //! | `conditions` | `match` and `except` |
 //! | `rule` | a `[[rule]]` |
+//! | `store` | `[stores]` and the `store` of a rule |
 //! | `settings` | `[clients]`, `[answer]`, `refuse` |
 //! | `tests` | a `[[test]]` |
 
@@ -13,6 +14,7 @@ pub(super) mod conditions;
 pub(super) mod lists;
 pub(super) mod rule;
 pub(super) mod settings;
+pub(super) mod store;
 pub(super) mod tests;
 
 use std::ops::Range;

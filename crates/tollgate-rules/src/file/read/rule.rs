@@ -7,6 +7,7 @@ use tollgate::{Inherit, Limiter, Quota, Rate, TokenBucket};
 use toml::de::DeTable;
 
 use super::settings::mode;
+use super::store::Stores;
 use super::{Reader, boxed, each, inner, integer, number, tables, text};
 use crate::file::fields::{MOST_PARTS, MOST_TIERS};
 use crate::file::files::Place;
@@ -35,6 +36,11 @@ pub(in crate::file) struct Placed {
 }
 
 impl Placed {
+    /// Whether its text has this field.
+    pub(in crate::file) fn says(&self, name: &str) -> bool {
+        self.fields.contains_key(name)
+    }
+
     /// Where a field stands, or the heading.
     pub(in crate::file) fn field(&self, name: &str) -> Place {
         let span = self.fields.get(name).cloned();
@@ -75,6 +81,7 @@ impl Reader<'_, '_> {
         table: &DeTable<'_>,
         at: Range<usize>,
         default: Mode,
+        stores: &Stores,
     ) -> Option<Placed> {
         let applies = self.conditions(table, "match");
         let except = self.conditions(table, "except");
@@ -86,8 +93,11 @@ impl Reader<'_, '_> {
         let max_wait = self.positive(table, "max_wait");
         let refuse = inner(table, "refuse").map(|table| self.answer(table)).unwrap_or_default();
         let key = self.key(table);
-        let is_whole =
-            key.is_some() && limits.0.is_some() && tiers.len() == super::tables(table, "tier").count();
+        let store = self.store(table, stores);
+        let is_whole = store.is_ok()
+            && key.is_some()
+            && limits.0.is_some()
+            && tiers.len() == super::tables(table, "tier").count();
         let placed = Placed {
             is_whole,
             rule: Rule {
@@ -120,6 +130,7 @@ impl Reader<'_, '_> {
                 },
                 forget: table.get("forget").and_then(|value| value.get_ref().as_bool()).unwrap_or_default(),
                 max_keys: number(table, "max_keys"),
+                store: store.unwrap_or_default(),
             },
             at: self.place(at),
             fields: table.iter().map(|(key, value)| (key.get_ref().as_ref().into(), value.span())).collect(),
@@ -129,6 +140,7 @@ impl Reader<'_, '_> {
         };
         if is_whole {
             self.fits(&placed);
+            self.fits_store(&placed);
         }
         Some(placed)
     }

@@ -4,10 +4,12 @@
 //! |------|-------|
 //! | `limit` | limits and lengths of time |
 //! | `value` | values of conditions: methods, hosts, paths, networks |
+//! | `store` | addresses of stores |
 //! | `attribute` | attributes, and the names of headers and labels |
 
 pub(super) mod attribute;
 pub(super) mod limit;
+pub(super) mod store;
 pub(super) mod value;
 
 use std::ops::Range;
@@ -88,6 +90,12 @@ pub(super) enum Text {
     Variable,
     /// A list's entry.
     Entry,
+    /// A store by its name, or its address.
+    Store,
+    /// A store's address.
+    StoreUrl,
+    /// What the names of a store's keys begin with.
+    Prefix,
 }
 
 /// The longest value of an attribute: a longer one is missing in a request.
@@ -126,6 +134,9 @@ impl Text {
             Self::Files => files(text),
             Self::Variable => variable(text),
             Self::Entry => longest(text, LONGEST_VALUE),
+            Self::Store => store::or_name(text),
+            Self::StoreUrl => store::url(text),
+            Self::Prefix => store::prefix(text),
         }
     }
 
@@ -135,6 +146,9 @@ impl Text {
         let digest = "^sha256:[0-9A-Fa-f]{64}$";
         Some(match self {
             Self::Any { .. } | Self::Network | Self::Address | Self::Entry => return None,
+            Self::Store => "^[A-Za-z0-9_.:/-]{1,64}$|://".into(),
+            Self::StoreUrl => "://".into(),
+            Self::Prefix => "^[A-Za-z0-9_.-]{1,64}$".into(),
             Self::Name => "^[A-Za-z0-9_.:/-]{1,64}$".into(),
             Self::NameOrAll => "^([A-Za-z0-9_.:/-]{1,64}|\\*)$".into(),
             Self::Limits => format!("^\\s*(unlimited|block|{})\\s*$", limit::pattern()),
@@ -239,6 +253,9 @@ impl Text {
             Self::Send => "text, such as \"POST /login\"",
             Self::File | Self::Files => "path",
             Self::Variable => "name of an environment variable",
+            Self::Store => "store's name or address, such as \"redis://10.0.0.7\"",
+            Self::StoreUrl => "store's address, such as \"redis://10.0.0.7\"",
+            Self::Prefix => "prefix",
         }
     }
 }

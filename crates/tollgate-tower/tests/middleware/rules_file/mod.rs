@@ -10,6 +10,8 @@ mod in_flight;
 mod queues;
 mod reload;
 mod requests;
+#[cfg(feature = "stores")]
+mod stores;
 mod turns;
 
 use std::convert::Infallible;

@@ -4,29 +4,32 @@
 //! it. A field has a kind, which is all that can be said of its value alone; what depends on other
 //! fields, `read` checks.
 
+mod stores;
+
 use super::text::Text;
+use stores::{LOCAL, STORE};
 
 /// A table of TOML, and its fields.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::file) struct Table {
     /// What a message calls it, and the schema's definition.
-    pub(super) name: &'static str,
-    pub(super) fields: &'static [Field],
+    pub(in crate::file) name: &'static str,
+    pub(in crate::file) fields: &'static [Field],
     /// How many of its fields there must be, at least and at most.
-    pub(super) count: (usize, usize),
+    pub(in crate::file) count: (usize, usize),
 }
 
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) need: Need,
+pub(in crate::file) struct Field {
+    pub(in crate::file) name: &'static str,
+    pub(in crate::file) kind: Kind,
+    pub(in crate::file) need: Need,
     /// What it says, for the schema and the documentation.
-    pub(super) doc: &'static str,
+    pub(in crate::file) doc: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(in crate::file) enum Need {
     Required,
     /// The default, for the documentation.
     Optional(&'static str),
@@ -34,7 +37,7 @@ pub(super) enum Need {
 
 /// What a value may be.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(in crate::file) enum Kind {
     Bool,
     Integer {
         least: u64,
@@ -60,13 +63,13 @@ pub(super) enum Kind {
 }
 
 /// The most rules of all files.
-pub(super) const MOST_RULES: usize = 10_000;
+pub(in crate::file) const MOST_RULES: usize = 10_000;
 /// The most limits of a rule or tier.
 const MOST_LIMITS: usize = 8;
 /// The most attributes of a key.
-pub(super) const MOST_PARTS: usize = 8;
+pub(in crate::file) const MOST_PARTS: usize = 8;
 /// The most tiers of a rule.
-pub(super) const MOST_TIERS: usize = 64;
+pub(in crate::file) const MOST_TIERS: usize = 64;
 /// The largest integer of TOML.
 const MAX: u64 = i64::MAX as u64;
 
@@ -123,7 +126,7 @@ const ALL_LISTS: Field = optional(
 const ALL_RULES: Field = optional("rule", RULES, "none", "The rules. Their order means nothing.");
 const ALL_TESTS: Field = optional("test", TESTS, "none", "Tests of the rules.");
 
-pub(super) static FILE: Table = table(
+pub(in crate::file) static FILE: Table = table(
     "file",
     &[
         VERSION,
@@ -148,13 +151,20 @@ pub(super) static FILE: Table = table(
             "1024",
             "The most memory, in MiB, that the keys of all rules together may come to take.",
         ),
+        optional(
+            "stores",
+            Kind::Map { key: Text::Name, of: &Kind::Table(&STORE), least: 0 },
+            "none",
+            "Stores by name, for `store` of rules.",
+        ),
         ALL_LISTS,
         ALL_RULES,
         ALL_TESTS,
     ],
 );
 
-pub(super) static INCLUDED: Table = table("included file", &[VERSION, ALL_LISTS, ALL_RULES, ALL_TESTS]);
+pub(in crate::file) static INCLUDED: Table =
+    table("included file", &[VERSION, ALL_LISTS, ALL_RULES, ALL_TESTS]);
 
 static CLIENTS: Table = table(
     "clients",
@@ -247,7 +257,7 @@ static LIST: Table = Table {
     count: (1, 1),
 };
 
-pub(super) static RULE: Table = table(
+pub(in crate::file) static RULE: Table = table(
     "rule",
     &[
         required("name", NAME, "The name, unique over all files. State is kept by it."),
@@ -305,6 +315,24 @@ pub(super) static RULE: Table = table(
         ),
         optional("max_wait", TIME, "no limit", "The longest wait in the queue of a leaky bucket."),
         optional(
+            "store",
+            Kind::Text(Text::Store),
+            "this process",
+            "Where the counts are kept: a name in `stores`, or an address. All processes share them.",
+        ),
+        optional(
+            "on_failure",
+            Kind::Either(&[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)]),
+            "refuse",
+            "What decides while the store does not answer.",
+        ),
+        optional(
+            "deny_cache",
+            Kind::Integer { least: 0, most: 1 << 24 },
+            "0",
+            "Refusals of how many keys are remembered for up to a second, without a trip.",
+        ),
+        optional(
             "refuse",
             Kind::Table(&ANSWER),
             "the file's answer",
@@ -331,7 +359,7 @@ pub(super) static RULE: Table = table(
     ],
 );
 
-pub(super) static CONDITION: Table = Table {
+pub(in crate::file) static CONDITION: Table = Table {
     name: "condition",
     fields: &[
         optional("method", one_or_more!(Kind::Text(Text::Method), 10_000), "any", "The method."),

@@ -1,0 +1,112 @@
+//! Where a rule keeps its counts, if not in this process.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The store of a rule: Redis or Valkey, which all processes that read the rule share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Store {
+    /// Where it is.
+    pub server: Arc<StoreServer>,
+    /// What decides while it does not answer.
+    pub on_failure: StoreFailure,
+    /// Refusals of how many keys are remembered, and then need no trip.
+    pub deny_cache: usize,
+}
+
+/// What decides a rule while its store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreFailure {
+    /// Requests are refused: [`Ruling::Unavailable`](crate::Ruling::Unavailable).
+    #[default]
+    Refuse,
+    /// Requests are admitted.
+    Allow,
+    /// This process decides, by its share of the limits.
+    Local {
+        /// How many processes share them.
+        nodes: u32,
+    },
+}
+
+/// A store as a file names it. Neither [`Debug`] nor [`Display`](fmt::Display) tells a password.
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct StoreServer {
+    /// Its address, which may have a password.
+    pub url: Box<str>,
+    /// Further nodes of a cluster. Empty: it is none.
+    pub cluster: Vec<Box<str>>,
+    /// The sentinels that know the master. Empty: there are none.
+    pub sentinels: Vec<Box<str>>,
+    /// The longest time that a request waits for its answer.
+    pub deadline: Duration,
+    /// What the names of all keys begin with.
+    pub prefix: Box<str>,
+}
+
+/// The deadline of a store whose table says none.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(10);
+
+/// The prefix of a store whose table says none.
+pub(crate) const PREFIX: &str = "tg1";
+
+impl StoreServer {
+    pub(crate) fn at(url: &str) -> Self {
+        Self {
+            url: url.into(),
+            cluster: Vec::new(),
+            sentinels: Vec::new(),
+            deadline: DEADLINE,
+            prefix: PREFIX.into(),
+        }
+    }
+
+    /// Whether both keep the same counts: the user, the password and the deadline may differ.
+    #[must_use]
+    pub fn keeps_counts_of(&self, other: &Self) -> bool {
+        self.prefix == other.prefix && self.to_string() == other.to_string()
+    }
+}
+
+/// An address without user, password and query.
+fn public(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("redis", ""));
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{place}")
+}
+
+impl fmt::Display for StoreServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&public(&self.url))
+    }
+}
+
+impl fmt::Debug for StoreServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreServer").field("url", &public(&self.url)).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_store_tells_its_password() {
+        for url in [
+            "redis://:hidden@10.0.0.7:6379/2",
+            "rediss://user:hidden@10.0.0.7:6379/2",
+            "redis://user:hid@hidden@10.0.0.7:6379/2?password=hidden",
+        ] {
+            let server = StoreServer::at(url);
+            for text in [server.to_string(), format!("{server:?}")] {
+                assert!(!text.contains("hid") && text.contains("10.0.0.7:6379/2"), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Rules whose counts a store keeps. This crate asks no store: it lists the questions, and decides
+//! by the answers.
+//!
+//! ```text
+//!   ask -- a store is to be asked --> not charged: `Verdict::unasked`
+//!    ^                                      |
+//!    |                                      v
+//!    '---- `ask_answered`: answers, with charges, of all those stores (the caller's part)
+//! ```
+//!
+//! What must stay true:
+//!
+//! * Nothing is charged here before all stores have answered that the request needs.
+//! * A store is asked only if all rules of this process admit the request.
+//! * An answer counts for the rule, the key and the cost that it was asked for, by the same set.
+//! * A charge of a store that the decision does not use is given back: [`Held`] is dropped.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate::Clock;
+
+use crate::request::Request;
+use crate::set::line::{Line, Ruling};
+use crate::set::scratch::Scratch;
+use crate::set::{Ask, RuleSet, Verdict};
+
+/// What a store was charged, and may be given back. Dropping it keeps the charge.
+pub trait StoredCharge: Send + Sync {
+    /// Begins to give the charge back. It does not wait for the store.
+    fn give_back(self: Box<Self>);
+
+    /// Begins to make the charge this cost. Returns how many of its units are charged for certain.
+    fn settle(&mut self, cost: u64) -> u64;
+}
+
+/// A question to a rule's store: see [`Verdict::unasked`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAsk {
+    /// The set that asks.
+    set: SetId,
+    rule: usize,
+    tier: Option<usize>,
+    key: Box<[u8]>,
+    cost: u64,
+    is_peek: bool,
+}
+
+/// The numbers of a store's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredReply {
+    /// What becomes of the request by the rule.
+    pub ruling: Ruling,
+    /// The number of the limit that is shown: the one that refuses longest, or has the least left.
+    pub number: Option<usize>,
+    /// The most that this limit admits at once.
+    pub limit: u64,
+    /// What it would still admit, after the request.
+    pub remaining: u64,
+    /// How long until the rule would admit the request, if it refuses.
+    pub retry_after: Option<Duration>,
+    /// How long until the key is as good as new, if no request comes.
+    pub reset_after: Duration,
+}
+
+/// The answer of a rule's store. Dropping it gives back what the store charged.
+#[derive(Debug)]
+pub struct StoredAnswer {
+    ask: StoredAsk,
+    said: StoredReply,
+    charge: Held,
+}
+
+/// A charge that is given back when this is dropped.
+struct Held(Option<Box<dyn StoredCharge>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(charge) = self.0.take() {
+            charge.give_back();
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.0.is_some()).finish()
+    }
+}
+
+/// By what a set of this process is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SetId(u64);
+
+impl SetId {
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+}
+
+impl StoredAsk {
+    pub(super) fn new(set: SetId, line: &Line, key: &[u8], is_peek: bool) -> Self {
+        Self { set, rule: line.rule, tier: line.tier, key: key.into(), cost: line.cost, is_peek }
+    }
+
+    /// The rule's index in [`Rules::rules`](crate::Rules::rules).
+    #[must_use]
+    pub fn rule(&self) -> usize {
+        self.rule
+    }
+
+    /// The index in [`Rule::tiers`](crate::Rule::tiers) of the tier whose limits apply.
+    #[must_use]
+    pub fn tier(&self) -> Option<usize> {
+        self.tier
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// What the request costs.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Whether nothing is to be charged.
+    #[must_use]
+    pub fn is_peek(&self) -> bool {
+        self.is_peek
+    }
+
+    /// The store's answer, and what it charged.
+    #[must_use]
+    pub fn answer(self, said: StoredReply, charge: Option<Box<dyn StoredCharge>>) -> StoredAnswer {
+        StoredAnswer { ask: self, said, charge: Held(charge) }
+    }
+}
+
+impl StoredReply {
+    /// The answer of a store that failed, and may be asked again after this time.
+    #[must_use]
+    pub fn unavailable(retry_after: Duration) -> Self {
+        let (limit, remaining, reset_after) = (u64::MAX, 0, Duration::ZERO);
+        let (ruling, retry_after) = (Ruling::Unavailable, Some(retry_after));
+        Self { ruling, number: None, limit, remaining, retry_after, reset_after }
+    }
+}
+
+impl StoredAnswer {
+    /// Whether it answers what a line asks.
+    pub(super) fn is_of(&self, set: SetId, line: &Line, key: &[u8], is_peek: bool) -> bool {
+        let StoredAsk { set: of, rule, tier, key: own, cost, is_peek: peeked } = &self.ask;
+        (*of, *rule, *tier, &**own, *cost, *peeked) == (set, line.rule, line.tier, key, line.cost, is_peek)
+    }
+
+    pub(super) fn write(&self, line: &mut Line) {
+        line.add_stored(&self.said);
+    }
+
+    /// Shows the limit without the request, whose charge is given back.
+    pub(super) fn write_given_back(&self, line: &mut Line) {
+        let units = if self.charge.0.is_some() { self.ask.cost } else { 0 };
+        let remaining = self.said.remaining.saturating_add(units).min(self.said.limit);
+        line.add_stored(&StoredReply { remaining, ..self.said });
+    }
+
+    /// The charge, which stays from now on.
+    pub(super) fn take_charge(&mut self) -> Option<Box<dyn StoredCharge>> {
+        self.charge.0.take()
+    }
+}
+
+impl<C: Clock + Clone + 'static> RuleSet<C> {
+    /// Whether a store keeps the counts of a rule.
+    #[must_use]
+    #[inline]
+    pub fn has_stores(&self) -> bool {
+        self.has_stores
+    }
+
+    /// [`ask`](Self::ask) with the answers of stores to what [`Verdict::unasked`] said. They are
+    /// taken; what the decision does not use of them is given back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
+    /// use tollgate_rules::StoredReply;
+    ///
+    /// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '10/s', \
+    ///     store = 'redis://10.0.0.7' }]";
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// let set = RuleSet::new(rules, ManualClock::new())?;
+    /// let (request, mut scratch) = (PlainRequest::default(), Scratch::default());
+    ///
+    /// let verdict = set.check(&request, &mut scratch);
+    /// assert_eq!(verdict.outcome(), Ruling::Unavailable); // no store was asked
+    /// let mut asks = verdict.unasked();
+    /// drop(verdict);
+    /// let said = StoredReply {
+    ///     ruling: Ruling::Admitted,
+    ///     number: Some(0),
+    ///     limit: 10,
+    ///     remaining: 4,
+    ///     retry_after: None,
+    ///     reset_after: std::time::Duration::from_millis(600),
+    /// };
+    /// let mut answers = vec![asks.remove(0).answer(said, None)];
+    /// let verdict = set.ask_answered(&request, Ask::default(), &mut answers, &mut scratch);
+    /// assert_eq!((verdict.is_admitted(), verdict.lines()[0].remaining), (true, 4));
+    /// # Ok::<(), tollgate_rules::SetError>(())
+    /// ```
+    pub fn ask_answered<'s>(
+        &'s self,
+        request: &dyn Request,
+        ask: Ask,
+        answers: &mut Vec<StoredAnswer>,
+        scratch: &'s mut Scratch,
+    ) -> Verdict<'s, C> {
+        scratch.bring(answers);
+        self.ask(request, ask, scratch)
+    }
+}

@@ -1,0 +1,73 @@
+//! Envoy's calls, proxies that ask, and Redis clients.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+use tollgate_server::ListenAddress;
+
+use crate::check::{left, rule, rules, stored};
+use crate::redis_server::{Server, Store};
+use crate::support::{start, start_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_by_envoy_share_the_limit_of_a_store() {
+    let Some(redis) = Server::start(Store::Redis) else { return };
+    let domain = |name: &str, count: u64| {
+        format!(
+            "{{ name = '{name}', key = 'entry.{name}', missing = 'pass', limits = '{count}/52w,burst={count}', \
+             store = 'redis' }}"
+        )
+    };
+    let text = rules(&redis.url(), &[domain("user", 4), domain("team", 2)].join(", "));
+    let (one, other) = (start(&text).await, start(&text).await);
+    let call = |keys: &[&str]| {
+        let descriptors: Vec<_> =
+            keys.iter().map(|key| json!({ "entries": [{ "key": key, "value": "x" }] })).collect();
+        json!({ "domain": "d", "descriptors": descriptors }).to_string()
+    };
+    let both = call(&["user", "team"]);
+    assert_eq!(one.post("/json", both.clone()).await.status, 200);
+    assert_eq!(other.post("/json", both.clone()).await.status, 200);
+    // The team has no more. The user is not charged for a call that is refused.
+    assert_eq!(other.post("/json", both.clone()).await.status, 429);
+    let user = call(&["user"]);
+    for status in [200, 200, 429] {
+        assert_eq!(one.post("/json", user.clone()).await.status, status);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proxy_that_asks_waits_for_the_store() {
+    let Some(mut redis) = Server::start(Store::Redis) else { return };
+    let server = start(&rules(&redis.url(), &stored("shared", 2, ""))).await;
+    let headers =
+        [("x-forwarded-method", "GET"), ("x-forwarded-uri", "/"), ("x-forwarded-for", "203.0.113.9")];
+    for status in [200, 200, 429] {
+        assert_eq!(server.call("GET", "/v1/auth", &headers, "").await.status, status);
+    }
+    redis.kill();
+    let answer = server.call("GET", "/v1/auth", &headers, "").await;
+    assert_eq!((answer.status.as_u16(), answer.header("retry-after")), (503, "1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_client_is_told_that_a_store_decides() {
+    let Some(redis) = Server::start(Store::Redis) else { return };
+    let all = [stored("shared", 5, ""), rule("local", 5, "")].join(", ");
+    let listen = |settings: &mut tollgate_server::Settings| {
+        settings.resp.push("127.0.0.1:0".parse().unwrap());
+    };
+    let server = start_with(&rules(&redis.url(), &all), listen).await;
+    let Some(ListenAddress::Tcp(address)) = server.server.addresses().last() else { panic!("no listener") };
+    let ask = |rule: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(format!("TG.CHECK {rule} 203.0.113.9\r\nQUIT\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("shared").starts_with("-ERR a store keeps the counts of the rule"), "{}", ask("shared"));
+    assert!(ask("local").starts_with("*5\r\n:0\r\n:5\r\n:4\r\n"), "{}", ask("local"));
+    left(&server, 4).await;
+}

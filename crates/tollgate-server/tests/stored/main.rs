@@ -1,0 +1,14 @@
+//! Rules whose counts are kept in a real Redis, asked of real servers.
+
+mod check;
+#[path = "../admin/client.rs"]
+#[allow(dead_code)]
+mod client;
+mod listeners;
+mod random;
+#[path = "../../../tollgate-redis/tests/support/server.rs"]
+mod redis_server;
+mod secrets;
+#[path = "../v1/support.rs"]
+#[allow(dead_code)]
+mod support;

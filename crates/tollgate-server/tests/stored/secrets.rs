@@ -1,0 +1,51 @@
+//! Figures of stores, and what must not be in them.
+
+use serde_json::json;
+
+use crate::check::stored;
+use crate::client::TestServer;
+use crate::redis_server::{Server, Store};
+
+const ASK: &str = r#"{ "client": "203.0.113.9" }"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_and_no_error_tells_a_stores_password() {
+    let Some(mut redis) = Server::start_with(Store::Redis, &["--requirepass hidden"]) else { return };
+    let url = format!("redis://:hidden@127.0.0.1:{}/3", redis.port());
+    let text = |url: &str| {
+        let rule = stored("shared", 2, "");
+        format!("version = 1\nstores.redis = {{ url = '{url}', deadline = '20s' }}\nrule = [{rule}]")
+    };
+    let server = TestServer::start(&text(&url), |settings, _| {
+        settings.http.push("127.0.0.1:0".parse().unwrap());
+    })
+    .await;
+    let statuses: Vec<_> = (0..3).map(|_| server.check(ASK).status).collect();
+    assert_eq!(statuses, [200, 200, 429]);
+    redis.kill();
+    assert_eq!(server.check(ASK).status, 503);
+    assert_eq!(server.ask("GET", "/readyz", "").status, 200);
+
+    let page = server.ask("GET", "/metrics", "").body;
+    let store = format!("store=\"redis://127.0.0.1:{}/3\"", redis.port());
+    let own = format!("rule=\"shared\",tier=\"\",{store}");
+    for sample in [
+        format!("tollgate_store_decisions_total{{{own},by=\"store\",outcome=\"allowed\"}} 2"),
+        format!("tollgate_store_decisions_total{{{own},by=\"store\",outcome=\"limited\"}} 1"),
+        format!("tollgate_store_breaker_open{{{store}}} 1"),
+        format!("tollgate_store_breaker_transitions_total{{{store},to=\"open\"}} 1"),
+        "tollgate_requests_total{rule=\"shared\",mode=\"enforced\",outcome=\"unavailable\"} 1".to_owned(),
+        "tollgate_decisions_total{listener=\"http\",outcome=\"unavailable\"} 1".to_owned(),
+    ] {
+        assert!(page.contains(&format!("{sample}\n")), "{sample} in {page}");
+    }
+    let shown = server.ask("GET", "/admin/rules", "").body;
+    let order = json!({ "request": { "client": "203.0.113.9" }, "do": "peek" }).to_string();
+    let key = server.ask("POST", "/admin/keys/shared", &order);
+    let plan = server.ask("POST", "/admin/plan", &text(&url.replace("redis://", "redi://")));
+    assert_eq!((key.status, plan.status), (422, 422), "{} {}", key.body, plan.body);
+    assert!(plan.body.contains("another scheme"), "{}", plan.body);
+    for page in [page, shown, key.body, plan.body] {
+        assert!(!page.contains("hidden"), "{page}");
+    }
+}

@@ -1,0 +1,88 @@
+//! What a store was charged for a request, and its way back.
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tollgate_redis::{Limiter, Receipt};
+use tollgate_rules::StoredCharge;
+
+/// What a store was charged. Dropping it keeps the charge.
+pub(crate) struct Charge {
+    limiter: Limiter,
+    key: Box<[u8]>,
+    receipts: Receipts,
+    units: u64,
+    runtime: Handle,
+}
+
+/// One task after the other owns them, so that each trip follows the one before.
+enum Receipts {
+    Here(Vec<Receipt>),
+    With(JoinHandle<Vec<Receipt>>),
+}
+
+impl Receipts {
+    /// A task that was cancelled or has panicked has lost them: the charge stays.
+    async fn fetch(self) -> Vec<Receipt> {
+        match self {
+            Self::Here(receipts) => receipts,
+            Self::With(task) => task.await.unwrap_or_default(),
+        }
+    }
+}
+
+impl Charge {
+    pub(crate) fn new(limiter: Limiter, key: Box<[u8]>, receipt: Receipt, runtime: Handle) -> Self {
+        let units = receipt.cost();
+        Self { limiter, key, receipts: Receipts::Here(vec![receipt]), units, runtime }
+    }
+}
+
+impl StoredCharge for Charge {
+    fn give_back(self: Box<Self>) {
+        let Self { limiter, receipts, runtime, .. } = *self;
+        runtime.spawn(async move {
+            let receipts = receipts.fetch().await;
+            refund(&limiter, receipts).await;
+        });
+    }
+
+    /// A store gives back all of a charge or nothing. So a cost that was too high is given back and
+    /// charged anew, and of one that was too low the rest is charged as far as the limits have it.
+    fn settle(&mut self, cost: u64) -> u64 {
+        let (known, limiter, key) = (self.units, self.limiter.clone(), self.key.clone());
+        if cost == known {
+            return cost;
+        }
+        let receipts = std::mem::replace(&mut self.receipts, Receipts::Here(Vec::new()));
+        self.receipts = Receipts::With(self.runtime.spawn(async move {
+            let mut receipts = receipts.fetch().await;
+            let missing = match cost > known {
+                true => cost - known,
+                // Where the refund is lost, the old charge stays, and is enough.
+                false if refund(&limiter, std::mem::take(&mut receipts)).await => cost,
+                false => 0,
+            };
+            if missing > 0 {
+                match limiter.take(&key, missing).await {
+                    Ok(answer) => receipts.extend(answer.into_receipt()),
+                    Err(failed) => tracing::warn!(%failed, "a cost is not settled"),
+                }
+            }
+            receipts
+        }));
+        self.units = cost;
+        known.min(cost)
+    }
+}
+
+/// Gives charges back. Returns whether the store has answered each time.
+async fn refund(limiter: &Limiter, receipts: Vec<Receipt>) -> bool {
+    let mut is_answered = true;
+    for receipt in receipts {
+        if let Err(failed) = limiter.refund(receipt).await {
+            tracing::warn!(%failed, "a refund is lost");
+            is_answered = false;
+        }
+    }
+    is_answered
+}

@@ -1,0 +1,202 @@
+//! The connections to stores, and the limiters of rules.
+//!
+//! A connection lives as long as rules in force name its store, and a limiter as long as rules name
+//! it with the same numbers: a reload leaves both. They are made when the first request needs them,
+//! on its runtime.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+use tollgate_redis::{Limiter, Redis};
+use tollgate_rules::{RuleSet, Ruling, StoreFailure, StoreServer, StoredAnswer, StoredAsk, StoredReply};
+
+use crate::StoreCounts;
+use crate::charge::Charge;
+use crate::plan::{self, Plan};
+use crate::reply;
+
+/// The stores of all generations of rules.
+#[derive(Clone, Default)]
+pub struct Stores {
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    servers: HashMap<Arc<StoreServer>, Redis>,
+    /// By their names in the store: rules have different ones.
+    limiters: HashMap<String, (Plan, Limiter)>,
+}
+
+/// The stores of one generation of rules.
+pub struct RuleStores {
+    stores: Stores,
+    plans: Box<[Box<[Option<Plan>]>]>,
+    /// `None`: the store cannot keep these limits.
+    limiters: OnceLock<Limiters>,
+}
+
+/// For each rule, the limiter of its own limits and those of its tiers.
+type Limiters = Box<[Box<[Option<Limiter>]>]>;
+
+impl Stores {
+    /// The stores of these rules. `None`: they name none. Nothing is connected yet.
+    #[must_use]
+    pub fn of<C>(&self, set: &RuleSet<C>) -> Option<Arc<RuleStores>> {
+        let plans = plan::of(set.rules());
+        let has_plan = plans.iter().flatten().any(Option::is_some);
+        let (stores, limiters) = (self.clone(), OnceLock::new());
+        has_plan.then(|| Arc::new(RuleStores { stores, plans, limiters }))
+    }
+
+    /// Makes the limiters of these plans, and forgets those of other plans.
+    fn limiters(&self, plans: &[Box<[Option<Plan>]>]) -> Limiters {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = std::mem::take(&mut *known);
+        let mut limiter = |plan: &Option<Plan>| {
+            let plan = plan.as_ref()?;
+            let old = before.limiters.remove(&plan.name).filter(|(old, _)| old == plan);
+            if let Some(redis) = before.servers.remove(&plan.server) {
+                known.servers.insert(Arc::clone(&plan.server), redis);
+            }
+            let limiter = match old {
+                Some((_, limiter)) => limiter,
+                None => known.build(plan)?,
+            };
+            known.limiters.insert(plan.name.clone(), (plan.clone(), limiter.clone()));
+            Some(limiter)
+        };
+        plans.iter().map(|tiers| tiers.iter().map(&mut limiter).collect()).collect()
+    }
+}
+
+impl Known {
+    /// Builds a limiter. The store's own errors are told of each request.
+    fn build(&mut self, plan: &Plan) -> Option<Limiter> {
+        let redis = match self.servers.get(&plan.server) {
+            Some(redis) => redis.clone(),
+            None => {
+                let redis = open(&plan.server).inspect_err(|error| tell(plan, error)).ok()?;
+                self.servers.insert(Arc::clone(&plan.server), redis.clone());
+                redis
+            }
+        };
+        let builder = redis.limiter(&plan.name, plan.quotas.iter().copied());
+        let builder = builder.on_failure(plan.on_failure()).deny_cache(plan.deny_cache);
+        builder.build().inspect_err(|error| tell(plan, error)).ok()
+    }
+}
+
+fn open(server: &StoreServer) -> Result<Redis, tollgate_redis::BuildError> {
+    let strings = |urls: &[Box<str>]| urls.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut builder = Redis::builder(&*server.url).deadline(server.deadline).prefix(&*server.prefix);
+    if !server.cluster.is_empty() {
+        builder = builder.cluster(strings(&server.cluster));
+    }
+    if !server.sentinels.is_empty() {
+        builder = builder.sentinel(strings(&server.sentinels));
+    }
+    builder.open()
+}
+
+/// Tells why a rule refuses all requests.
+fn tell(plan: &Plan, error: &tollgate_redis::BuildError) {
+    // The error of an address may have a password.
+    let why = match error {
+        tollgate_redis::BuildError::Address(_) => "its address is none".to_owned(),
+        error => error.to_string(),
+    };
+    let (rule, store) = (&*plan.rule, plan.server.to_string());
+    tracing::error!(rule, store, "the store cannot keep the rule, which refuses all requests: {why}");
+}
+
+impl RuleStores {
+    /// Asks all these stores at once. The answers are in the order of the asks; those of stores
+    /// that fail are what the rules' `on_failure` says.
+    ///
+    /// If the future is dropped, the charges of answers that came are given back. A request on its
+    /// way may have been charged, and stays so.
+    ///
+    /// **Cost.** A trip for each, at the same time. Outside of a Tokio runtime nothing is asked,
+    /// and every answer is that of a store that fails.
+    pub async fn ask(&self, asks: Vec<StoredAsk>) -> Vec<StoredAnswer> {
+        let Ok(runtime) = Handle::try_current() else {
+            tracing::error!("stores are asked on a Tokio runtime only: rules with a store refuse");
+            return asks.into_iter().map(refused).collect();
+        };
+        let limiters = self.limiters.get_or_init(|| self.stores.limiters(&self.plans));
+        let one = |ask: StoredAsk| {
+            let (rule, tier) = (ask.rule(), ask.tier().map_or(0, |tier| tier + 1));
+            let limiter = limiters.get(rule).and_then(|tiers| tiers.get(tier)?.as_ref());
+            let plan = self.plans.get(rule).and_then(|tiers| tiers.get(tier)?.as_ref());
+            let runtime = runtime.clone();
+            async move {
+                match limiter.zip(plan) {
+                    Some((limiter, plan)) => ask_one(limiter, plan, ask, runtime).await,
+                    None => refused(ask),
+                }
+            }
+        };
+        join_all(asks.into_iter().map(one)).await
+    }
+
+    /// What the stores of all rules have counted. Empty until the first request needs a store.
+    #[must_use]
+    pub fn counts(&self) -> Vec<StoreCounts> {
+        let Some(limiters) = self.limiters.get() else { return Vec::new() };
+        let all = self.plans.iter().flatten().zip(limiters.iter().flatten());
+        let counts = |(plan, limiter): (&Option<Plan>, &Option<Limiter>)| {
+            let (plan, limiter) = (plan.as_ref()?, limiter.as_ref()?);
+            let (rule, tier, store) = (plan.rule.clone(), plan.tier.clone(), plan.server.to_string());
+            Some(StoreCounts { rule, tier, store, counts: limiter.counts() })
+        };
+        all.filter_map(counts).collect()
+    }
+}
+
+/// The answer where no store can be asked.
+fn refused(ask: StoredAsk) -> StoredAnswer {
+    ask.answer(StoredReply::unavailable(reply::WAIT), None)
+}
+
+async fn ask_one(limiter: &Limiter, plan: &Plan, ask: StoredAsk, runtime: Handle) -> StoredAnswer {
+    let result = match ask.is_peek() {
+        true => limiter.peek(ask.key(), ask.cost()).await,
+        false => limiter.check_n(ask.key(), ask.cost()).await,
+    };
+    match result {
+        Ok(answer) => {
+            let said = reply::of(&answer);
+            let receipt = answer.into_receipt();
+            let charge = receipt.map(|receipt| {
+                let key = ask.key().into();
+                Box::new(Charge::new(limiter.clone(), key, receipt, runtime))
+                    as Box<dyn tollgate_rules::StoredCharge>
+            });
+            ask.answer(said, charge)
+        }
+        // A peek asks the store alone.
+        Err(_) if plan.on_failure == StoreFailure::Allow => {
+            let limit = limiter.limit();
+            let said =
+                StoredReply { ruling: Ruling::Admitted, limit, ..StoredReply::unavailable(reply::WAIT) };
+            ask.answer(StoredReply { retry_after: None, ..said }, None)
+        }
+        Err(_) => refused(ask),
+    }
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RuleStores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleStores").field("stores", &self.stores).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,33 @@
+//! The stores of rules, if the feature `stores` is on. If not, no request is asked for: a rule that
+//! names a store refuses all.
+
+#[cfg(feature = "stores")]
+pub(super) use tollgate_stored::{RuleStores, Stores};
+
+#[cfg(not(feature = "stores"))]
+pub(super) use none::{RuleStores, Stores};
+
+#[cfg(not(feature = "stores"))]
+mod none {
+    use std::sync::Arc;
+
+    use tollgate_rules::{RuleSet, StoredAnswer, StoredAsk};
+
+    #[derive(Default)]
+    pub(in crate::file) struct Stores;
+
+    /// There are none.
+    pub(in crate::file) enum RuleStores {}
+
+    impl Stores {
+        pub(in crate::file) fn of<C>(&self, _: &RuleSet<C>) -> Option<Arc<RuleStores>> {
+            None
+        }
+    }
+
+    impl RuleStores {
+        pub(in crate::file) async fn ask(&self, _: Vec<StoredAsk>) -> Vec<StoredAnswer> {
+            match *self {}
+        }
+    }
+}
