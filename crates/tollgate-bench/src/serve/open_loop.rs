@@ -45,6 +45,18 @@ pub(super) struct Latencies {
 }
 
 impl Latencies {
+    fn new() -> Self {
+        // With bounds: what is above a histogram's range is recorded as its upper end.
+        let longest = 2 * SILENT.as_nanos() as u64;
+        let nanos = Histogram::new_with_bounds(1, longest, 3).expect("three digits are possible");
+        Self { nanos, disturbed: 0 }
+    }
+
+    /// Records the latency of an answer that the loader itself did not hold up.
+    fn record(&mut self, latency: Duration) {
+        self.nanos.saturating_record(latency.as_nanos() as u64);
+    }
+
     /// Whether other programs held the loader's processor for so long that the rest tells nothing.
     pub(super) fn is_disturbed(&self) -> bool {
         self.disturbed > self.nanos.len() / 20
@@ -71,8 +83,7 @@ impl OpenLoop<'_> {
     pub(super) fn run(&self) -> Result<Latencies, String> {
         let mut connections = (0..CONNECTIONS).map(|_| self.connect()).collect::<Result<Vec<_>, _>>()?;
         let mut idle: VecDeque<usize> = (0..CONNECTIONS).collect();
-        let mut latencies =
-            Latencies { nanos: Histogram::new(3).expect("three digits are possible"), disturbed: 0 };
+        let mut latencies = Latencies::new();
         let (mut sent, mut answered, mut message) = (0, 0, Vec::new());
         let begun = Instant::now();
         // The end of the loader's last gap, when it last looked, the last answer.
@@ -108,7 +119,7 @@ impl OpenLoop<'_> {
                 if due <= gap {
                     latencies.disturbed += 1;
                 } else {
-                    latencies.nanos.saturating_record((now - due).as_nanos() as u64);
+                    latencies.record(now - due);
                 }
                 connection.due = None;
                 answered += 1;
@@ -199,6 +210,15 @@ mod tests {
         ] {
             assert_eq!(answer.is_whole(text.as_bytes()).map_err(drop), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn figures_are_those_of_the_latencies() {
+        let mut latencies = Latencies::new();
+        (0..998).for_each(|_| latencies.record(Duration::from_micros(50)));
+        (0..2).for_each(|_| latencies.record(Duration::from_millis(7)));
+        assert!((latencies.p999_micros() - 7_000.0).abs() < 10.0, "{}", latencies.p999_micros());
+        assert!((latencies.longest_millis() - 7.0).abs() < 0.01, "{}", latencies.longest_millis());
     }
 
     #[test]
