@@ -19,9 +19,9 @@ use crate::answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 use crate::deny::{DenyCache, Fingerprint, Refusal};
 use crate::failed::Failed;
 use crate::fallback::{Local, LocalReceipt, OnFailure};
-use crate::guard::Guard;
 use crate::metrics::{Counts, Metrics};
 use crate::shadow::Shadow;
+use crate::store::Store;
 
 /// What a refusal without the store's numbers tells the client to wait: the longest pause between
 /// two probes of the store.
@@ -30,7 +30,7 @@ const UNKNOWN_WAIT: Duration = Duration::from_secs(1);
 /// The layers of one limiter.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) store: Arc<Store>,
     pub(crate) deny: Option<DenyCache>,
     pub(crate) fallback: Fallback,
     pub(crate) metrics: Metrics,
@@ -72,11 +72,11 @@ impl Layers {
         ask: impl FnOnce() -> F,
     ) -> Result<Answer, Failed> {
         // The time before it is sent: a remembered refusal ends by it.
-        let sent = self.guard.now();
+        let sent = self.store.now();
         match self.remembered(key, cost, sent) {
             Some(refused) => Ok(refused),
             None => {
-                let answer = match self.guard.is_open() {
+                let answer = match self.store.is_open(key) {
                     true => Err(self.failed(Failed::breaker_open())),
                     // Large: not copied around where there is no trip.
                     false => self.trip(Box::pin(ask())).await,
@@ -133,7 +133,7 @@ impl Layers {
 
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        self.guard.trip(trip).await.map_err(|failed| self.failed(failed))
+        self.store.trip(trip).await.map_err(|failed| self.failed(failed))
     }
 
     /// Counts a failure.
@@ -163,7 +163,7 @@ impl Layers {
 
     pub(crate) fn counts(&self) -> Counts {
         let evicted = self.deny.as_ref().map_or(0, DenyCache::evicted);
-        self.metrics.counts(self.guard.counts(), evicted)
+        self.metrics.counts(self.store.counts(), evicted)
     }
 
     /// The refusal that the store gave and that still stands.

@@ -4,6 +4,7 @@ mod answer;
 mod backend;
 mod breaker;
 mod builder;
+mod cluster;
 mod connection;
 mod deny;
 mod error;
@@ -17,6 +18,7 @@ mod name;
 mod quota;
 mod script;
 mod shadow;
+mod store;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};

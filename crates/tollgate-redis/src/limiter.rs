@@ -143,7 +143,7 @@ impl Limiter {
         requests: impl IntoIterator<Item = (K, u64)>,
     ) -> Vec<Result<Answer, Failed>> {
         let requests: Vec<(K, u64)> = requests.into_iter().collect();
-        let sent = self.layers.guard.now();
+        let sent = self.layers.store.now();
         let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
             Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
             None => self.layers.remembered(key.as_ref(), *cost, sent),
@@ -152,7 +152,7 @@ impl Limiter {
         let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
         let asked: Vec<(&[u8], u64)> = asked.map(|((key, cost), _)| (key.as_ref(), *cost)).collect();
         // In a cluster, the keys of a script must lie in one slot.
-        let at_once = match self.shared.connection.is_cluster() {
+        let at_once = match self.shared.store.is_cluster() {
             true => 1,
             false => (KEYS_A_SCRIPT / self.settings.limits.len()).max(1),
         };
@@ -224,7 +224,7 @@ impl Limiter {
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        self.shared.connection.deadline()
+        self.shared.store.deadline()
     }
 
     /// Begins a refund, on any thread.
@@ -372,7 +372,7 @@ impl Limiter {
     }
 
     async fn numbers(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Option<Vec<i64>>, Failed> {
-        answer::numbers(self.shared.connection.run(script, body).await?)
+        answer::numbers(self.shared.store.run(script, body).await?)
     }
 
     /// The caller's time in microseconds, if that decides.

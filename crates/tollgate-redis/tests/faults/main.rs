@@ -2,10 +2,13 @@
 //! bound, counted over every interval.
 
 mod bound;
+#[path = "../support/cluster.rs"]
+mod cluster;
 mod docs;
 mod down;
 mod figures;
 mod flapping;
+mod masters;
 mod network;
 #[path = "../support/proxy.rs"]
 mod proxy;

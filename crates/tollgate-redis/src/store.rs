@@ -1,0 +1,166 @@
+//! The store behind its breakers: one server, or the masters of a cluster.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::runtime::Handle;
+
+use crate::cluster::{Cluster, PROBE};
+use crate::connection::{Connection, Seed, Source, Topology};
+use crate::guard::{BreakerCounts, Guard, Probe};
+use crate::script::Script;
+use crate::{BuildError, Failed, FailureKind, name};
+
+/// The connections of a [`Redis`](crate::Redis), and what stands between them and the checks.
+pub(crate) enum Store {
+    One { connection: Arc<Connection>, guard: Arc<Guard> },
+    Cluster { cluster: Arc<Cluster>, prefix: String },
+}
+
+impl Store {
+    /// Connects. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// A wrong address, or a server that refuses the password or scripts. That no server is there
+    /// is no error.
+    pub(crate) async fn open(
+        url: &str,
+        topology: &Topology,
+        prefix: &str,
+        deadline: Duration,
+    ) -> Result<Self, BuildError> {
+        let sentinels = match topology {
+            Topology::Cluster(others) => {
+                let cluster = Cluster::open(Seed::all(url, others)?, prefix, deadline).await?;
+                let store = Self::Cluster { cluster, prefix: prefix.to_owned() };
+                return store.try_script().await.map(|_| store);
+            }
+            Topology::One => None,
+            Topology::Sentinel(urls) => Some(&urls[..]),
+        };
+        let source = Source::new(url, sentinels)?;
+        let server = source.name();
+        let connection = Arc::new(Connection::open(source, deadline));
+        let guard = Guard::new(server, deadline, probe(&connection, prefix), Handle::current());
+        let store = Self::One { connection, guard };
+        if let (Some(failed), Self::One { guard, .. }) = (store.try_script().await?, &store) {
+            guard.unreachable(&failed);
+        }
+        Ok(store)
+    }
+
+    /// Runs a script that writes nothing, once there is a connection. Returns how it failed, if the
+    /// server is not there; an error if it is there and refuses.
+    async fn try_script(&self) -> Result<Option<Failed>, BuildError> {
+        let script = Script::new("return 1");
+        let body = |command: &mut Cmd| {
+            command.arg(1).arg("tg1:{k:}:build");
+        };
+        let answer = match self {
+            Self::One { connection, .. } => match connection.first_attempt().await {
+                Ok(()) => connection.run(&script, body).await.map(drop),
+                Err(failed) => Err(failed),
+            },
+            Self::Cluster { cluster, .. } => {
+                cluster.first_attempt().await;
+                cluster.run(&script, body).await.map(drop)
+            }
+        };
+        match answer {
+            Ok(()) => Ok(None),
+            Err(failed) if matches!(failed.kind, FailureKind::Auth | FailureKind::Script) => {
+                Err(BuildError::Refused(failed))
+            }
+            Err(failed) => Ok(Some(failed)),
+        }
+    }
+
+    /// Whether keys of different slots lie on different servers.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster { .. })
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        match self {
+            Self::One { connection, .. } => connection.deadline(),
+            Self::Cluster { cluster, .. } => cluster.deadline(),
+        }
+    }
+
+    /// The time since the store was opened: the time of the breakers and of the deny caches.
+    pub(crate) fn now(&self) -> Duration {
+        match self {
+            Self::One { guard, .. } => guard.now(),
+            Self::Cluster { cluster, .. } => cluster.now(),
+        }
+    }
+
+    /// The runtime of the connections and of all that is not awaited.
+    pub(crate) fn runtime(&self) -> &Handle {
+        match self {
+            Self::One { guard, .. } => guard.runtime(),
+            Self::Cluster { cluster, .. } => cluster.runtime(),
+        }
+    }
+
+    /// Whether checks of this key fail at once.
+    pub(crate) fn is_open(&self, key: &[u8]) -> bool {
+        match self {
+            Self::One { guard, .. } => guard.is_open(),
+            Self::Cluster { cluster, prefix } => cluster.is_open(&name::of_key(prefix, key, "")),
+        }
+    }
+
+    /// Makes a trip of one or several requests, within the deadline. Breakers that are open fail it
+    /// at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::trip`].
+    pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+        match self {
+            Self::One { guard, .. } => guard.trip(trip).await,
+            Self::Cluster { cluster, .. } => cluster.trip(trip).await,
+        }
+    }
+
+    /// Executes a script, as a part of a [`trip`](Self::trip). `body` appends the number of keys,
+    /// the keys and the arguments.
+    pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
+        match self {
+            Self::One { connection, .. } => connection.run(script, body).await,
+            Self::Cluster { cluster, .. } => cluster.run(script, body).await,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> BreakerCounts {
+        match self {
+            Self::One { guard, .. } => guard.counts(),
+            Self::Cluster { cluster, .. } => cluster.counts(),
+        }
+    }
+}
+
+/// The probes of a single server write a key of their own.
+fn probe(connection: &Arc<Connection>, prefix: &str) -> Probe {
+    let (connection, key) = (Arc::clone(connection), format!("{prefix}:{{k:}}:probe"));
+    let script = Arc::new(Script::new(PROBE));
+    Box::new(move || {
+        let (connection, script, key) = (connection.clone(), script.clone(), key.clone());
+        Box::pin(async move {
+            let body = |command: &mut Cmd| {
+                command.arg(1).arg(&key);
+            };
+            connection.run(&script, body).await.map(drop)
+        })
+    })
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("breaker", &self.counts()).finish_non_exhaustive()
+    }
+}
