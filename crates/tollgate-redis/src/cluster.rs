@@ -194,6 +194,11 @@ impl Cluster {
         join_all(nodes.iter().map(|node| node.connection.first_attempt())).await;
     }
 
+    /// The connections of all masters.
+    pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
+        self.read().nodes.iter().map(|node| Arc::clone(&node.connection)).collect()
+    }
+
     fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let map = self.read();
         let place = usize::from(*map.owners.get(usize::from(slot))?).checked_sub(1)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::cluster::{Cluster, PROBE};
 use crate::connection::{Connection, Seed, Source, Topology};
@@ -36,7 +37,9 @@ impl Store {
             Topology::Cluster(others) => {
                 let cluster = Cluster::open(Seed::all(url, others)?, prefix, deadline).await?;
                 let store = Self::Cluster { cluster, prefix: prefix.to_owned() };
-                return store.try_script().await.map(|_| store);
+                store.try_script().await?;
+                store.warn_of_eviction().await;
+                return Ok(store);
             }
             Topology::One => None,
             Topology::Sentinel(urls) => Some(&urls[..]),
@@ -49,6 +52,7 @@ impl Store {
         if let (Some(failed), Self::One { guard, .. }) = (store.try_script().await?, &store) {
             guard.unreachable(&failed);
         }
+        store.warn_of_eviction().await;
         Ok(store)
     }
 
@@ -75,6 +79,27 @@ impl Store {
                 Err(BuildError::Refused(failed))
             }
             Err(failed) => Ok(Some(failed)),
+        }
+    }
+
+    /// Warns if a server evicts keys: an evicted key is as good as new. Not every user may ask.
+    async fn warn_of_eviction(&self) {
+        let mut command = redis::cmd("CONFIG");
+        command.arg("GET").arg("maxmemory-policy");
+        let connections = match self {
+            Self::One { connection, .. } => vec![Arc::clone(connection)],
+            Self::Cluster { cluster, .. } => cluster.connections(),
+        };
+        for connection in connections {
+            let until = Instant::now() + connection.deadline();
+            let Ok(answer) = connection.ask(until, &command).await else { continue };
+            match redis::from_redis_value::<Vec<String>>(answer).as_deref() {
+                Ok([_, policy]) if policy != "noeviction" => tracing::warn!(
+                    policy,
+                    "the store may evict keys, and each costs a burst: set maxmemory-policy to noeviction"
+                ),
+                _ => {}
+            }
         }
     }
 

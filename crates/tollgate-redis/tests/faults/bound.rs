@@ -9,8 +9,8 @@ use tollgate_redis::{Failed, FailureKind, Limiter};
 /// When an admitted request of cost 1 was sent and answered. It was charged between the two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    sent: Duration,
-    answered: Duration,
+    pub(crate) sent: Duration,
+    pub(crate) answered: Duration,
 }
 
 /// What one key's requests met.
