@@ -10,6 +10,7 @@
 //! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    runs the fuzz targets
 //! cargo xtask soak                 runs every algorithm on the real clock, with threads and floods
+//! cargo xtask soak --redis         runs random faults of a real store under load
 //! cargo xtask help                 prints the help
 //! ```
 
@@ -87,6 +88,12 @@ Tollgate's own commands.
       the first key that is admitted beyond its bound, and prints the number of
       decisions.
 
+  cargo xtask soak --redis [--seconds N]
+      Runs limits in a real redis-server for N seconds (by default, 600) while it is
+      killed, frozen, paused and flushed, and its network is slow and cut. Fails if a
+      key passes its bound over any interval, if a counter is wrong, or if memory
+      grows. Prints the faults and how much of each bound was used.
+
   cargo xtask help
       Prints this text.";
 
@@ -109,6 +116,11 @@ fn main() -> ExitCode {
             _ => usage_error(&format!("{seconds} is not a number of seconds")),
         },
         ["fuzz", target] => exit_code(fuzz::run(60, Some(target))),
+        ["soak", "--redis"] => exit_code(soak::redis(600)),
+        ["soak", "--redis", "--seconds", seconds] => match seconds.parse() {
+            Ok(seconds) if seconds > 0 => exit_code(soak::redis(seconds)),
+            _ => usage_error(&format!("{seconds} is not a number of seconds")),
+        },
         ["soak"] => exit_code(soak::run(5)),
         ["soak", "--seconds", seconds] => match seconds.parse() {
             Ok(seconds) if seconds > 0 => exit_code(soak::run(seconds)),

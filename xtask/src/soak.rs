@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: `tollgate stress` for every algorithm, with 1 to 8 threads and in a flood of
-//! keys, on the real clock. It stops at the first key beyond its bound.
+//! keys, on the real clock. It stops at the first key beyond its bound. With `--redis`: random
+//! faults of a real store, in the test `soak` of `tollgate-redis`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -49,6 +50,17 @@ pub(crate) fn run(seconds: u32) -> Result<ExitCode, String> {
     }
     println!("\n{decisions} decisions in {runs} runs, and no key beyond its bound.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the limits of a real store under random faults for `seconds`.
+pub(crate) fn redis(seconds: u32) -> Result<ExitCode, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--package", "tollgate-redis", "--test", "soak", "--"]);
+    cargo.args(["--ignored", "--nocapture", "--exact", "random_faults_pass_no_bound"]);
+    // A store that cannot be had would leave the test out.
+    cargo.envs([("TOLLGATE_SOAK_SECONDS", seconds.to_string().as_str()), ("TOLLGATE_TOOLS", "required")]);
+    let status = cargo.current_dir(root()).status().map_err(|error| format!("cargo: {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Builds the command in release mode and returns the path of the binary.
