@@ -72,7 +72,7 @@ impl fmt::Debug for Time {
 /// ```
 #[derive(Clone)]
 pub struct Redis {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What all limiters of a connection share.
@@ -305,7 +305,7 @@ impl fmt::Debug for LimiterBuilder {
 }
 
 /// Names become parts of the keys' names, in which `:`, `{` and `}` have a meaning.
-fn check_name(name: &str) -> Result<(), BuildError> {
+pub(crate) fn check_name(name: &str) -> Result<(), BuildError> {
     let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=64).contains(&name.len()) && name.bytes().all(is_harmless) {
         return Ok(());

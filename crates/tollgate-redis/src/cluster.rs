@@ -125,11 +125,6 @@ impl Cluster {
         &self.runtime
     }
 
-    /// Whether requests for this name fail at once.
-    pub(crate) fn is_open(&self, name: &str) -> bool {
-        self.owner(slot::of_name(name.as_bytes())).is_some_and(|node| node.guard.is_open())
-    }
-
     /// The breakers together: open if one is open.
     pub(crate) fn counts(&self) -> BreakerCounts {
         let map = self.read();

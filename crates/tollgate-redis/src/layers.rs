@@ -76,7 +76,7 @@ impl Layers {
         match self.remembered(key, cost, sent) {
             Some(refused) => Ok(refused),
             None => {
-                let answer = match self.store.is_open(key) {
+                let answer = match self.store.is_open() {
                     true => Err(self.failed(Failed::breaker_open())),
                     // Large: not copied around where there is no trip.
                     false => self.trip(Box::pin(ask())).await,

@@ -4,6 +4,7 @@ mod answer;
 mod backend;
 mod breaker;
 mod builder;
+mod centre;
 mod cluster;
 mod connection;
 mod deny;
@@ -22,6 +23,7 @@ mod store;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
+pub use centre::{Centre, CentreBuilder, CentreLimiter, CentreLimiterBuilder, ForwardCounts};
 pub use error::{BuildError, ReserveError};
 pub use failed::{Charged, Failed, FailureKind};
 pub use fallback::OnFailure;

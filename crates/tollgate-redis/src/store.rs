@@ -12,12 +12,12 @@ use crate::cluster::{Cluster, PROBE};
 use crate::connection::{Connection, Seed, Source, Topology};
 use crate::guard::{BreakerCounts, Guard, Probe};
 use crate::script::Script;
-use crate::{BuildError, Failed, FailureKind, name};
+use crate::{BuildError, Failed, FailureKind};
 
 /// The connections of a [`Redis`](crate::Redis), and what stands between them and the checks.
 pub(crate) enum Store {
     One { connection: Arc<Connection>, guard: Arc<Guard> },
-    Cluster { cluster: Arc<Cluster>, prefix: String },
+    Cluster(Arc<Cluster>),
 }
 
 impl Store {
@@ -36,7 +36,7 @@ impl Store {
         let sentinels = match topology {
             Topology::Cluster(others) => {
                 let cluster = Cluster::open(Seed::all(url, others)?, prefix, deadline).await?;
-                let store = Self::Cluster { cluster, prefix: prefix.to_owned() };
+                let store = Self::Cluster(cluster);
                 store.try_script().await?;
                 store.warn_of_eviction().await;
                 return Ok(store);
@@ -68,7 +68,7 @@ impl Store {
                 Ok(()) => connection.run(&script, body).await.map(drop),
                 Err(failed) => Err(failed),
             },
-            Self::Cluster { cluster, .. } => {
+            Self::Cluster(cluster) => {
                 cluster.first_attempt().await;
                 cluster.run(&script, body).await.map(drop)
             }
@@ -88,7 +88,7 @@ impl Store {
         command.arg("GET").arg("maxmemory-policy");
         let connections = match self {
             Self::One { connection, .. } => vec![Arc::clone(connection)],
-            Self::Cluster { cluster, .. } => cluster.connections(),
+            Self::Cluster(cluster) => cluster.connections(),
         };
         for connection in connections {
             let until = Instant::now() + connection.deadline();
@@ -105,13 +105,13 @@ impl Store {
 
     /// Whether keys of different slots lie on different servers.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster { .. })
+        matches!(self, Self::Cluster(_))
     }
 
     pub(crate) fn deadline(&self) -> Duration {
         match self {
             Self::One { connection, .. } => connection.deadline(),
-            Self::Cluster { cluster, .. } => cluster.deadline(),
+            Self::Cluster(cluster) => cluster.deadline(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Store {
     pub(crate) fn now(&self) -> Duration {
         match self {
             Self::One { guard, .. } => guard.now(),
-            Self::Cluster { cluster, .. } => cluster.now(),
+            Self::Cluster(cluster) => cluster.now(),
         }
     }
 
@@ -127,15 +127,15 @@ impl Store {
     pub(crate) fn runtime(&self) -> &Handle {
         match self {
             Self::One { guard, .. } => guard.runtime(),
-            Self::Cluster { cluster, .. } => cluster.runtime(),
+            Self::Cluster(cluster) => cluster.runtime(),
         }
     }
 
-    /// Whether checks of this key fail at once.
-    pub(crate) fn is_open(&self, key: &[u8]) -> bool {
+    /// Whether all checks fail at once. In a cluster, each request passes its master's breaker.
+    pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::One { guard, .. } => guard.is_open(),
-            Self::Cluster { cluster, prefix } => cluster.is_open(&name::of_key(prefix, key, "")),
+            Self::Cluster(_) => false,
         }
     }
 
@@ -148,7 +148,7 @@ impl Store {
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         match self {
             Self::One { guard, .. } => guard.trip(trip).await,
-            Self::Cluster { cluster, .. } => cluster.trip(trip).await,
+            Self::Cluster(cluster) => cluster.trip(trip).await,
         }
     }
 
@@ -157,14 +157,14 @@ impl Store {
     pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
         match self {
             Self::One { connection, .. } => connection.run(script, body).await,
-            Self::Cluster { cluster, .. } => cluster.run(script, body).await,
+            Self::Cluster(cluster) => cluster.run(script, body).await,
         }
     }
 
     pub(crate) fn counts(&self) -> BreakerCounts {
         match self {
             Self::One { guard, .. } => guard.counts(),
-            Self::Cluster { cluster, .. } => cluster.counts(),
+            Self::Cluster(cluster) => cluster.counts(),
         }
     }
 }

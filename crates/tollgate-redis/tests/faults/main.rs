@@ -2,6 +2,7 @@
 //! bound, counted over every interval.
 
 mod bound;
+mod centres;
 mod clocks;
 #[path = "../support/cluster.rs"]
 mod cluster;
