@@ -170,7 +170,7 @@ impl Centre {
         }
     }
 
-    /// What is known of the way to each other centre.
+    /// The state of the way to each other centre.
     #[must_use]
     pub fn counts(&self) -> Vec<ForwardCounts> {
         self.links.iter().map(|link| link.counts()).collect()

@@ -23,7 +23,7 @@ use crate::store::Store;
 /// How many sets a centre's keys are spread over. The number is part of the names in the store.
 pub(crate) const SHARDS: u16 = 16;
 
-/// The pause between two looks at what is to be forwarded.
+/// The pause between two looks at the keys that wait.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A process that does not forward a shard asks for its lock each so many ticks.
@@ -65,7 +65,7 @@ pub(crate) struct Scripts {
     settle: Script,
 }
 
-/// What was last known of a shard.
+/// A shard at the last look.
 #[derive(Default)]
 pub(crate) struct Shard {
     waiting: AtomicU64,
@@ -140,7 +140,7 @@ impl Link {
             let keys: Vec<&[String]> = keys.chunks_exact(EACH).collect();
             let confirmed = self.merge(&head[0], &keys).await?;
             self.settle(shard, &set, &head[0], &confirmed).await?;
-            // What is refused, the other centre will take later.
+            // The other centre takes the rest later.
             if keys.len() < MOST || confirmed.is_empty() {
                 return Ok(true);
             }

@@ -7,6 +7,7 @@ use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{BuildError, Centre, CentreLimiter, Redis, Time};
 
 use crate::bound::{Load, assert_bound};
+use crate::cluster::Cluster;
 use crate::proxy::Proxy;
 use crate::server::{Server, Store};
 use crate::{PATIENT, connect, on_each_store, run};
@@ -330,6 +331,73 @@ fn shares_of_centres_sum_to_the_limit() {
             }
             assert!(admitted.len() as u64 > BURST, "{}", admitted.len());
             assert_bound(&admitted, |seconds| BURST as f64 + RATE as f64 * seconds);
+        });
+    }
+}
+
+/// Two processes of a centre: when the one that forwards ends, the other one takes over.
+#[test]
+fn another_process_forwards_when_one_ends() {
+    on_each_store(|server| async move {
+        let Some(other) = Server::start(server.store()) else { return };
+        let quota = TokenBucket::new(Rate::per_day(10)).burst(10);
+        let mut processes = Vec::new();
+        for _ in 0..2 {
+            let home = connect(server.url(), PATIENT).await;
+            let there = connect(other.url(), PATIENT).await;
+            processes.push(home.centre("eu", [("us", there)]).build().unwrap());
+            sleep(Duration::from_millis(200)).await;
+        }
+        let limiter = processes[1].limiter("api", quota).build().unwrap();
+        let us =
+            connect(other.url(), PATIENT).await.centre("us", [("eu", connect(server.url(), PATIENT).await)]);
+        let us = us.build().unwrap().limiter("api", quota).build().unwrap();
+        for cost in [4, 6] {
+            let left = us.peek("alice", 0).await.unwrap().remaining();
+            assert!(limiter.check_n("alice", cost).await.unwrap().is_allowed());
+            let begun = Instant::now();
+            while us.peek("alice", 0).await.unwrap().remaining() > left - cost {
+                assert!(begun.elapsed() < Duration::from_secs(60), "nobody forwards");
+                sleep(Duration::from_millis(20)).await;
+            }
+            // After the first round the process that holds the locks ends.
+            processes.swap_remove(0);
+        }
+    });
+}
+
+#[test]
+fn a_centres_store_may_be_a_cluster() {
+    for store in Store::ALL {
+        let (Some(cluster), Some(other)) = (Cluster::start(store, 2), Server::start(store)) else { continue };
+        run(async {
+            let urls = cluster.urls();
+            let builder = Redis::builder(&urls[0]).cluster(&urls[1..]).deadline(PATIENT);
+            let (eu, us) = (builder.build().await.unwrap(), connect(other.url(), PATIENT).await);
+            let quota = TokenBucket::new(Rate::per_day(2)).burst(2);
+            let [here, there] =
+                [(&eu, "eu", &us, "us"), (&us, "us", &eu, "eu")].map(|(home, name, far, its)| {
+                    home.centre(name, [(its, far.clone())])
+                        .build()
+                        .unwrap()
+                        .limiter("api", quota)
+                        .build()
+                        .unwrap()
+                });
+            for number in 0..20 {
+                let key = format!("key {number}");
+                assert!(here.check(&key).await.unwrap().is_allowed());
+                assert!(there.check(&key).await.unwrap().is_allowed());
+            }
+            for number in 0..20 {
+                let (key, begun) = (format!("key {number}"), Instant::now());
+                for limiter in [&here, &there] {
+                    while limiter.peek(&key, 1).await.unwrap().is_allowed() {
+                        assert!(begun.elapsed() < Duration::from_secs(60), "{key} is not forwarded");
+                        sleep(Duration::from_millis(20)).await;
+                    }
+                }
+            }
         });
     }
 }

@@ -86,7 +86,7 @@ impl Faults {
                 self.proxies[proxy].half_open(true);
                 sleep(time).await;
                 self.proxies[proxy].half_open(false);
-                // What was dropped is missing in the stream.
+                // The dropped bytes are missing in the stream.
                 self.proxies[proxy].cut();
             }
             _ => self.proxies[proxy].cut_mid_answer(),

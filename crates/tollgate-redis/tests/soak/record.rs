@@ -27,8 +27,8 @@ impl Record {
         self.0.extend(other.0);
     }
 
-    /// Asserts the bound over every interval. Returns the most of it that was used beyond the rate,
-    /// as a part of what is allowed beyond the rate.
+    /// Asserts the bound over every interval. Returns the largest part that was used of the
+    /// allowance beyond the rate.
     pub(crate) fn hold(&mut self, name: &str, bound: &Bound, restarts: &[(Duration, Duration)]) -> f64 {
         self.0.sort_by(|a, b| a[1].total_cmp(&b[1]));
         let mut most_used = 0_f64;
