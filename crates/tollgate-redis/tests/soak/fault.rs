@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use crate::cluster::Cluster;
 use crate::proxy::Proxy;
 use crate::server::Server;
 
@@ -26,21 +27,39 @@ impl Random {
     }
 }
 
-const NAMES: [&str; 8] = ["kill", "freeze", "pause", "flush", "cut", "slow", "silence", "cut answer"];
+const NAMES: [&str; 10] = [
+    "kill",
+    "freeze",
+    "pause",
+    "flush",
+    "cut",
+    "slow",
+    "silence",
+    "cut answer",
+    "kill of a master",
+    "freeze of a master",
+];
+
+/// When a server was started again with an empty store: between the two times.
+pub(crate) type Restarts = Vec<(Duration, Duration)>;
 
 /// Breaks one thing after the other, and mends it.
 pub(crate) struct Faults {
     server: Server,
     proxies: [Proxy; 2],
+    pub(crate) cluster: Cluster,
     random: Random,
     counts: [u64; NAMES.len()],
-    /// When the server was started again with an empty store: between the two times.
-    pub(crate) restarts: Vec<(Duration, Duration)>,
+    pub(crate) restarts: Restarts,
+    /// Those of each master of the cluster.
+    pub(crate) masters: Vec<Restarts>,
 }
 
 impl Faults {
-    pub(crate) fn new(server: Server, proxies: [Proxy; 2], seed: u64) -> Self {
-        Self { server, proxies, random: Random::new(seed), counts: [0; NAMES.len()], restarts: Vec::new() }
+    pub(crate) fn new(server: Server, proxies: [Proxy; 2], cluster: Cluster, seed: u64) -> Self {
+        let masters = cluster.masters.iter().map(|_| Restarts::new()).collect();
+        let (random, counts, restarts) = (Random::new(seed), [0; NAMES.len()], Restarts::new());
+        Self { server, proxies, cluster, random, counts, restarts, masters }
     }
 
     /// Makes one fault, and waits a while in which all is well.
@@ -89,7 +108,22 @@ impl Faults {
                 // The dropped bytes are missing in the stream.
                 self.proxies[proxy].cut();
             }
-            _ => self.proxies[proxy].cut_mid_answer(),
+            "cut answer" => self.proxies[proxy].cut_mid_answer(),
+            name => {
+                let place = self.random.below(self.masters.len() as u64) as usize;
+                let master = &mut self.cluster.masters[place];
+                if name == "freeze of a master" {
+                    master.freeze();
+                    sleep(time).await;
+                    master.thaw();
+                } else {
+                    let killed = start.elapsed();
+                    master.kill();
+                    sleep(time).await;
+                    master.restart();
+                    self.masters[place].push((killed, start.elapsed()));
+                }
+            }
         }
         let rest = self.random.millis(100, 1_500);
         sleep(rest).await;

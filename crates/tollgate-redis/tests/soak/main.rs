@@ -2,9 +2,11 @@
 //!
 //! Four nodes, two of them behind proxies, ask one server through limiters of several algorithms
 //! and policies, while the server is killed, frozen, paused and flushed, and the network is slow
-//! and cut. Then each key's admissions are held against its bound over every interval, the counters
+//! and cut. Two more ask a cluster, whose masters are killed and frozen. Then each key's admissions are held against its bound over every interval, the counters
 //! against what the callers saw, and the memory of this process against that of the beginning.
 
+#[path = "../support/cluster.rs"]
+mod cluster;
 mod fault;
 #[path = "../support/proxy.rs"]
 #[allow(dead_code, reason = "each test binary uses a part")]
@@ -20,12 +22,15 @@ use std::time::{Duration, Instant};
 use tollgate::{Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_redis::{DecidedBy, FailureKind, Limiter, OnFailure, Redis};
 
+use cluster::Cluster;
 use fault::{Faults, Random};
 use proxy::Proxy;
 use record::{Bound, Record};
 use server::{Server, Store};
 
 const NODES: u32 = 4;
+/// The nodes that ask the cluster.
+const CLUSTER_NODES: usize = 2;
 const KEYS: u64 = 4;
 const DEADLINE: Duration = Duration::from_millis(20);
 
@@ -76,7 +81,7 @@ async fn load(limiter: Limiter, seed: u64, start: Instant, stop: Arc<AtomicBool>
     while !stop.load(Relaxed) {
         let key = random.below(KEYS);
         let sent = start.elapsed();
-        match limiter.check(format!("key {key}")).await {
+        match limiter.check(name(key)).await {
             Ok(answer) if answer.is_allowed() => {
                 seen.records[key as usize].push(sent, start.elapsed());
                 seen.allowed += 1;
@@ -87,6 +92,10 @@ async fn load(limiter: Limiter, seed: u64, start: Instant, stop: Arc<AtomicBool>
         tokio::time::sleep(Duration::from_micros(500 + random.below(2_000))).await;
     }
     seen
+}
+
+fn name(key: u64) -> String {
+    format!("key-{key}")
 }
 
 /// The resident memory of this process in bytes.
@@ -116,7 +125,9 @@ fn a_short_soak_passes_no_bound() {
 }
 
 fn soak(time: Duration, seed: u64) {
-    let Some(server) = Server::start(Store::Redis) else { return };
+    let (Some(server), Some(cluster)) = (Server::start(Store::Redis), Cluster::start(Store::Redis, 3)) else {
+        return;
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let start = Instant::now();
@@ -124,10 +135,14 @@ fn soak(time: Duration, seed: u64) {
         let stop = Arc::new(AtomicBool::new(false));
         let mut limiters: Vec<(usize, Limiter)> = Vec::new();
         let mut tasks = Vec::new();
-        for node in 0..NODES as usize {
+        let urls = cluster.urls();
+        for node in 0..NODES as usize + CLUSTER_NODES {
+            let in_cluster = node >= NODES as usize;
             let url = proxies.get(node).map_or_else(|| server.url(), Proxy::url);
-            let redis = Redis::builder(url).deadline(DEADLINE).build().await.unwrap();
+            let builder = if in_cluster { Redis::builder(&urls[0]).cluster(&urls[1..]) } else { Redis::builder(url) };
+            let redis = builder.deadline(DEADLINE).build().await.unwrap();
             for (number, kind) in kinds().into_iter().enumerate() {
+                let number = number + if in_cluster { kinds().len() } else { 0 };
                 let builder = redis.limiter(kind.name, kind.quotas).deny_cache(kind.deny_cache);
                 let limiter = builder.on_failure(kind.on_failure).build().unwrap();
                 let seed = seed.wrapping_mul(31).wrapping_add(limiters.len() as u64);
@@ -135,7 +150,7 @@ fn soak(time: Duration, seed: u64) {
                 limiters.push((number, limiter));
             }
         }
-        let mut faults = Faults::new(server, proxies, seed);
+        let mut faults = Faults::new(server, proxies, cluster, seed);
         let (mut told, mut flat) = (0, 0);
         while start.elapsed() < time {
             faults.next(start).await;
@@ -153,7 +168,7 @@ fn soak(time: Duration, seed: u64) {
         }
         faults.end().await;
         stop.store(true, Relaxed);
-        let mut seen: Vec<Seen> = kinds().iter().map(|_| Seen::default()).collect();
+        let mut seen: Vec<Seen> = (0..2 * kinds().len()).map(|_| Seen::default()).collect();
         for (number, task) in tasks {
             let part = task.await.unwrap();
             let whole = &mut seen[number];
@@ -165,16 +180,23 @@ fn soak(time: Duration, seed: u64) {
         }
         let last = memory();
         println!("\n| limiter | admitted | refused | failed | transitions | of the slack used, at most |\n|---|---|---|---|---|---|");
-        for (number, kind) in kinds().into_iter().enumerate() {
+        for (number, kind) in kinds().into_iter().chain(kinds()).enumerate() {
+            let place = if number < kinds().len() { "" } else { ", cluster" };
             let its: Vec<_> =
                 limiters.iter().filter(|(of, _)| *of == number).map(|(_, l)| l.counts()).collect();
             let seen = &mut seen[number];
             consistent(&its, seen, &kind);
-            let used = seen.records.iter_mut().map(|r| r.hold(kind.name, &kind.bound, &faults.restarts));
-            let used = used.fold(0.0, f64::max);
+            let mut used = 0_f64;
+            for (key, record) in (0..KEYS).zip(&mut seen.records) {
+                let restarts = match place {
+                    "" => &faults.restarts,
+                    _ => &faults.masters[faults.cluster.owner(&name(key))],
+                };
+                used = used.max(record.hold(kind.name, &kind.bound, restarts));
+            }
             let transitions: u64 = its.iter().map(|counts| counts.breaker.opened).sum();
             let Seen { allowed, denied, failed, .. } = seen;
-            println!("| {} | {allowed} | {denied} | {failed} | {transitions} | {used:.2} |", kind.name);
+            println!("| {}{place} | {allowed} | {denied} | {failed} | {transitions} | {used:.2} |", kind.name);
         }
         println!("\n{faults}\nmemory: {flat} bytes after a quarter, {last} at the end");
         assert!(last < flat + 16_000_000, "the memory of this process grows");
