@@ -91,8 +91,7 @@ fn build_warns_of_a_store_that_evicts() {
             let redis = run(connect(url, PATIENT));
             assert!(server.ask::<u64>(&["DBSIZE"]) == 0);
             drop(redis);
-            let text = warnings.0.lock().unwrap().clone();
-            text
+            warnings.0.lock().unwrap().clone()
         };
         assert_eq!(warnings(&server, server.url()), "", "noeviction is the default");
         server.ask::<()>(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
