@@ -104,8 +104,8 @@ impl CentreBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Name`] of a centre, also if two have the same; [`BuildError::OutOfRange`] of the
-    /// horizon or the number of centres; [`BuildError::Unsupported`] if callers' clocks decide.
+    /// [`BuildError::Name`] of a centre, also if two have the same; [`BuildError::OutOfRange`] of
+    /// the horizon or the number of centres; [`BuildError::Unsupported`] if callers' clocks decide.
     pub fn build(self) -> Result<Centre, BuildError> {
         let Self { shared, name, others, horizon } = self;
         let (second, day) = (1_000_000_000, 86_400_000_000_000);

@@ -80,7 +80,7 @@ struct Node {
 }
 
 impl Cluster {
-    /// Asks the servers of these addresses for the map, and begins to keep it. Needs a Tokio runtime.
+    /// Asks these servers for the map, and begins to keep it. Needs a Tokio runtime.
     ///
     /// # Errors
     ///

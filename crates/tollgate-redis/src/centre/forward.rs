@@ -83,8 +83,8 @@ pub struct ForwardCounts {
     pub dirty_keys: u64,
     /// For how long the first of them has waited.
     pub forward_lag: Duration,
-    /// The longest time from a charge to its confirmation, of those that this process forwarded: the
-    /// `L` of the bound.
+    /// The longest time from a charge to its confirmation, of those that this process forwarded:
+    /// the `L` of the bound.
     pub longest_lag: Duration,
     /// How many keys this process has forwarded, and the other centre confirmed.
     pub forwarded: u64,

@@ -158,7 +158,7 @@ fn a_moving_slot_forgets_nothing() {
             target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[from]]);
             source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[to]]);
             sleep(Duration::from_millis(100)).await;
-            // One after the other: between them, a request of several limits has keys on both sides.
+            // One by one: between them, a request of several limits has keys on both sides.
             let names: Vec<String> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
             assert!(names.len() >= 3, "the keys are there: {names:?}");
             for name in names {

@@ -23,6 +23,10 @@ impl Record {
         self.0.push([sent.as_secs_f64(), answered.as_secs_f64()]);
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.0.capacity() * size_of::<[f64; 2]>()) as u64
+    }
+
     pub(crate) fn add(&mut self, other: Self) {
         self.0.extend(other.0);
     }
