@@ -24,6 +24,7 @@ pub(crate) fn everything() -> Vec<Plan> {
     let stress = |_| Plan::Run(Step::new("stress", "cargo test --release --test threads stress::"));
     plans.extend((0..ROUNDS).map(stress));
     plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
+    plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
     plans.push(Plan::Run(Step::new("protocol", protocol)));
     plans.push(loom());

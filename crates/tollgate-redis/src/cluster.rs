@@ -84,7 +84,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// A wrong address, or a refused password. That no server is there is no error.
+    /// A wrong address, a refused password, or a server that is no member of a cluster. That no
+    /// server is there is no error.
     pub(crate) async fn open(
         seeds: Vec<Seed>,
         prefix: &str,
@@ -105,7 +106,10 @@ impl Cluster {
             gone: AtomicU64::new(0),
         });
         match cluster.refresh().await {
-            Err(failed) if failed.kind == FailureKind::Auth => return Err(BuildError::Refused(failed)),
+            // Also if the server is no member of a cluster.
+            Err(failed) if matches!(failed.kind, FailureKind::Auth | FailureKind::Script) => {
+                return Err(BuildError::Refused(failed));
+            }
             Err(failed) => tracing::warn!(%failed, "no server of the cluster tells its map"),
             Ok(()) => {}
         }
@@ -169,7 +173,9 @@ impl Cluster {
                 Ok(Reply::Value(value)) => return Ok(value),
                 Ok(Reply::Elsewhere(redirect)) => redirect,
                 Err(failed) => {
-                    if !matches!(failed.kind, FailureKind::Memory | FailureKind::Script) {
+                    // While a breaker is open, the task looks without being told.
+                    use FailureKind::{BreakerOpen, Memory, Script};
+                    if !matches!(failed.kind, BreakerOpen | Memory | Script) {
                         self.wish.notify_one();
                     }
                     return Err(failed);

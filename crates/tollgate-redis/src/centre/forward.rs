@@ -32,8 +32,9 @@ const ASK_EACH: u64 = 8;
 /// For how many milliseconds a process holds a lock that it does not renew.
 const LOCK: u64 = 1_000;
 
-/// The most keys of a shard that are forwarded at once. More leave at once after them.
-const MOST: usize = 500;
+/// The most keys of a shard in one script, which blocks the store for about a millisecond. More
+/// leave at once after them.
+const MOST: usize = 100;
 
 /// The numbers before those of the keys in an answer of `collect`, and of each key.
 const HEAD: usize = 4;

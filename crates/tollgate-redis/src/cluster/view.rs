@@ -19,7 +19,7 @@ pub(crate) fn read(answer: &Value, asked: &str) -> Result<Vec<Range>, Failed> {
     });
     let ranges = ranges.collect::<Result<Vec<_>, _>>()?;
     if ranges.is_empty() {
-        return Err(Failed::answer("CLUSTER SLOTS named no master"));
+        return Err(Failed::no_master(0));
     }
     Ok(ranges)
 }

@@ -70,6 +70,15 @@ fn a_wrong_password_is_an_error_of_build() {
     }
 }
 
+#[test]
+fn a_server_without_a_cluster_is_an_error_of_build() {
+    on_each_store(|server| async move {
+        let redis = Redis::builder(server.url()).cluster([server.url()]).deadline(PATIENT);
+        let told = redis.build().await.unwrap_err().to_string();
+        assert!(told.contains("cluster support disabled"), "{told}");
+    });
+}
+
 /// Of a single server and of a cluster, also with a wrong password there.
 #[test]
 fn a_user_without_scripts_is_an_error_of_build() {
