@@ -37,11 +37,11 @@ pub(crate) struct Guard {
     closed: AtomicU64,
 }
 
-/// The breaker of a store, as it is now.
+/// The breaker of a store, as it is now; of a cluster, those of all masters together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerCounts {
-    /// Whether checks fail at once.
+    /// Whether checks fail at once; in a cluster, those of at least one master.
     pub is_open: bool,
     /// How often it has opened.
     pub opened: u64,

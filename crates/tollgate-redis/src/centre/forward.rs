@@ -89,7 +89,7 @@ pub struct ForwardCounts {
     pub longest_lag: Duration,
     /// How many keys this process has forwarded, and the other centre confirmed.
     pub forwarded: u64,
-    /// How often this process could not forward.
+    /// How often this process could not forward, or the other centre did not take all.
     pub failed: u64,
 }
 
@@ -139,17 +139,17 @@ impl Link {
                 return Ok(is_mine);
             }
             let keys: Vec<&[String]> = keys.chunks_exact(EACH).collect();
-            let confirmed = self.merge(&head[0], &keys).await?;
-            self.settle(shard, &set, &head[0], &confirmed).await?;
+            let taken = self.merge(&head[0], &keys).await?;
+            self.settle(shard, &set, &head[0], &keys, &taken).await?;
             // The other centre takes the rest later.
-            if keys.len() < MOST || confirmed.is_empty() {
+            if keys.len() < MOST || !taken.contains(&true) {
                 return Ok(true);
             }
         }
     }
 
-    /// Sends the counters. Returns those keys that the other centre has taken over.
-    async fn merge<'a>(&self, sent: &str, keys: &[&'a [String]]) -> Result<Vec<&'a [String]>, Failed> {
+    /// Sends the counters. Returns which of them the other centre has taken over.
+    async fn merge(&self, sent: &str, keys: &[&[String]]) -> Result<Vec<bool>, Failed> {
         let body = |command: &mut Cmd| {
             command.arg(keys.len());
             for key in keys {
@@ -165,27 +165,35 @@ impl Link {
         if answers.len() != keys.len() {
             return Err(incomplete());
         }
-        Ok(keys.iter().zip(answers).filter(|(_, answer)| answer == "1").map(|(key, _)| *key).collect())
+        Ok(answers.iter().map(|answer| answer == "1").collect())
     }
 
-    async fn settle(&self, shard: u16, set: &str, sent: &str, keys: &[&[String]]) -> Result<(), Failed> {
-        if keys.is_empty() {
-            return Ok(());
-        }
+    /// Removes the confirmed keys from the set. The others go to its end: they hold up no other.
+    async fn settle(
+        &self,
+        shard: u16,
+        set: &str,
+        sent: &str,
+        keys: &[&[String]],
+        taken: &[bool],
+    ) -> Result<(), Failed> {
         let body = |command: &mut Cmd| {
             command.arg(1).arg(set).arg(sent);
-            for key in keys {
-                command.arg(&key[..3]);
+            for (key, &taken) in keys.iter().zip(taken) {
+                // No total is "-".
+                command.arg(&key[..2]).arg(if taken { &key[2] } else { "-" });
             }
         };
         let now = self.home.run(&self.scripts.settle, body).await?;
         let now: u64 = from_redis_value(now).map_err(|_| incomplete())?;
-        let first = keys.iter().filter_map(|key| key[6].parse::<f64>().ok()).fold(f64::MAX, f64::min);
+        let confirmed = || keys.iter().zip(taken).filter(|&(_, &taken)| taken);
+        let first = confirmed().filter_map(|(key, _)| key[6].parse::<f64>().ok()).fold(f64::MAX, f64::min);
         self.longest.fetch_max(now.saturating_sub(first as u64), Relaxed);
-        self.forwarded.fetch_add(keys.len() as u64, Relaxed);
+        let count = confirmed().count() as u64;
+        self.forwarded.fetch_add(count, Relaxed);
+        self.failed.fetch_add(u64::from(count < keys.len() as u64), Relaxed);
         let state = &self.shards[usize::from(shard)];
-        let left = state.waiting.load(Relaxed).saturating_sub(keys.len() as u64);
-        state.waiting.store(left, Relaxed);
+        state.waiting.store(state.waiting.load(Relaxed).saturating_sub(count), Relaxed);
         Ok(())
     }
 }

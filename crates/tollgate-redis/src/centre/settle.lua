@@ -1,5 +1,6 @@
 -- What the other centre has taken over waits no more. What was charged meanwhile waits since then.
--- KEYS: the set of keys. ARGV: when they were collected; for each key its name, b, c.
+-- KEYS: the set of keys. ARGV: when they were collected; for each key its name, b and the
+-- confirmed c, or `-`.
 local time = redis.call('TIME')
 for n = 2, #ARGV, 3 do
   local v = redis.call('HMGET', ARGV[n], 'b', 'c')

@@ -335,6 +335,40 @@ fn shares_of_centres_sum_to_the_limit() {
     }
 }
 
+/// More totals than leave at once, each of a key that the other centre knows from a later time.
+#[test]
+fn totals_that_are_not_taken_hold_up_no_other() {
+    on_centres(2, Duration::from_secs(30), |world| async move {
+        let [home, there] = &world.servers[..] else { unreachable!() };
+        let limiter = &world.limiters[0];
+        world.cut(1, true);
+        let checks = (0..3_000).map(|number| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check(format!("k{number}")).await.unwrap().is_allowed() })
+        });
+        for check in checks.collect::<Vec<_>>() {
+            assert!(check.await.unwrap());
+        }
+        let mut connection = redis::Client::open(there.url()).unwrap().get_connection().unwrap();
+        let mut known = redis::pipe();
+        home.keys("*:api:c").iter().for_each(|key| {
+            known.hset(key, "b:eu", 9_000_000_000_000_000_u64).ignore();
+        });
+        known.query::<()>(&mut connection).unwrap();
+        world.cut(1, false);
+        let begun = Instant::now();
+        assert!(limiter.check_n("alice", 10).await.unwrap().is_allowed());
+        let total =
+            || there.keys("*:alice:api:c").iter().any(|key| there.ask::<u64>(&["HGET", key, "c:eu"]) == 10);
+        while !total() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is not forwarded");
+            sleep(Duration::from_millis(20)).await;
+        }
+        let counts = &world.centres[0].counts()[0];
+        assert!(counts.failed > 0 && counts.dirty_keys >= 3_000, "{counts:?}");
+    });
+}
+
 /// Two processes of a centre: when the one that forwards ends, the other one takes over.
 #[test]
 fn another_process_forwards_when_one_ends() {
