@@ -10,6 +10,7 @@
 //! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    runs the fuzz targets
 //! cargo xtask soak                 runs every algorithm on the real clock, with threads and floods
+//! cargo xtask soak --redis         runs random faults of a real store under load
 //! cargo xtask help                 prints the help
 //! ```
 
@@ -92,6 +93,12 @@ Tollgate's own commands.
       Loads `tollgate serve` over sockets, as Redis clients, HTTP clients and Envoy
       do, for N seconds (by default, 600), while rules are exchanged and the server
       restarts with its state. No key may pass its bound, and memory must not grow.
+
+  cargo xtask soak --redis [--seconds N]
+      Runs limits in a real redis-server for N seconds (by default, 600) while it is
+      killed, frozen, paused and flushed, and its network is slow and cut. Fails if a
+      key passes its bound over any interval, if a counter is wrong, or if memory
+      grows. Prints the faults and how much of each bound was used.
 
   cargo xtask help
       Prints this text.";

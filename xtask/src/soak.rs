@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: `tollgate stress` for every algorithm, with 1 to 8 threads and in a flood of
 //! keys, on the real clock. It stops at the first key beyond its bound. With `--serve`, the server
-//! over sockets.
+//! over sockets; with `--redis`, random faults of a real store, in the test `soak` of
+//! `tollgate-redis`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -38,6 +39,7 @@ pub(crate) fn run(options: &[&str]) -> Option<Result<ExitCode, String>> {
     match options {
         [] => Some(engine(seconds.unwrap_or(5))),
         ["--serve"] => Some(Ok(test::run(vec![server(seconds.unwrap_or(600))]))),
+        ["--redis"] => Some(Ok(test::run(vec![store(seconds.unwrap_or(600))]))),
         _ => None,
     }
 }
@@ -46,6 +48,13 @@ pub(crate) fn run(options: &[&str]) -> Option<Result<ExitCode, String>> {
 fn server(seconds: u32) -> Plan {
     let test = "cargo test --release -p tollgate-cli --all-features --test serve soak:: -- --nocapture";
     Plan::Run(Step::new("soak over sockets", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string()))
+}
+
+/// The random faults of a real store, for `seconds`. A store that cannot be had is a failure.
+fn store(seconds: u32) -> Plan {
+    let test = "cargo test -p tollgate-redis --test soak -- --nocapture --exact random_faults_pass_no_bound";
+    let step = Step::new("soak of the store", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string());
+    Plan::Run(step.with("TOLLGATE_TOOLS", "required"))
 }
 
 /// Makes all runs of the engine, each for `seconds`.

@@ -25,6 +25,7 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans.extend((0..ROUNDS).map(stress));
     plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
     plans.push(Plan::Run(Step::new("soak over sockets", "cargo xtask soak --serve")));
+    plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
     plans.push(Plan::Run(Step::new("protocol", protocol)));
     plans.push(loom());

@@ -5,22 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redis::Cmd;
-use tokio::runtime::Handle;
 use tollgate::Quota;
 
-use crate::connection::{Connection, Source, Topology};
+use crate::connection::Topology;
 use crate::deny::DenyCache;
 use crate::error::within;
-use crate::guard::{Guard, Probe};
 use crate::layers::{Fallback, Layers};
 use crate::lease::Mode;
 use crate::limiter::{Limiter, Settings};
 use crate::metrics::Metrics;
 use crate::quota::Limit;
-use crate::script::{Script, Scripts};
+use crate::script::Scripts;
 use crate::shadow::Shadow;
-use crate::{BuildError, FailureKind, OnFailure};
+use crate::store::Store;
+use crate::{BuildError, OnFailure};
 
 /// The most limits that decide a request together.
 const MOST_LIMITS: usize = 8;
@@ -75,13 +73,12 @@ impl fmt::Debug for Time {
 /// ```
 #[derive(Clone)]
 pub struct Redis {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What all limiters of a connection share.
 pub(crate) struct Shared {
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) store: Arc<Store>,
     pub(crate) prefix: String,
     pub(crate) time: Time,
     pub(crate) slack: Duration,
@@ -154,8 +151,9 @@ impl fmt::Debug for RedisBuilder {
 impl RedisBuilder {
     /// Connects to a cluster, of which the builder's address and these are known.
     ///
-    /// The client follows keys to their new owner. While it does, and when a connection breaks, it
-    /// may send a check twice: so the store may charge a request up to twice more.
+    /// Each master has a connection and a breaker of its own, so a master that fails fails only its
+    /// keys. A request follows its key to another master, which charges nothing twice. While a slot
+    /// moves, a new key of several limits fails as [`Moved`](crate::FailureKind::Moved).
     pub fn cluster(mut self, others: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.topology = Topology::Cluster(others.into_iter().map(Into::into).collect());
         self
@@ -205,14 +203,7 @@ impl RedisBuilder {
     /// password or scripts; [`BuildError::OutOfRange`] and [`BuildError::Name`].
     pub async fn build(self) -> Result<Redis, BuildError> {
         let redis = self.open()?;
-        let Shared { connection, guard, .. } = &*redis.shared;
-        // A server that is not there has a failure of another kind than these.
-        let refuses = |kind| matches!(kind, FailureKind::Auth | FailureKind::Script);
-        match try_script(connection).await {
-            Err(failed) if refuses(failed.kind) => return Err(BuildError::Refused(failed)),
-            Err(failed) => guard.unreachable(&failed),
-            Ok(()) => {}
-        }
+        redis.shared.store.connected().await?;
         Ok(redis)
     }
 
@@ -231,38 +222,10 @@ impl RedisBuilder {
         within("deadline", self.deadline.as_nanos(), 1_000_000, minute)?;
         within("slack", self.slack.as_nanos(), 1_000_000, day)?;
         check_name(&self.prefix)?;
-        let source = Source::new(&self.url, &self.topology, self.deadline)?;
-        let connection = Arc::new(Connection::open(source, self.deadline));
-        let guard = guard(&connection, &self.prefix, self.deadline);
+        let store = Store::open(&self.url, &self.topology, &self.prefix, self.deadline)?;
         let Self { prefix, time, slack, .. } = self;
-        Ok(Redis { shared: Arc::new(Shared { connection, guard, prefix, time, slack }) })
+        Ok(Redis { shared: Arc::new(Shared { store: Arc::new(store), prefix, time, slack }) })
     }
-}
-
-/// Runs a script that writes nothing, once there is a connection.
-async fn try_script(connection: &Connection) -> Result<(), crate::Failed> {
-    connection.first_attempt().await?;
-    let script = Script::new("return 1");
-    let body = |command: &mut redis::Cmd| {
-        command.arg(1).arg("tg1:{k:}:build");
-    };
-    connection.run(&script, body).await.map(drop)
-}
-
-/// The guard of a connection, whose probes write a key of their own.
-fn guard(connection: &Arc<Connection>, prefix: &str, deadline: Duration) -> Arc<Guard> {
-    let (connection, key) = (Arc::clone(connection), format!("{prefix}:{{k:}}:probe"));
-    let script = Arc::new(Script::new("return redis.call('SET', KEYS[1], 1, 'PX', 1000)"));
-    let probe: Probe = Box::new(move || {
-        let (connection, script, key) = (connection.clone(), script.clone(), key.clone());
-        Box::pin(async move {
-            let body = |command: &mut Cmd| {
-                command.arg(1).arg(&key);
-            };
-            connection.run(&script, body).await.map(drop)
-        })
-    });
-    Guard::new(deadline, probe, Handle::current())
 }
 
 /// Builds a [`Limiter`].
@@ -355,7 +318,7 @@ impl LimiterBuilder {
         let deny = (self.deny_cache > 0).then(|| DenyCache::new(self.deny_cache));
         let number = LIMITERS.fetch_add(1, Ordering::Relaxed);
         let layers = Layers {
-            guard: Arc::clone(&self.shared.guard),
+            store: Arc::clone(&self.shared.store),
             deny: match &leases {
                 Some(leases) => deny.map(|deny| deny.at_most(leases.ttl())),
                 None => deny,
@@ -364,7 +327,7 @@ impl LimiterBuilder {
             metrics: Metrics::default(),
             limit: limits.iter().map(|limit| limit.most).min().unwrap_or(0),
             number,
-            shadow: (self.shadow > 0).then(|| Shadow::new(self.shadow, self.shared.guard.runtime().clone())),
+            shadow: (self.shadow > 0).then(|| Shadow::new(self.shadow, self.shared.store.runtime().clone())),
             leases,
         };
         let settings = Settings {
@@ -386,7 +349,7 @@ impl fmt::Debug for LimiterBuilder {
 }
 
 /// Names become parts of the keys' names, in which `:`, `{` and `}` have a meaning.
-fn check_name(name: &str) -> Result<(), BuildError> {
+pub(crate) fn check_name(name: &str) -> Result<(), BuildError> {
     let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if (1..=64).contains(&name.len()) && name.bytes().all(is_harmless) {
         return Ok(());

@@ -23,18 +23,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
-use redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use source::Wire;
-pub(crate) use source::{Source, Topology};
+pub(crate) use source::{Seed, Source, Topology};
 
 use crate::script::Script;
 use crate::{Charged, Failed, FailureKind};
 
+/// What a server of a cluster answers.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Value(Value),
+    /// Another server has the slot, so nothing was executed.
+    Elsewhere(Redirect),
+}
+
+/// Where a slot is, as the server says that does not have it.
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    pub(crate) slot: u16,
+    /// `host:port`; without a host it is that of the server asked.
+    pub(crate) to: String,
+    /// Whether the slot has moved. Otherwise it is moving: only this request must go there, and
+    /// must begin with `ASKING`.
+    pub(crate) has_moved: bool,
+    failed: Failed,
+}
+
 /// How long an attempt to connect may take.
-const CONNECT: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 
 /// The pause after the first failed attempt to connect, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -49,8 +69,6 @@ pub(crate) struct Connection {
     /// The number of the last connection that was found broken.
     broken: watch::Sender<u64>,
     deadline: Duration,
-    /// Whether keys of different slots lie on different servers.
-    is_cluster: bool,
 }
 
 #[derive(Clone)]
@@ -75,13 +93,8 @@ impl Connection {
     pub(crate) fn open(source: Source, deadline: Duration) -> Self {
         let (state_in, state) = watch::channel(State::Connecting);
         let (broken, broken_out) = watch::channel(0);
-        let is_cluster = source.is_cluster();
         tokio::spawn(keep(source, state_in, broken_out));
-        Self { state, broken, deadline, is_cluster }
-    }
-
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.is_cluster
+        Self { state, broken, deadline }
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -96,9 +109,39 @@ impl Connection {
     /// Executes a script, within the deadline. `body` appends the number of keys, the keys and the
     /// arguments.
     pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
-        let until = Instant::now() + self.deadline;
+        match self.run_until(Instant::now() + self.deadline, script, body, false).await? {
+            Reply::Value(value) => Ok(value),
+            Reply::Elsewhere(redirect) => Err(redirect.failed),
+        }
+    }
+
+    /// Executes a script before `until`, on one of several servers. `is_asking` lets a server
+    /// execute it that is only receiving the slot.
+    pub(crate) async fn run_until(
+        &self,
+        until: Instant,
+        script: &Script,
+        body: impl Fn(&mut Cmd),
+        is_asking: bool,
+    ) -> Result<Reply, Failed> {
+        self.answer(until, |wire| execute(wire, script, body, is_asking)).await
+    }
+
+    /// Sends a command before `until`.
+    pub(crate) async fn ask(&self, until: Instant, command: &Cmd) -> Result<Value, Failed> {
+        match self.answer(until, async |mut wire: Wire| wire.send(command).await).await? {
+            Reply::Value(value) => Ok(value),
+            Reply::Elsewhere(redirect) => Err(redirect.failed),
+        }
+    }
+
+    async fn answer<F: Future<Output = RedisResult<Value>>>(
+        &self,
+        until: Instant,
+        send: impl FnOnce(Wire) -> F,
+    ) -> Result<Reply, Failed> {
         let link = self.link(until).await?;
-        let answer = timeout_at(until, execute(link.wire.clone(), script, body)).await;
+        let answer = timeout_at(until, send(link.wire.clone())).await;
         match &answer {
             Ok(Ok(_)) => link.has_answered(),
             Ok(Err(error)) if needs_another_connection(error) => self.gave_up(&link),
@@ -107,7 +150,16 @@ impl Connection {
             Err(_) => {}
         }
         match answer {
-            Ok(answer) => answer.map_err(|error| self.failed(&error)),
+            Ok(Ok(value)) => Ok(Reply::Value(value)),
+            Ok(Err(error)) => match error.redirect_node() {
+                Some((to, slot)) => Ok(Reply::Elsewhere(Redirect {
+                    slot,
+                    to: to.to_owned(),
+                    has_moved: error.kind() == ErrorKind::Server(ServerErrorKind::Moved),
+                    failed: Failed::from(&error),
+                })),
+                None => Err(Failed::from(&error)),
+            },
             Err(_) => Err(Failed::timeout()),
         }
     }
@@ -143,15 +195,6 @@ impl Connection {
             is_news
         });
     }
-
-    fn failed(&self, error: &RedisError) -> Failed {
-        let mut failed = Failed::from(error);
-        // A cluster's client may have sent it twice: the refusal is of the second time.
-        if self.is_cluster && failed.kind != FailureKind::Auth {
-            failed.charged = Charged::Perhaps;
-        }
-        failed
-    }
 }
 
 /// Nothing was sent, since there is no connection yet.
@@ -178,18 +221,24 @@ fn needs_another_connection(error: &RedisError) -> bool {
 }
 
 /// Sends the script's hash, and its text if the server does not know the script.
-async fn execute(mut wire: Wire, script: &Script, body: impl Fn(&mut Cmd)) -> RedisResult<Value> {
-    let answer = wire.send(&command("EVALSHA", &script.hash, &body)).await;
+async fn execute(
+    mut wire: Wire,
+    script: &Script,
+    body: impl Fn(&mut Cmd),
+    is_asking: bool,
+) -> RedisResult<Value> {
+    let answer = wire.send_script(command("EVALSHA", &script.hash, &body), is_asking).await;
     match answer {
         // Only this error may be answered by sending again: nothing was executed.
         Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            wire.send(&command("EVAL", script.text, &body)).await
+            wire.send_script(command("EVAL", script.text, &body), is_asking).await
         }
         answer => answer,
     }
 }
 
-fn command(name: &str, script: &str, body: impl Fn(&mut Cmd)) -> Cmd {
+/// A script's command. `body` appends the number of keys, the keys and the arguments.
+pub(crate) fn command(name: &str, script: &str, body: impl Fn(&mut Cmd)) -> Cmd {
     let mut command = Cmd::with_capacity(20, 256);
     command.arg(name).arg(script);
     body(&mut command);
@@ -198,11 +247,18 @@ fn command(name: &str, script: &str, body: impl Fn(&mut Cmd)) -> Cmd {
 
 impl Wire {
     async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        let value = match self {
-            Self::One(connection) => connection.req_packed_command(command).await?,
-            Self::Cluster(connection) => connection.req_packed_command(command).await?,
-        };
-        value.extract_error()
+        self.0.req_packed_command(command).await?.extract_error()
+    }
+
+    async fn send_script(&mut self, command: Cmd, is_asking: bool) -> RedisResult<Value> {
+        if !is_asking {
+            return self.send(&command).await;
+        }
+        // In one pipeline: no other request of this connection may come between the two.
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("ASKING").add_command(command);
+        let mut answers = self.0.req_packed_commands(&pipeline, 1, 1).await?;
+        answers.pop().unwrap_or(Value::Nil).extract_error()
     }
 }
 

@@ -146,6 +146,12 @@ impl Failed {
         Self::new(FailureKind::BreakerOpen, Charged::No)
     }
 
+    /// No server is known to have the slot: nothing was sent.
+    pub(crate) fn no_master(slot: u16) -> Self {
+        let message = Some(format!("no master of slot {slot} is known").into());
+        Self { kind: FailureKind::Unready, charged: Charged::No, message }
+    }
+
     /// The server's answer is not one of the script's. It may have charged the request.
     pub(crate) fn answer(message: impl Into<Arc<str>>) -> Self {
         let message = Some(message.into());

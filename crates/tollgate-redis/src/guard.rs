@@ -25,6 +25,8 @@ pub(crate) type Probe =
 
 /// What stands between the checks and one master.
 pub(crate) struct Guard {
+    /// The address of the server, for logs.
+    server: String,
     deadline: Duration,
     start: Instant,
     breaker: Breaker,
@@ -35,11 +37,11 @@ pub(crate) struct Guard {
     closed: AtomicU64,
 }
 
-/// The breaker of a store, as it is now.
+/// The breaker of a store, as it is now; of a cluster, those of all masters together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerCounts {
-    /// Whether checks fail at once.
+    /// Whether checks fail at once; in a cluster, those of at least one master.
     pub is_open: bool,
     /// How often it has opened.
     pub opened: u64,
@@ -49,10 +51,10 @@ pub struct BreakerCounts {
 
 impl Guard {
     /// A guard with a closed breaker.
-    pub(crate) fn new(deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(server: String, deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
         let (start, breaker) = (Instant::now(), Breaker::default());
         let (opened, closed) = Default::default();
-        Arc::new(Self { deadline, start, breaker, probe, runtime, opened, closed })
+        Arc::new(Self { server, deadline, start, breaker, probe, runtime, opened, closed })
     }
 
     /// The time since the guard was made: the time of the breaker and of the deny caches.
@@ -131,13 +133,15 @@ impl Guard {
     fn has_opened(self: &Arc<Self>, failed: &Failed) {
         self.opened.fetch_add(1, Relaxed);
         let kind = failed.kind.name();
-        tracing::warn!(kind, "the store fails: its breaker opens ({failed})");
+        let server = &self.server;
+        tracing::warn!(kind, server, "the store fails: its breaker opens ({failed})");
         self.runtime.spawn(probe_until_closed(Arc::downgrade(self)));
     }
 
     fn has_closed(&self) {
         self.closed.fetch_add(1, Relaxed);
-        tracing::info!("the store is back: its breaker closes");
+        let server = &self.server;
+        tracing::info!(server, "the store is back: its breaker closes");
     }
 
     /// Whether the store answers a probe, and as fast as a check must be answered.
@@ -192,7 +196,7 @@ mod tests {
             times.lock().unwrap().push(Instant::now());
             Box::pin(ready(if is_up.load(Relaxed) { Ok(()) } else { Err(broken()) }))
         });
-        (Guard::new(DEADLINE, probe, Handle::current()), up, probes)
+        (Guard::new(String::new(), DEADLINE, probe, Handle::current()), up, probes)
     }
 
     fn broken() -> Failed {
@@ -263,7 +267,7 @@ mod tests {
                 Ok(())
             })
         });
-        let guard = Guard::new(DEADLINE, probe, Handle::current());
+        let guard = Guard::new(String::new(), DEADLINE, probe, Handle::current());
         guard.unreachable(&broken());
         sleep(Duration::from_secs(30)).await;
         assert_eq!(guard.counts(), BreakerCounts { is_open: true, opened: 1, closed: 0 });

@@ -21,10 +21,10 @@ use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
 use crate::deny::{DenyCache, Fingerprint, Refusal};
 use crate::failed::Failed;
 use crate::fallback::{Local, LocalReceipt, OnFailure};
-use crate::guard::Guard;
 use crate::lease::Leases;
 use crate::metrics::{Counts, Metrics};
 use crate::shadow::Shadow;
+use crate::store::Store;
 
 /// What a refusal without the store's numbers tells the client to wait: the longest pause between
 /// two probes of the store.
@@ -33,7 +33,7 @@ const UNKNOWN_WAIT: Duration = Duration::from_secs(1);
 /// The layers of one limiter.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) store: Arc<Store>,
     pub(crate) deny: Option<DenyCache>,
     pub(crate) fallback: Fallback,
     pub(crate) metrics: Metrics,
@@ -113,12 +113,12 @@ impl Layers {
 
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        self.guard.trip(trip).await.map_err(|failed| self.failed(failed))
+        self.store.trip(trip).await.map_err(|failed| self.failed(failed))
     }
 
     /// What a check fails with at once, while the breaker is open.
     pub(crate) fn closed_to(&self) -> Option<Failed> {
-        self.guard.is_open().then(|| self.failed(Failed::breaker_open()))
+        self.store.is_open().then(|| self.failed(Failed::breaker_open()))
     }
 
     /// Counts a failure.
@@ -149,7 +149,7 @@ impl Layers {
     pub(crate) fn counts(&self) -> Counts {
         let evicted = self.deny.as_ref().map_or(0, DenyCache::evicted);
         let leases = self.leases.as_ref().map(Leases::counts).unwrap_or_default();
-        let mut counts = self.metrics.counts(self.guard.counts(), evicted);
+        let mut counts = self.metrics.counts(self.store.counts(), evicted);
         counts.leases = leases;
         counts
     }

@@ -198,7 +198,7 @@ impl Limiter {
     pub(crate) fn put_back(&self, permits: &LeasedPermits, cost: u64) -> u64 {
         let (layers, LeasedPermits { slot, place }) = (self.layers(), *permits);
         let Some(leases) = &layers.leases else { return 0 };
-        let is_back = leases.table.slot(slot).put_back(place, cost, layers.guard.now());
+        let is_back = leases.table.slot(slot).put_back(place, cost, layers.store.now());
         if is_back { cost } else { 0 }
     }
 
@@ -264,7 +264,7 @@ impl Limiter {
             }
         };
         let told = told.await;
-        let later = layers.guard.now();
+        let later = layers.store.now();
         match told {
             Ok(Told::Granted(Some((place, terms)))) if later < terms.until => {
                 Ok(self.admitted(LeasedPermits { slot, place }, terms, 0, cost, later))
@@ -309,17 +309,17 @@ impl Limiter {
     /// along.
     fn begin(&self, trip: Trip) {
         let limiter = self.clone();
-        self.layers().guard.runtime().spawn(async move { limiter.lease(trip).await });
+        self.layers().store.runtime().spawn(async move { limiter.lease(trip).await });
     }
 
     /// The life of a lease: takes permits, keeps them until their end, gives back the rest.
     async fn lease(&self, trip: Trip) {
         let Some(leases) = &self.layers().leases else { return };
-        let (slot, guard) = (leases.table.slot(trip.slot), &self.layers().guard);
+        let (slot, store) = (leases.table.slot(trip.slot), &self.layers().store);
         let unanswered = Unanswered(Some(slot));
         let answer = self.layers().trip(self.take_at_least(&trip.key, trip.least, trip.most)).await;
         unanswered.answered();
-        let now = guard.now();
+        let now = store.now();
         let answer = match answer {
             Ok(mut answer) if answer.is_allowed() => {
                 answer.note(self.layers().fingerprint(&trip.key));
@@ -338,7 +338,7 @@ impl Limiter {
             Kept::Late => Some(Ended { spent: 0, left: granted }),
             Kept::Lease(place, before) => {
                 leases.ended(before, 0);
-                sleep(until.saturating_sub(guard.now())).await;
+                sleep(until.saturating_sub(store.now())).await;
                 slot.close(place)
             }
         };

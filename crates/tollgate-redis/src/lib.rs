@@ -4,6 +4,8 @@ mod answer;
 mod backend;
 mod breaker;
 mod builder;
+mod centre;
+mod cluster;
 mod connection;
 mod deny;
 mod error;
@@ -20,9 +22,11 @@ mod script;
 mod shadow;
 #[cfg(test)]
 mod simulation;
+mod store;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
+pub use centre::{Centre, CentreBuilder, CentreLimiter, CentreLimiterBuilder, ForwardCounts};
 pub use error::{BuildError, ReserveError};
 pub use failed::{Charged, Failed, FailureKind};
 pub use fallback::OnFailure;

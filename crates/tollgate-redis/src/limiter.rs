@@ -144,7 +144,7 @@ impl Limiter {
         requests: impl IntoIterator<Item = (K, u64)>,
     ) -> Vec<Result<Answer, Failed>> {
         let requests: Vec<(K, u64)> = requests.into_iter().collect();
-        let sent = self.layers.guard.now();
+        let sent = self.layers.store.now();
         let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
             Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
             None => self.known(key.as_ref(), *cost, sent),
@@ -153,7 +153,7 @@ impl Limiter {
         let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
         let asked: Vec<(&[u8], u64)> = asked.map(|((key, cost), _)| (key.as_ref(), *cost)).collect();
         // In a cluster, the keys of a script must lie in one slot.
-        let at_once = match self.shared.connection.is_cluster() {
+        let at_once = match self.shared.store.is_cluster() {
             true => 1,
             false => (KEYS_A_SCRIPT / self.settings.limits.len()).max(1),
         };
@@ -230,7 +230,7 @@ impl Limiter {
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        self.shared.connection.deadline()
+        self.shared.store.deadline()
     }
 
     /// Begins a refund, on any thread.
@@ -292,7 +292,7 @@ impl Limiter {
     /// Decides a check by leases, the deny cache, the store, or the policy for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
         // The time before a trip is sent: a remembered refusal ends by it, and a lease.
-        let now = self.layers.guard.now();
+        let now = self.layers.store.now();
         if let Some(answer) = self.known(key, cost, now) {
             return Ok(answer);
         }
@@ -407,7 +407,7 @@ impl Limiter {
     }
 
     async fn numbers(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Option<Vec<i64>>, Failed> {
-        answer::numbers(self.shared.connection.run(script, body).await?)
+        answer::numbers(self.shared.store.run(script, body).await?)
     }
 
     /// The caller's time in microseconds, if that decides.

@@ -34,6 +34,13 @@ fn push_tag(out: &mut String, key: &[u8]) {
     }
 }
 
+/// The tag of `key`.
+pub(crate) fn tag(key: &[u8]) -> String {
+    let mut tag = String::new();
+    push_tag(&mut tag, key);
+    tag
+}
+
 /// The name of `key` in the limit with this suffix, such as `login:b`.
 pub(crate) fn of_key(prefix: &str, key: &[u8], suffix: &str) -> String {
     let mut name = String::with_capacity(prefix.len() + key.len().min(LONGEST_TAG) + suffix.len() + 40);
@@ -48,12 +55,6 @@ pub(crate) fn of_key(prefix: &str, key: &[u8], suffix: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tag(key: &[u8]) -> String {
-        let mut tag = String::new();
-        push_tag(&mut tag, key);
-        tag
-    }
 
     #[test]
     fn a_harmless_key_is_its_own_tag() {

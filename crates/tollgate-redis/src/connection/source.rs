@@ -1,10 +1,6 @@
-//! Where a connection comes from: one server, a cluster, or the master that Sentinel names.
-
-use std::time::Duration;
+//! Where a connection comes from: one server, or the master that Sentinel names.
 
 use redis::aio::MultiplexedConnection;
-use redis::cluster::ClusterClient;
-use redis::cluster_async::ClusterConnection;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode,
@@ -18,23 +14,15 @@ const BUFFER: usize = 1_024;
 /// How many commands may be without an answer. With more, none would meet its deadline.
 const IN_FLIGHT: usize = 4_096;
 
-/// How often a cluster's client sends a command again. It follows a slot to its new owner by this,
-/// and it also repeats a command whose connection broke: so the store may charge twice more.
-const CLUSTER_RETRIES: u32 = 2;
-
 /// A way to connect.
 pub(crate) enum Source {
     One(Box<Client>),
-    Cluster(Box<ClusterClient>),
     Sentinel(Box<SentinelClient>),
 }
 
-/// A connection of any kind. Clones share it.
+/// A connection. Clones share it.
 #[derive(Clone)]
-pub(crate) enum Wire {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
-}
+pub(crate) struct Wire(pub(super) MultiplexedConnection);
 
 /// The servers besides the one in the address.
 #[derive(Clone, Debug)]
@@ -46,33 +34,66 @@ pub(crate) enum Topology {
     Sentinel(Vec<String>),
 }
 
-impl Source {
-    /// `url` is the server, the first of the cluster's, or has the name that the sentinels know the
-    /// master by as its host. Users, passwords and TLS are those of `url`.
-    pub(crate) fn new(url: &str, topology: &Topology, deadline: Duration) -> Result<Self, BuildError> {
-        provide_cryptography();
-        Self::try_new(url, topology, deadline).map_err(|error| BuildError::Address(error.to_string()))
+/// A server of a cluster. The others have its user, password and TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed(ConnectionInfo);
+
+impl Seed {
+    /// Those of a cluster, of which `url` is the first.
+    pub(crate) fn all(url: &str, others: &[String]) -> Result<Vec<Self>, BuildError> {
+        let urls = std::iter::once(url).chain(others.iter().map(String::as_str));
+        let nodes: RedisResult<Vec<_>> = urls.map(IntoConnectionInfo::into_connection_info).collect();
+        let nodes = nodes.map_err(|error| BuildError::Address(error.to_string()))?;
+        let [first, ..] = &nodes[..] else { return Ok(Vec::new()) };
+        let settings = first.redis_settings().clone();
+        Ok(nodes.into_iter().map(|node| Self(node.set_redis_settings(settings.clone()))).collect())
     }
 
-    fn try_new(url: &str, topology: &Topology, deadline: Duration) -> RedisResult<Self> {
-        let first = url.into_connection_info()?;
-        let others = |urls: &[String]| -> RedisResult<Vec<ConnectionInfo>> {
-            urls.iter().map(|url| url.as_str().into_connection_info()).collect()
+    pub(crate) fn source(&self) -> Result<Source, BuildError> {
+        provide_cryptography();
+        let client = Client::open(self.0.clone());
+        client
+            .map(|client| Source::One(Box::new(client)))
+            .map_err(|error| BuildError::Address(error.to_string()))
+    }
+
+    /// The same for another server.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Self {
+        let address = match self.0.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
         };
-        match topology {
-            Topology::One => Ok(Self::One(Box::new(Client::open(first)?))),
-            Topology::Cluster(urls) => {
-                let settings = first.redis_settings().clone();
-                let others = others(urls)?.into_iter().map(|node| node.set_redis_settings(settings.clone()));
-                let nodes = std::iter::once(first.clone()).chain(others);
-                let builder = ClusterClient::builder(nodes)
-                    .retries(CLUSTER_RETRIES)
-                    .connection_timeout(super::CONNECT)
-                    .response_timeout(deadline)
-                    .connection_concurrency_limit(IN_FLIGHT);
-                Ok(Self::Cluster(Box::new(builder.build()?)))
-            }
-            Topology::Sentinel(urls) => {
+        Self(self.0.clone().set_addr(address))
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        match self.0.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+            _ => "127.0.0.1",
+        }
+    }
+}
+
+impl Source {
+    /// `url` is the server, or has the name that the sentinels know the master by as its host.
+    /// Users, passwords and TLS are those of `url`.
+    pub(crate) fn new(url: &str, sentinels: Option<&[String]>) -> Result<Self, BuildError> {
+        provide_cryptography();
+        Self::try_new(url, sentinels).map_err(|error| BuildError::Address(error.to_string()))
+    }
+
+    fn try_new(url: &str, sentinels: Option<&[String]>) -> RedisResult<Self> {
+        let first = url.into_connection_info()?;
+        match sentinels {
+            None => Ok(Self::One(Box::new(Client::open(first)?))),
+            Some(urls) => {
+                let others = urls.iter().map(|url| url.as_str().into_connection_info());
+                let others = others.collect::<RedisResult<Vec<_>>>()?;
                 let (name, tls) = match first.addr() {
                     ConnectionAddr::Tcp(name, _) => (name.clone(), None),
                     ConnectionAddr::TcpTls { host, insecure: false, .. } => {
@@ -85,14 +106,18 @@ impl Source {
                     .set_redis_connection_info(first.redis_settings().clone());
                 let node = tls.map_or(node.clone(), |tls| node.set_tls_mode(tls));
                 let master = SentinelServerType::Master;
-                let client = SentinelClient::build(others(urls)?, name, Some(node), master)?;
+                let client = SentinelClient::build(others, name, Some(node), master)?;
                 Ok(Self::Sentinel(Box::new(client)))
             }
         }
     }
 
-    pub(super) fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+    /// The address of the server, for logs. Without the password.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::One(client) => client.get_connection_info().addr().to_string(),
+            Self::Sentinel(_) => "of Sentinel".to_owned(),
+        }
     }
 
     /// Connects. Sentinel is asked each time which server is the master.
@@ -104,12 +129,10 @@ impl Source {
             .set_pipeline_buffer_size(BUFFER)
             .set_concurrency_limit(IN_FLIGHT);
         match self {
-            Self::One(client) => {
-                client.get_multiplexed_async_connection_with_config(&config).await.map(Wire::One)
-            }
-            Self::Cluster(client) => client.get_async_connection().await.map(Wire::Cluster),
-            Self::Sentinel(client) => client.get_async_connection_with_config(&config).await.map(Wire::One),
+            Self::One(client) => client.get_multiplexed_async_connection_with_config(&config).await,
+            Self::Sentinel(client) => client.get_async_connection_with_config(&config).await,
         }
+        .map(Wire)
     }
 }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use tollgate_redis::{Failed, FailureKind, Limiter};
+use tollgate_redis::{Answer, CentreLimiter, Failed, FailureKind, Limiter};
 
 /// When an admitted request of cost 1 was sent and answered. It was charged between the two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
-    sent: Duration,
-    answered: Duration,
+    pub(crate) sent: Duration,
+    pub(crate) answered: Duration,
 }
 
 /// What one key's requests met.
@@ -40,6 +40,23 @@ impl Met {
     }
 }
 
+/// A limiter that the load asks.
+pub(crate) trait Check: Clone + Send + Sync + 'static {
+    fn ask(&self, key: &'static str) -> impl Future<Output = Result<Answer, Failed>> + Send;
+}
+
+impl Check for Limiter {
+    async fn ask(&self, key: &'static str) -> Result<Answer, Failed> {
+        self.check(key).await
+    }
+}
+
+impl Check for CentreLimiter {
+    async fn ask(&self, key: &'static str) -> Result<Answer, Failed> {
+        self.check(key).await
+    }
+}
+
 /// Load that runs until it is stopped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
@@ -48,7 +65,7 @@ pub(crate) struct Load {
 
 impl Load {
     /// Starts tasks that check a key, each every 2 ms. `start` is the zero of the times.
-    pub(crate) fn start(limiter: &Limiter, key: &'static str, tasks: usize, start: Instant) -> Self {
+    pub(crate) fn start(limiter: &impl Check, key: &'static str, tasks: usize, start: Instant) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..tasks).map(|_| tokio::spawn(check(limiter.clone(), key, start, stop.clone())));
         Self { tasks: tasks.collect(), stop }
@@ -64,11 +81,11 @@ impl Load {
     }
 }
 
-async fn check(limiter: Limiter, key: &'static str, start: Instant, stop: Arc<AtomicBool>) -> Met {
+async fn check(limiter: impl Check, key: &'static str, start: Instant, stop: Arc<AtomicBool>) -> Met {
     let mut met = Met::default();
     while !stop.load(Relaxed) {
         let sent = start.elapsed();
-        let answer = limiter.check(key).await;
+        let answer = limiter.ask(key).await;
         let answered = start.elapsed();
         match answer {
             Ok(answer) if answer.is_allowed() => met.admitted.push(Admission { sent, answered }),

@@ -146,3 +146,31 @@ fn a_local_charge_is_given_back_locally() {
         assert!(limiter.check_n("alice", 3).await.unwrap().is_allowed());
     });
 }
+
+/// The charge is lost with the store, and its receipt is used at the new one.
+#[test]
+fn a_refund_of_a_lost_charge_mints_nothing() {
+    on_each_store(|mut server| async move {
+        const BURST: u64 = 10;
+        let redis = connect(server.url(), PATIENT).await;
+        let quota = TokenBucket::new(Rate::per_day(1)).burst(BURST);
+        let limiter = redis.limiter("api", [quota]).build().unwrap();
+        until_breaker(&limiter, false).await;
+        let lost = limiter.check_n("alice", 8).await.unwrap().into_receipt().unwrap();
+        server.kill();
+        until_breaker(&limiter, limiter.check("alice").await.is_err()).await;
+        server.restart();
+        until_breaker(&limiter, false).await;
+        let mut spent = 0;
+        for (number, receipt) in [(3, Some(lost)), (2 * BURST, None)] {
+            for _ in 0..number {
+                spent += u64::from(limiter.check("alice").await.unwrap().is_allowed());
+            }
+            if let Some(receipt) = receipt {
+                assert!(limiter.refund(receipt).await.unwrap() <= 3, "no more than the new store charged");
+            }
+        }
+        // The first burst's 8 were not spent.
+        assert!((BURST..=2 * BURST).contains(&spent), "{spent}");
+    });
+}

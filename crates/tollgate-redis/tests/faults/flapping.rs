@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate::{Rate, TokenBucket};
-use tollgate_redis::{DecidedBy, FailureKind, OnFailure};
+use tollgate_redis::{DecidedBy, FailureKind, Limiter, OnFailure};
 
 use crate::bound::{Load, assert_bound};
 use crate::proxy::Proxy;
@@ -59,5 +59,49 @@ fn a_flapping_store_adds_only_the_shares() {
         }
         let factor = 1.0 + CUT as f64 / f64::from(NODES);
         assert_bound(&admitted, |seconds| factor * (burst as f64 + rate as f64 * seconds));
+    });
+}
+
+/// Every node is cut off again as soon as it has the store back, a hundred times in all.
+#[test]
+fn a_hundred_fallbacks_add_only_the_shares() {
+    on_each_store(|server| async move {
+        let start = Instant::now();
+        const NODES: u32 = 8;
+        let (rate, burst) = (100, 40);
+        let quota = TokenBucket::new(Rate::per_second(rate)).burst(burst);
+        let mut nodes = Vec::new();
+        for _ in 0..NODES {
+            let proxy = Proxy::to(server.port());
+            let redis = connect(proxy.url(), PATIENT).await;
+            let local = OnFailure::Local { nodes: NODES };
+            let limiter = redis.limiter("api", [quota]).on_failure(local).build().unwrap();
+            until_breaker(&limiter, false).await;
+            nodes.push((Load::start(&limiter, "alice", 1, start), limiter, proxy));
+        }
+        let begun = Instant::now();
+        let opened = |limiter: &Limiter| limiter.counts().breaker.opened;
+        while nodes.iter().map(|(_, limiter, _)| opened(limiter)).sum::<u64>() < 100 {
+            assert!(begun.elapsed() < Duration::from_secs(120), "the breakers do not open and close");
+            for (_, limiter, proxy) in &nodes {
+                if !limiter.counts().breaker.is_open {
+                    proxy.cut();
+                }
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        println!("100 times in {:?}", begun.elapsed());
+        let mut admitted = Vec::new();
+        for (load, limiter, _) in nodes {
+            until_breaker(&limiter, false).await;
+            let met = load.stop().await;
+            assert!(met.failed.is_empty(), "the local limiters decide: {:?}", met.failed);
+            let counts = limiter.counts();
+            assert_eq!(counts.breaker.opened, counts.breaker.closed);
+            let by = [DecidedBy::Local, DecidedBy::Store].map(|by| counts.decided(by));
+            assert_eq!((by[0].allowed + by[1].allowed) as usize, met.admitted.len(), "each is counted");
+            admitted.extend(met.admitted);
+        }
+        assert_bound(&admitted, |seconds| 2.0 * (burst as f64 + rate as f64 * seconds));
     });
 }

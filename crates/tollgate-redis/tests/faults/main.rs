@@ -2,11 +2,19 @@
 //! bound, counted over every interval.
 
 mod bound;
+mod centres;
+mod clocks;
+#[path = "../support/cluster.rs"]
+mod cluster;
+mod crowd;
 mod docs;
 mod down;
+mod eviction;
 mod figures;
 mod flapping;
+mod masters;
 mod network;
+mod promotion;
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod refusing;

@@ -3,6 +3,7 @@
 use tollgate::{Outcome, Rate, TokenBucket};
 use tollgate_redis::{BuildError, Charged, FailureKind, Redis};
 
+use crate::cluster::Cluster;
 use crate::server::{Server, Store, free_port};
 use crate::{PATIENT, connect, on_each_store, run, until_breaker};
 
@@ -65,6 +66,43 @@ fn a_wrong_password_is_an_error_of_build() {
             let redis = build(url("right")).await.unwrap();
             let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(9))]).build().unwrap();
             assert!(limiter.check("alice").await.unwrap().is_allowed());
+        });
+    }
+}
+
+#[test]
+fn a_server_without_a_cluster_is_an_error_of_build() {
+    on_each_store(|server| async move {
+        let redis = Redis::builder(server.url()).cluster([server.url()]).deadline(PATIENT);
+        let told = redis.build().await.unwrap_err().to_string();
+        assert!(told.contains("cluster support disabled"), "{told}");
+    });
+}
+
+/// Of a single server and of a cluster, also with a wrong password there.
+#[test]
+fn a_user_without_scripts_is_an_error_of_build() {
+    for store in Store::ALL {
+        let Some(cluster) = Cluster::start(store, 2) else { continue };
+        let Some(server) = Server::start(store) else { continue };
+        for server in cluster.masters.iter().chain([&server]) {
+            server.ask::<()>(&["ACL", "SETUSER", "app", "on", ">right", "~*", "+@all", "-@scripting"]);
+        }
+        run(async {
+            let url = |server: &Server, user: &str| format!("redis://{user}@127.0.0.1:{}", server.port());
+            for user in ["app:right", "app:wrong"] {
+                let one = Redis::builder(url(&server, user)).deadline(PATIENT).build().await;
+                let [first, second] = [0, 1].map(|place| url(&cluster.masters[place], user));
+                let many = Redis::builder(first).cluster([second]).deadline(PATIENT).build().await;
+                for result in [one, many] {
+                    match result {
+                        Err(BuildError::Refused(failed)) => {
+                            assert_eq!(failed.kind, FailureKind::Auth, "{failed}")
+                        }
+                        other => panic!("refused, not {other:?}"),
+                    }
+                }
+            }
         });
     }
 }

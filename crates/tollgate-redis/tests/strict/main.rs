@@ -1,5 +1,7 @@
 //! Limits in real stores, each decision held against the model.
 
+#[path = "../support/cluster.rs"]
+mod cluster;
 mod directed;
 mod histories;
 mod quotas;

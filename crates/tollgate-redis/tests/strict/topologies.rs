@@ -1,42 +1,19 @@
 //! Several servers: a cluster, and the master that Sentinel names.
 
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{Charged, FailureKind, Redis};
 
+use crate::cluster::Cluster;
 use crate::run;
 use crate::server::{Server, Store};
-
-/// Waits until a server says so.
-fn wait_for(server: &Server, command: &[&str], words: &str) {
-    let begun = Instant::now();
-    while !server.ask::<String>(command).contains(words) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{command:?} does not say {words}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Two masters, each of which owns half of the slots.
-fn cluster(store: Store) -> Option<[Server; 2]> {
-    let start = || Server::start_with(store, &["--cluster-enabled yes"]);
-    let servers = [start()?, start()?];
-    for (server, slots) in servers.iter().zip([["0", "8191"], ["8192", "16383"]]) {
-        server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", slots[0], slots[1]]);
-    }
-    servers[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &servers[1].port().to_string()]);
-    for server in &servers {
-        wait_for(server, &["CLUSTER", "INFO"], "cluster_state:ok");
-        wait_for(server, &["CLUSTER", "INFO"], "cluster_known_nodes:2");
-    }
-    Some(servers)
-}
 
 #[test]
 fn a_cluster_decides_as_one_store() {
     for store in Store::ALL {
-        let Some(servers) = cluster(store) else { continue };
+        let Some(Cluster { masters: servers }) = Cluster::start(store, 2) else { continue };
         run(async {
             let redis = Redis::builder(servers[0].url()).cluster([servers[1].url()]);
             let redis = redis.deadline(Duration::from_secs(60)).build().await.unwrap();
@@ -58,7 +35,7 @@ fn a_cluster_decides_as_one_store() {
                 assert_eq!(limiter.peek(&key, 3).await.unwrap().outcome(), Outcome::Allowed);
             }
         });
-        let keys = servers.each_ref().map(|server| server.ask::<u64>(&["DBSIZE"]));
+        let keys: Vec<u64> = servers.iter().map(|server| server.ask(&["DBSIZE"])).collect();
         assert!(keys.iter().all(|&keys| keys > 0), "{keys:?}");
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Server {
     program: PathBuf,
     first: Vec<String>,
     arguments: Vec<String>,
+    /// Whether the file `clock` in the folder says by how much its clock is wrong.
+    is_faked: bool,
     child: Child,
     port: u16,
     folder: PathBuf,
@@ -51,26 +53,33 @@ impl Server {
 
     /// Starts a server with these arguments more, such as `--maxmemory 2mb`.
     pub(crate) fn start_with(store: Store, arguments: &[&str]) -> Option<Self> {
-        Self::start_as(store, &[], arguments)
+        Self::start_as(store, &[], arguments, false)
+    }
+
+    /// Starts a server whose clock [`step_clock`](Self::step_clock) sets.
+    pub(crate) fn start_faked(store: Store) -> Option<Self> {
+        faketime().or_else(|| missing("libfaketime (Debian: faketime)"))?;
+        Self::start_as(store, &[], &[], true)
     }
 
     /// Starts a sentinel that watches no master yet.
     pub(crate) fn start_sentinel(store: Store) -> Option<Self> {
-        Self::start_as(store, &["sentinel.conf", "--sentinel"], &[])
+        Self::start_as(store, &["sentinel.conf", "--sentinel"], &[], false)
     }
 
     /// `first` are the arguments before all others. A sentinel wants a file, which it rewrites.
-    fn start_as(store: Store, first: &[&str], arguments: &[&str]) -> Option<Self> {
+    fn start_as(store: Store, first: &[&str], arguments: &[&str], is_faked: bool) -> Option<Self> {
         let program = store.program()?;
         let first: Vec<String> = first.iter().map(|&argument| argument.to_owned()).collect();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let folder = new_folder();
+        std::fs::write(folder.join("clock"), "+0").expect("the temporary folder can be written to");
         // Another process may take the free port first, so the start is tried again.
         for _ in 0..20 {
             let port = free_port();
-            let mut child = spawn(&program, port, &folder, &first, &arguments);
+            let mut child = spawn(&program, port, &folder, &first, &arguments, is_faked);
             if is_ready(&mut child, port) {
-                return Some(Self { store, program, first, arguments, child, port, folder });
+                return Some(Self { store, program, first, arguments, is_faked, child, port, folder });
             }
             let _ = (child.kill(), child.wait());
         }
@@ -116,8 +125,17 @@ impl Server {
 
     /// Starts a killed server again, on its port and with an empty store.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.program, self.port, &self.folder, &self.first, &self.arguments);
+        let (folder, arguments) = (&self.folder, &self.arguments);
+        self.child = spawn(&self.program, self.port, folder, &self.first, arguments, self.is_faked);
         assert!(is_ready(&mut self.child, self.port), "the server starts again on port {}", self.port);
+    }
+
+    /// Sets a faked clock to so much before or after the machine's, such as `-1h`.
+    pub(crate) fn step_clock(&self, by: &str) {
+        // In one step, so that the server never reads half of it.
+        let new = self.folder.join("clock.new");
+        let set = std::fs::write(&new, by).and_then(|()| std::fs::rename(new, self.folder.join("clock")));
+        set.expect("the temporary folder can be written to");
     }
 
     /// Stops the process where it is: SIGSTOP.
@@ -143,7 +161,14 @@ impl Drop for Server {
     }
 }
 
-fn spawn(program: &Path, port: u16, folder: &Path, first: &[String], arguments: &[String]) -> Child {
+fn spawn(
+    program: &Path,
+    port: u16,
+    folder: &Path,
+    first: &[String],
+    arguments: &[String],
+    is_faked: bool,
+) -> Child {
     let log = File::create(folder.join("log")).expect("the temporary folder can be written to");
     let mut command = Command::new(program);
     command.current_dir(folder).args(first);
@@ -154,8 +179,22 @@ fn spawn(program: &Path, port: u16, folder: &Path, first: &[String], arguments: 
         File::create(folder.join("sentinel.conf")).expect("the temporary folder can be written to");
     }
     command.args(arguments.iter().flat_map(|argument| argument.split(' ')));
+    if let Some(library) = faketime().filter(|_| is_faked) {
+        // The C library's allocator: that of Debian's redis-server asks for the time too early.
+        command.env("LD_PRELOAD", format!("{}:libc.so.6", library.display()));
+        command.env("FAKETIME_TIMESTAMP_FILE", folder.join("clock"));
+        command.env("FAKETIME_NO_CACHE", "1").env("DONT_FAKE_MONOTONIC", "1");
+    }
     command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
     command.spawn().expect("the program can be executed")
+}
+
+/// The library of the program `faketime`.
+fn faketime() -> Option<PathBuf> {
+    let named = std::env::var_os("TOLLGATE_FAKETIME").map(PathBuf::from);
+    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let usual = folders.iter().map(|folder| Path::new(folder).join("faketime/libfaketimeMT.so.1"));
+    named.into_iter().chain(usual).find(|file| file.is_file())
 }
 
 /// Waits until the server answers a PING. False if the process ends first.

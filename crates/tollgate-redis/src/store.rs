@@ -1,0 +1,197 @@
+//! The store behind its breakers: one server, or the masters of a cluster.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::cluster::{Cluster, PROBE};
+use crate::connection::{Connection, Seed, Source, Topology};
+use crate::guard::{BreakerCounts, Guard, Probe};
+use crate::script::Script;
+use crate::{BuildError, Failed, FailureKind};
+
+/// The connections of a [`Redis`](crate::Redis), and what stands between them and the checks.
+pub(crate) enum Store {
+    One { connection: Arc<Connection>, guard: Arc<Guard> },
+    Cluster(Arc<Cluster>),
+}
+
+impl Store {
+    /// Begins to connect. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// A wrong address.
+    pub(crate) fn open(
+        url: &str,
+        topology: &Topology,
+        prefix: &str,
+        deadline: Duration,
+    ) -> Result<Self, BuildError> {
+        let sentinels = match topology {
+            Topology::Cluster(others) => {
+                return Ok(Self::Cluster(Cluster::open(Seed::all(url, others)?, prefix, deadline)?));
+            }
+            Topology::One => None,
+            Topology::Sentinel(urls) => Some(&urls[..]),
+        };
+        let source = Source::new(url, sentinels)?;
+        let server = source.name();
+        let connection = Arc::new(Connection::open(source, deadline));
+        let guard = Guard::new(server, deadline, probe(&connection, prefix), Handle::current());
+        Ok(Self::One { connection, guard })
+    }
+
+    /// Waits for the first connection, or for its failure.
+    ///
+    /// # Errors
+    ///
+    /// A server that refuses the password or scripts. That no server is there is no error.
+    pub(crate) async fn connected(&self) -> Result<(), BuildError> {
+        if let Self::Cluster(cluster) = self {
+            cluster.first_map().await?;
+        }
+        if let (Some(failed), Self::One { guard, .. }) = (self.try_script().await?, self) {
+            guard.unreachable(&failed);
+        }
+        self.warn_of_eviction().await;
+        Ok(())
+    }
+
+    /// Runs a script that writes nothing, once there is a connection. Returns how it failed, if the
+    /// server is not there; an error if it is there and refuses.
+    async fn try_script(&self) -> Result<Option<Failed>, BuildError> {
+        let script = Script::new("return 1");
+        let body = |command: &mut Cmd| {
+            command.arg(1).arg("tg1:{k:}:build");
+        };
+        let answer = match self {
+            Self::One { connection, .. } => match connection.first_attempt().await {
+                Ok(()) => connection.run(&script, body).await.map(drop),
+                Err(failed) => Err(failed),
+            },
+            Self::Cluster(cluster) => {
+                cluster.first_attempt().await;
+                cluster.run(&script, body).await.map(drop)
+            }
+        };
+        match answer {
+            Ok(()) => Ok(None),
+            Err(failed) if matches!(failed.kind, FailureKind::Auth | FailureKind::Script) => {
+                Err(BuildError::Refused(failed))
+            }
+            Err(failed) => Ok(Some(failed)),
+        }
+    }
+
+    /// Warns if a server evicts keys: an evicted key is as good as new. Not every user may ask.
+    async fn warn_of_eviction(&self) {
+        let mut command = redis::cmd("CONFIG");
+        command.arg("GET").arg("maxmemory-policy");
+        let connections = match self {
+            Self::One { connection, .. } => vec![Arc::clone(connection)],
+            Self::Cluster(cluster) => cluster.connections(),
+        };
+        for connection in connections {
+            let until = Instant::now() + connection.deadline();
+            let Ok(answer) = connection.ask(until, &command).await else { continue };
+            match redis::from_redis_value::<Vec<String>>(answer).as_deref() {
+                Ok([_, policy]) if policy != "noeviction" => tracing::warn!(
+                    policy,
+                    "the store may evict keys, and each costs a burst: set maxmemory-policy to noeviction"
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether keys of different slots lie on different servers.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        match self {
+            Self::One { connection, .. } => connection.deadline(),
+            Self::Cluster(cluster) => cluster.deadline(),
+        }
+    }
+
+    /// The time since the store was opened: the time of the breakers and of the deny caches.
+    pub(crate) fn now(&self) -> Duration {
+        match self {
+            Self::One { guard, .. } => guard.now(),
+            Self::Cluster(cluster) => cluster.now(),
+        }
+    }
+
+    /// The runtime of the connections and of all that is not awaited.
+    pub(crate) fn runtime(&self) -> &Handle {
+        match self {
+            Self::One { guard, .. } => guard.runtime(),
+            Self::Cluster(cluster) => cluster.runtime(),
+        }
+    }
+
+    /// Whether all checks fail at once. In a cluster, each request passes its master's breaker.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::One { guard, .. } => guard.is_open(),
+            Self::Cluster(_) => false,
+        }
+    }
+
+    /// Makes a trip of one or several requests, within the deadline. Breakers that are open fail it
+    /// at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::trip`].
+    pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+        match self {
+            Self::One { guard, .. } => guard.trip(trip).await,
+            Self::Cluster(cluster) => cluster.trip(trip).await,
+        }
+    }
+
+    /// Executes a script, as a part of a [`trip`](Self::trip). `body` appends the number of keys,
+    /// the keys and the arguments.
+    pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
+        match self {
+            Self::One { connection, .. } => connection.run(script, body).await,
+            Self::Cluster(cluster) => cluster.run(script, body).await,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> BreakerCounts {
+        match self {
+            Self::One { guard, .. } => guard.counts(),
+            Self::Cluster(cluster) => cluster.counts(),
+        }
+    }
+}
+
+/// The probes of a single server write a key of their own.
+fn probe(connection: &Arc<Connection>, prefix: &str) -> Probe {
+    let (connection, key) = (Arc::clone(connection), format!("{prefix}:{{k:}}:probe"));
+    let script = Arc::new(Script::new(PROBE));
+    Box::new(move || {
+        let (connection, script, key) = (connection.clone(), script.clone(), key.clone());
+        Box::pin(async move {
+            let body = |command: &mut Cmd| {
+                command.arg(1).arg(&key);
+            };
+            connection.run(&script, body).await.map(drop)
+        })
+    })
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("breaker", &self.counts()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! A cluster of three masters: one of them fails, is replaced, or gives a slot away.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use tollgate::{Quota, Rate, SlidingLog, TokenBucket};
+use tollgate_redis::{Charged, FailureKind, Limiter, Redis};
+
+use crate::bound::{Load, assert_bound};
+use crate::cluster::{Cluster, wait_for};
+use crate::server::Store;
+use crate::{PATIENT, run, until_breaker};
+
+const KEYS: usize = 30;
+
+/// Runs a test on a cluster of each store that can be had.
+fn on_each_cluster<T: Future<Output = ()>>(test: impl Fn(Cluster, Store) -> T) {
+    for store in Store::ALL {
+        let Some(cluster) = Cluster::start(store, 3) else { continue };
+        println!("{store:?}");
+        run(test(cluster, store));
+    }
+}
+
+async fn connect(cluster: &Cluster, deadline: Duration) -> Redis {
+    let urls = cluster.urls();
+    let builder = Redis::builder(&urls[0]).cluster(&urls[1..]).deadline(deadline);
+    builder.build().await.unwrap()
+}
+
+fn key(number: usize) -> String {
+    format!("k{number}")
+}
+
+/// Checks each key, and asserts that exactly those of one master fail, and how.
+async fn only_fails(limiter: &Limiter, owners: &[usize], lost: usize, kinds: &[FailureKind]) -> usize {
+    let mut at_once = 0;
+    for (number, &owner) in owners.iter().enumerate() {
+        match limiter.check(key(number)).await {
+            Ok(_) => assert_ne!(owner, lost, "{}: its master is down", key(number)),
+            Err(failed) => {
+                assert_eq!(owner, lost, "{}: its master is up: {failed}", key(number));
+                assert!(kinds.contains(&failed.kind), "{failed}");
+                at_once += usize::from(failed.kind == FailureKind::BreakerOpen);
+            }
+        }
+    }
+    at_once
+}
+
+#[test]
+fn a_dead_master_fails_only_its_own_keys() {
+    on_each_cluster(|mut cluster, _| async move {
+        let redis = connect(&cluster, PATIENT).await;
+        let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_hour(9_000))]).build().unwrap();
+        let owners: Vec<usize> = (0..KEYS).map(|number| cluster.owner(&key(number))).collect();
+        let lost = 1;
+        let its = owners.iter().filter(|&&owner| owner == lost).count();
+        assert!((1..KEYS - 1).contains(&its), "{owners:?}");
+        for number in 0..KEYS {
+            assert!(limiter.check(key(number)).await.unwrap().is_allowed());
+        }
+        cluster.masters[lost].kill();
+        let kinds = [FailureKind::Connection, FailureKind::BreakerOpen];
+        let mut at_once = 0;
+        for _ in 0..20 {
+            at_once += only_fails(&limiter, &owners, lost, &kinds).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert!(at_once >= 20 * its - 2, "{at_once}: a broken connection opens the breaker");
+        let breaker = limiter.counts().breaker;
+        assert_eq!((breaker.is_open, breaker.opened, breaker.closed), (true, 1, 0));
+        cluster.masters[lost].restart();
+        let breaker = until_breaker(&limiter, false).await;
+        assert_eq!((breaker.opened, breaker.closed), (1, 1));
+        for number in 0..KEYS {
+            assert!(limiter.check(key(number)).await.unwrap().is_allowed());
+        }
+    });
+}
+
+#[test]
+fn a_hanging_master_fails_only_its_own_keys() {
+    on_each_cluster(|cluster, _| async move {
+        let redis = connect(&cluster, Duration::from_millis(400)).await;
+        let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_hour(9_000))]).build().unwrap();
+        let owners: Vec<usize> = (0..KEYS).map(|number| cluster.owner(&key(number))).collect();
+        let lost = 2;
+        cluster.masters[lost].freeze();
+        let kinds = [FailureKind::Timeout, FailureKind::Connection, FailureKind::BreakerOpen];
+        for _ in 0..10 {
+            only_fails(&limiter, &owners, lost, &kinds).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(limiter.counts().breaker.opened, 1);
+        cluster.masters[lost].thaw();
+        until_breaker(&limiter, false).await;
+        assert!(only_fails(&limiter, &owners, usize::MAX, &[]).await == 0);
+    });
+}
+
+/// The open breaker of a master that is gone must not refuse the keys of the next one.
+#[test]
+fn a_promoted_master_begins_with_a_closed_breaker() {
+    on_each_cluster(|mut cluster, store| async move {
+        let Some(replica) = cluster.add(store) else { return };
+        let lost = 1;
+        let id: String = cluster.masters[lost].ask(&["CLUSTER", "MYID"]);
+        replica.ask::<()>(&["CLUSTER", "REPLICATE", &id]);
+        wait_for(&replica, &["INFO", "replication"], "master_link_status:up");
+        let redis = connect(&cluster, PATIENT).await;
+        let quota = TokenBucket::new(Rate::per_day(1)).burst(1);
+        let limiter = redis.limiter("api", [quota]).build().unwrap();
+        let its = (0..).map(key).find(|key| cluster.owner(key) == lost).unwrap();
+        assert!(limiter.check(&its).await.unwrap().is_allowed());
+        // The replica has what the master has.
+        assert_eq!(cluster.masters[lost].ask::<u64>(&["WAIT", "1", "30000"]), 1);
+        cluster.masters[lost].kill();
+        while limiter.check(&its).await.unwrap_err().kind != FailureKind::BreakerOpen {}
+        replica.ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        let breaker = until_breaker(&limiter, false).await;
+        assert_eq!((breaker.opened, breaker.closed), (1, 1), "it ended with its master");
+        let begun = Instant::now();
+        // The promoted server serves once the others know of it.
+        let answer = loop {
+            match limiter.check(&its).await {
+                Ok(answer) => break answer,
+                Err(failed) => assert!(begun.elapsed() < Duration::from_secs(60), "{failed}"),
+            }
+            sleep(Duration::from_millis(20)).await;
+        };
+        assert!(!answer.is_allowed(), "the replica had the charge");
+    });
+}
+
+/// A slot goes to another master and back, again and again, while its keys are asked for.
+#[test]
+fn a_moving_slot_forgets_nothing() {
+    on_each_cluster(|cluster, _| async move {
+        let start = Instant::now();
+        let (rate, burst) = (100, 20);
+        let redis = connect(&cluster, PATIENT).await;
+        let one =
+            redis.limiter("one", [TokenBucket::new(Rate::per_second(rate)).burst(burst)]).build().unwrap();
+        let quotas: [Quota; 2] = [
+            TokenBucket::new(Rate::per_second(rate)).burst(burst).into(),
+            SlidingLog::new(Rate::per_second(rate)).into(),
+        ];
+        let two = redis.limiter("two", quotas).build().unwrap();
+        let loads = [Load::start(&one, "alice", 4, start), Load::start(&two, "alice", 4, start)];
+        let slot = cluster.slot("alice").to_string();
+        let ids: Vec<String> =
+            cluster.masters.iter().map(|server| server.ask(&["CLUSTER", "MYID"])).collect();
+        let home = cluster.owner("alice");
+        let (mut from, mut to) = (home, (home + 1) % 3);
+        for _ in 0..4 {
+            let (source, target) = (&cluster.masters[from], &cluster.masters[to]);
+            target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[from]]);
+            source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[to]]);
+            sleep(Duration::from_millis(100)).await;
+            // One by one: between them, a request of several limits has keys on both sides.
+            let names: Vec<String> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+            assert!(names.len() >= 3, "the keys are there: {names:?}");
+            for name in names {
+                let port = target.port().to_string();
+                let _: String = source.ask(&["MIGRATE", "127.0.0.1", &port, &name, "0", "5000"]);
+                sleep(Duration::from_millis(60)).await;
+            }
+            for server in [target, source, &cluster.masters[3 - from - to]] {
+                server.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[to]]);
+            }
+            sleep(Duration::from_millis(150)).await;
+            std::mem::swap(&mut from, &mut to);
+        }
+        let [one_met, two_met] = loads.map(Load::stop);
+        let (one_met, two_met) = (one_met.await, two_met.await);
+        assert!(one_met.failed.is_empty(), "MOVED and ASK are followed: {:?}", one_met.failed);
+        let split = two_met.failures(FailureKind::Moved);
+        assert!(split > 0 && split == two_met.failed.len(), "TRYAGAIN: {:?}", two_met.failed);
+        assert!(two_met.failed.iter().all(|(failed, _)| failed.charged == Charged::No));
+        assert_eq!(one.counts().breaker.opened, 0, "a redirection is no failure");
+        for met in [one_met, two_met] {
+            println!("{} admitted, {} refused", met.admitted.len(), met.refused);
+            assert_bound(&met.admitted, |seconds| burst as f64 + rate as f64 * seconds);
+        }
+    });
+}

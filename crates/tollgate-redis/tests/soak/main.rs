@@ -1,0 +1,222 @@
+//! Random faults under load: for some seconds, or as long as `cargo xtask soak --redis` says.
+//!
+//! Four nodes, two of them behind proxies, ask one server through limiters of several algorithms
+//! and policies, while the server is killed, frozen, paused and flushed, and the network is slow
+//! and cut. Two more ask a cluster, whose masters are killed and frozen. Then each key's admissions
+//! are held against its bound over every interval, the counters against what the callers saw, and
+//! the memory of this process against that of the beginning.
+
+#[path = "../support/cluster.rs"]
+mod cluster;
+mod fault;
+#[path = "../support/proxy.rs"]
+#[allow(dead_code, reason = "each test binary uses a part")]
+mod proxy;
+mod record;
+#[path = "../support/server.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use tollgate::{Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate_redis::{DecidedBy, FailureKind, Limiter, OnFailure, Redis};
+
+use cluster::Cluster;
+use fault::{Faults, Random};
+use proxy::Proxy;
+use record::{Bound, Record};
+use server::{Server, Store};
+
+const NODES: u32 = 4;
+/// The nodes that ask the cluster.
+const CLUSTER_NODES: usize = 2;
+const KEYS: u64 = 4;
+const DEADLINE: Duration = Duration::from_millis(20);
+
+/// A limiter's name, its quotas, what decides when the store fails, and the bound of a key.
+struct Kind {
+    name: &'static str,
+    quotas: Vec<Quota>,
+    on_failure: OnFailure,
+    deny_cache: usize,
+    bound: Bound,
+}
+
+fn kinds() -> Vec<Kind> {
+    let bucket = TokenBucket::new(Rate::per_second(20)).burst(10);
+    let log = SlidingLog::new(Rate::per_second(15));
+    let window = SlidingWindow::new(Rate::per_second(30));
+    let (refuse, local) = (OnFailure::Refuse, OnFailure::Local { nodes: NODES });
+    let kind = |name, quotas: Vec<Quota>, on_failure, deny_cache, bound| Kind {
+        name,
+        quotas,
+        on_failure,
+        deny_cache,
+        bound,
+    };
+    let bound = |burst, rate| Bound { burst, rate, for_restart: burst };
+    vec![
+        kind("bucket", vec![bucket.into()], OnFailure::Error, 1_000, bound(10.0, 20.0)),
+        kind("log", vec![log.into()], refuse, 0, bound(15.0, 15.0)),
+        kind("several", vec![bucket.into(), window.into()], OnFailure::Error, 0, bound(10.0, 20.0)),
+        // All nodes may be cut off: as much again by themselves. Restarts add to the store's.
+        kind("local", vec![bucket.into()], local, 100, Bound { burst: 20.0, rate: 40.0, for_restart: 10.0 }),
+    ]
+}
+
+/// What the tasks of a limiter saw.
+#[derive(Default)]
+struct Seen {
+    records: Vec<Record>,
+    allowed: u64,
+    denied: u64,
+    failed: u64,
+}
+
+/// Checks keys until it is stopped.
+async fn load(limiter: Limiter, seed: u64, start: Instant, stop: Arc<AtomicBool>) -> Seen {
+    let mut random = Random::new(seed);
+    let mut seen = Seen { records: (0..KEYS).map(|_| Record::default()).collect(), ..Seen::default() };
+    while !stop.load(Relaxed) {
+        let key = random.below(KEYS);
+        let sent = start.elapsed();
+        match limiter.check(name(key)).await {
+            Ok(answer) if answer.is_allowed() => {
+                seen.records[key as usize].push(sent, start.elapsed());
+                seen.allowed += 1;
+            }
+            Ok(_) => seen.denied += 1,
+            Err(_) => seen.failed += 1,
+        }
+        tokio::time::sleep(Duration::from_micros(500 + random.below(2_000))).await;
+    }
+    seen
+}
+
+fn name(key: u64) -> String {
+    format!("key-{key}")
+}
+
+/// The resident memory of this process in bytes.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1_024
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn random_faults_pass_no_bound() {
+    let time = Duration::from_secs(setting("TOLLGATE_SOAK_SECONDS", 6));
+    let seed = setting("TOLLGATE_SOAK_SEED", u64::from(std::process::id()));
+    println!("{} s, seed {seed}", time.as_secs());
+    let (Some(server), Some(cluster)) = (Server::start(Store::Redis), Cluster::start(Store::Redis, 3)) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let start = Instant::now();
+        let proxies = [Proxy::to(server.port()), Proxy::to(server.port())];
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut limiters: Vec<(usize, Limiter)> = Vec::new();
+        let mut tasks = Vec::new();
+        let urls = cluster.urls();
+        for node in 0..NODES as usize + CLUSTER_NODES {
+            let in_cluster = node >= NODES as usize;
+            let url = proxies.get(node).map_or_else(|| server.url(), Proxy::url);
+            let builder = if in_cluster { Redis::builder(&urls[0]).cluster(&urls[1..]) } else { Redis::builder(url) };
+            let redis = builder.deadline(DEADLINE).build().await.unwrap();
+            for (number, kind) in kinds().into_iter().enumerate() {
+                let number = number + if in_cluster { kinds().len() } else { 0 };
+                let builder = redis.limiter(kind.name, kind.quotas).deny_cache(kind.deny_cache);
+                let limiter = builder.on_failure(kind.on_failure).build().unwrap();
+                let seed = seed.wrapping_mul(31).wrapping_add(limiters.len() as u64);
+                tasks.push((number, tokio::spawn(load(limiter.clone(), seed, start, stop.clone()))));
+                limiters.push((number, limiter));
+            }
+        }
+        let mut faults = Faults::new(server, proxies, cluster, seed);
+        let (mut told, mut flat) = (0, 0);
+        while start.elapsed() < time {
+            faults.next(start).await;
+            let seconds = start.elapsed().as_secs();
+            if flat == 0 && start.elapsed() > time / 4 {
+                flat = memory();
+            }
+            if seconds / 10 > told {
+                told = seconds / 10;
+                let decided = |by| limiters.iter().map(|(_, l)| l.counts().decided(by).allowed).sum::<u64>();
+                let [store, local] = [DecidedBy::Store, DecidedBy::Local].map(decided);
+                let megabytes = memory() as f64 / 1e6;
+                println!("{seconds:4} s: {store} admitted by the store, {local} locally; {faults}; {megabytes:.1} MB");
+            }
+        }
+        faults.end().await;
+        let last = memory();
+        stop.store(true, Relaxed);
+        let mut seen: Vec<Seen> = (0..2 * kinds().len()).map(|_| Seen::default()).collect();
+        let mut recorded = 0;
+        for (number, task) in tasks {
+            let part = task.await.unwrap();
+            recorded += part.records.iter().map(Record::bytes).sum::<u64>();
+            let whole = &mut seen[number];
+            whole.records.resize_with(KEYS as usize, Record::default);
+            whole.records.iter_mut().zip(part.records).for_each(|(all, more)| all.add(more));
+            whole.allowed += part.allowed;
+            whole.denied += part.denied;
+            whole.failed += part.failed;
+        }
+        println!("\n| limiter | admitted | refused | failed | transitions | of the slack used, at most |\n|---|---|---|---|---|---|");
+        for (number, kind) in kinds().into_iter().chain(kinds()).enumerate() {
+            let place = if number < kinds().len() { "" } else { ", cluster" };
+            let its: Vec<_> =
+                limiters.iter().filter(|(of, _)| *of == number).map(|(_, l)| l.counts()).collect();
+            let seen = &mut seen[number];
+            consistent(&its, seen, &kind);
+            let mut used = 0_f64;
+            for (key, record) in (0..KEYS).zip(&mut seen.records) {
+                let restarts = match place {
+                    "" => &faults.restarts,
+                    _ => &faults.masters[faults.cluster.owner(&name(key))],
+                };
+                used = used.max(record.hold(kind.name, &kind.bound, restarts));
+            }
+            let transitions: u64 = its.iter().map(|counts| counts.breaker.opened).sum();
+            let Seen { allowed, denied, failed, .. } = seen;
+            println!("| {}{place} | {allowed} | {denied} | {failed} | {transitions} | {used:.2} |", kind.name);
+        }
+        println!("\n{faults}\nmemory: {flat} bytes after a quarter, {last} at the end, {recorded} of it records");
+        assert!(last < flat + recorded + 8_000_000, "the memory of this process grows");
+    });
+}
+
+/// The counters say what the callers saw.
+fn consistent(counts: &[tollgate_redis::Counts], seen: &Seen, kind: &Kind) {
+    let sum = |number: &dyn Fn(tollgate::Counts) -> u64| -> u64 {
+        counts.iter().flat_map(|counts| DecidedBy::ALL.map(|by| number(counts.decided(by)))).sum()
+    };
+    let failures = |kinds: &[FailureKind]| -> u64 {
+        counts.iter().flat_map(|counts| kinds.iter().map(|&kind| counts.failed(kind))).sum()
+    };
+    let name = kind.name;
+    assert_eq!(sum(&|counts| counts.allowed), seen.allowed, "{name}: admitted");
+    assert_eq!(sum(&|counts| counts.denied), seen.denied, "{name}: refused");
+    let by_policy: u64 = counts
+        .iter()
+        .flat_map(|counts| [DecidedBy::Local, DecidedBy::OnFailure].map(|by| counts.decided(by)))
+        .map(|counts| counts.allowed + counts.denied)
+        .sum();
+    assert_eq!(failures(&FailureKind::ALL), seen.failed + by_policy, "{name}: failures");
+    // A script that the server does not know is brought again.
+    let impossible = [FailureKind::Script, FailureKind::Auth, FailureKind::ReadOnly, FailureKind::Moved];
+    assert_eq!(failures(&impossible), 0, "{name}: {counts:?}");
+    for counts in counts {
+        assert!(counts.breaker.opened - counts.breaker.closed <= 1, "{name}: {:?}", counts.breaker);
+    }
+}

@@ -1,0 +1,88 @@
+//! A real cluster of masters, which the tests start and change themselves.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::time::{Duration, Instant};
+
+use crate::server::{Server, Store};
+
+/// Waits until a server says so.
+pub(crate) fn wait_for(server: &Server, command: &[&str], words: &str) {
+    let begun = Instant::now();
+    // A server that is starting may refuse the question.
+    while !server.try_ask::<String>(command).is_ok_and(|answer| answer.contains(words)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{command:?} does not say {words}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Masters, each of which owns an equal part of the slots.
+pub(crate) struct Cluster {
+    pub(crate) masters: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts a cluster. `None` if the program is missing.
+    pub(crate) fn start(store: Store, masters: usize) -> Option<Self> {
+        let masters = (0..masters).map(|_| member(store)).collect::<Option<Vec<_>>>()?;
+        let cluster = Self { masters };
+        for (place, server) in cluster.masters.iter().enumerate() {
+            let [first, last] = [cluster.first_slot(place), cluster.first_slot(place + 1) - 1];
+            server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+            server.ask::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(place + 1).to_string()]);
+        }
+        for server in &cluster.masters[1..] {
+            cluster.meet(server);
+        }
+        cluster.wait_for_members(&cluster.masters.iter().collect::<Vec<_>>());
+        Some(cluster)
+    }
+
+    /// Adds a server that has no slots.
+    pub(crate) fn add(&self, store: Store) -> Option<Server> {
+        let server = member(store)?;
+        self.meet(&server);
+        let mut members: Vec<&Server> = self.masters.iter().collect();
+        members.push(&server);
+        self.wait_for_members(&members);
+        Some(server)
+    }
+
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.masters.iter().map(Server::url).collect()
+    }
+
+    /// The place of the master that owned a key's slot at the start.
+    pub(crate) fn owner(&self, key: &str) -> usize {
+        let slot = self.slot(key);
+        (0..self.masters.len()).rfind(|&place| self.first_slot(place) <= slot).unwrap()
+    }
+
+    /// The slot of a key of a limiter.
+    pub(crate) fn slot(&self, key: &str) -> usize {
+        let name = format!("{{k:{key}}}");
+        // Any server calculates it, but the first may be down.
+        let slot = self.masters.iter().find_map(|server| server.try_ask(&["CLUSTER", "KEYSLOT", &name]).ok());
+        slot.expect("a master is up")
+    }
+
+    fn first_slot(&self, place: usize) -> usize {
+        16_384 * place / self.masters.len()
+    }
+
+    fn meet(&self, server: &Server) {
+        self.masters[0].ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &server.port().to_string()]);
+    }
+
+    fn wait_for_members(&self, members: &[&Server]) {
+        for server in members {
+            wait_for(server, &["CLUSTER", "INFO"], "cluster_state:ok");
+            wait_for(server, &["CLUSTER", "INFO"], &format!("cluster_known_nodes:{}", members.len()));
+        }
+    }
+}
+
+/// One that serves its own slots while other masters are down.
+fn member(store: Store) -> Option<Server> {
+    Server::start_with(store, &["--cluster-enabled yes", "--cluster-require-full-coverage no"])
+}
