@@ -21,7 +21,7 @@ pub use request::{Field, PlainRequest, Request};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
-    StoreFailure, StoreServer, Tier, Values,
+    StoreFailure, StoreLeases, StoreServer, Tier, Values,
 };
 pub use set::{
     Ask, AskRule, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey, RuleSet, Ruling,

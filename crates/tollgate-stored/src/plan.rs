@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate::Quota;
 use tollgate_redis::OnFailure;
-use tollgate_rules::{Limit, Limits, Mode, Rule, Rules, StoreFailure, StoreServer};
+use tollgate_rules::{Limit, Limits, Mode, Rule, Rules, StoreFailure, StoreLeases, StoreServer};
 
 use crate::name;
 
@@ -20,6 +20,7 @@ pub(crate) struct Plan {
     pub(crate) quotas: Vec<Quota>,
     pub(crate) on_failure: StoreFailure,
     pub(crate) deny_cache: usize,
+    pub(crate) leases: Option<StoreLeases>,
 }
 
 /// The plans of rules: for each rule, of its own limits and of those of its tiers.
@@ -43,10 +44,19 @@ fn plan(rule: &Rule, tier: Option<&str>, limits: &Limits) -> Option<Plan> {
         quotas: limits.iter().filter_map(quota).collect(),
         on_failure: store.on_failure,
         deny_cache: store.deny_cache,
+        leases: store.leases,
     })
 }
 
 impl Plan {
+    /// Whether each check is a trip.
+    pub(crate) fn mode(&self) -> tollgate_redis::Mode {
+        self.leases.map_or_else(Default::default, |leases| tollgate_redis::Mode::Leased {
+            ttl: leases.ttl,
+            nodes: leases.nodes,
+        })
+    }
+
     pub(crate) fn on_failure(&self) -> OnFailure {
         match self.on_failure {
             StoreFailure::Allow => OnFailure::Allow,

@@ -85,7 +85,7 @@ impl Known {
             }
         };
         let builder = redis.limiter(&plan.name, plan.quotas.iter().copied());
-        let builder = builder.on_failure(plan.on_failure()).deny_cache(plan.deny_cache);
+        let builder = builder.on_failure(plan.on_failure()).deny_cache(plan.deny_cache).mode(plan.mode());
         builder.build().inspect_err(|error| tell(plan, error)).ok()
     }
 }

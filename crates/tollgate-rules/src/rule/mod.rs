@@ -27,8 +27,8 @@ pub use condition::{Condition, Conditions, Values};
 pub use limits::{Cost, CostCase, Limit, Limits, Tier};
 pub use refusal::{BodyFormat, HeaderStyle, Refusal};
 pub use rules::{Clients, Rules};
-pub(crate) use store::{DEADLINE, PREFIX};
-pub use store::{Store, StoreFailure, StoreServer};
+pub(crate) use store::{DEADLINE, LEASE_TTL, PREFIX};
+pub use store::{Store, StoreFailure, StoreLeases, StoreServer};
 pub use test::{Expected, Outcome, RuleTest, Step};
 
 /// A rule: the requests that it concerns, whose limit they use, and the limits.

@@ -14,7 +14,22 @@ pub struct Store {
     pub on_failure: StoreFailure,
     /// Refusals of how many keys are remembered, and then need no trip.
     pub deny_cache: usize,
+    /// How permits are taken ahead. `None`: each request is a trip.
+    pub leases: Option<StoreLeases>,
 }
+
+/// How a process takes permits from a store ahead, and spends them without a trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct StoreLeases {
+    /// How many processes share the limit.
+    pub nodes: u32,
+    /// How long a permit may be spent, counted from before it was asked for.
+    pub ttl: Duration,
+}
+
+/// The ttl of leases whose table says none.
+pub(crate) const LEASE_TTL: Duration = Duration::from_millis(50);
 
 /// What decides a rule while its store does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

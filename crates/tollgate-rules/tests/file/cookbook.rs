@@ -209,6 +209,8 @@ fn every_field_arrives_where_it_belongs() {
         (store.on_failure, store.deny_cache),
         (tollgate_rules::StoreFailure::Local { nodes: 3 }, 1_024)
     );
+    let leases = rules.rules.iter().find_map(|rule| rule.store.as_ref()?.leases).unwrap();
+    assert_eq!((leases.nodes, leases.ttl), (3, Duration::from_millis(80)));
     assert_eq!((&*store.server.url, &*store.server.prefix), ("redis://:hidden@10.0.0.7/1", "shop"));
     assert_eq!(
         (store.server.to_string(), store.server.deadline.as_millis()),

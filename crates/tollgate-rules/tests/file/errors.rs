@@ -59,7 +59,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 74] = [
+    let cases: [(&str, &str, &str, &str); 79] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -136,6 +136,21 @@ fn each_mistake_points_at_the_wrong_part() {
         ("store = \"redis://h/x\"", "bad-value", "redis://h/x", "is no number"),
         ("on_failure = \"allow\"", "unfit", "allow", "the rule has no `store`"),
         ("deny_cache = 9", "unfit", "9", "the rule has no `store`"),
+        ("leases = { nodes = 2 }", "unfit", "{ nodes = 2 }", "the rule has no `store`"),
+        ("store = \"redis://h\"\nleases = {}", "missing-field", "", "nodes"),
+        ("store = \"redis://h\"\nleases = { nodes = 0 }", "out-of-range", "0", "`nodes` is 0"),
+        (
+            "store = \"redis://h\"\nleases = { nodes = 2, ttl = \"2min\" }",
+            "bad-value",
+            "2min",
+            "outside of 1ms to 1min",
+        ),
+        (
+            "store = \"redis://h\"\nlimits = [\"5/s\", \"9/min\"]\nleases = { nodes = 2 }",
+            "unfit",
+            "{ nodes = 2 }",
+            "several limits",
+        ),
         ("store = \"redis://h\"\nban = \"1h\"", "unfit", "1h", "in one process"),
         ("store = \"redis://h\"\nwas = \"q\"", "unfit", "q", "by its name"),
         ("store = \"redis://h\"\nmax_keys = 9", "unfit", "9", "any number of keys"),

@@ -37,6 +37,20 @@ pub(super) fn write(text: &mut Text, all: &[StoreCounts]) {
     for one in all {
         text.sample(&with(one, &[]), one.counts.deny_cache_evicted);
     }
+    let help = "Permits of leases: taken ahead, spent, returned to the store, and lapsed.";
+    text.family("tollgate_store_leased_permits_total", "counter", help);
+    for one in all {
+        let leases = one.counts.leases;
+        let states = [
+            ("taken", leases.taken),
+            ("spent", leases.spent),
+            ("returned", leases.returned),
+            ("lapsed", leases.lapsed),
+        ];
+        for (state, count) in states {
+            text.sample(&with(one, &[("state", state)]), count);
+        }
+    }
     let breakers: BTreeMap<_, _> = all.iter().map(|one| (&*one.store, one.counts.breaker)).collect();
     text.family("tollgate_store_breaker_open", "gauge", "Whether the store fails, and is not asked.");
     for (store, breaker) in &breakers {
@@ -58,6 +72,7 @@ fn with<'l>(of: &'l StoreCounts, more: &[Label<'l>]) -> Vec<Label<'l>> {
 fn name(by: DecidedBy) -> &'static str {
     match by {
         DecidedBy::Store => "store",
+        DecidedBy::Lease => "lease",
         DecidedBy::DenyCache => "deny_cache",
         DecidedBy::Local => "local",
         DecidedBy::OnFailure => "on_failure",

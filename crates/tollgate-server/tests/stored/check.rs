@@ -67,6 +67,21 @@ async fn two_servers_share_one_limit_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn servers_with_leases_share_one_limit() {
+    let Some(redis) = Server::start(Store::Redis) else { return };
+    let leases = ", leases = { nodes = 2, ttl = '20s' }";
+    let text = rules(&redis.url(), &stored("shared", 200, leases));
+    let (one, other) = (start(&text).await, start(&text).await);
+    let (first, second) = tokio::join!(admitted(&one, 150), admitted(&other, 150));
+    // A server that was refused may have been so because of permits that the other one held.
+    assert!((150..=200).contains(&(first + second)), "{first} and {second}");
+    let scripts: String = redis.ask(&["INFO", "commandstats"]);
+    let calls = scripts.lines().filter_map(|line| line.strip_prefix("cmdstat_eval")?.split_once("calls="));
+    let trips: usize = calls.map(|(_, rest)| rest.split(',').next().unwrap().parse::<usize>().unwrap()).sum();
+    assert!(trips < 150, "{trips} trips for 300 checks");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_in_a_store_charges_no_other_rule() {
     let Some(redis) = Server::start(Store::Redis) else { return };
     let all = [stored("wide", 50, ""), stored("narrow", 3, ""), rule("local", 60, "")].join(", ");

@@ -7,7 +7,7 @@
 mod stores;
 
 use super::text::Text;
-use stores::{LOCAL, STORE};
+use stores::{LEASES, LOCAL, STORE};
 
 /// A table of TOML, and its fields.
 #[derive(Debug)]
@@ -331,6 +331,12 @@ pub(in crate::file) static RULE: Table = table(
             Kind::Integer { least: 0, most: 1 << 24 },
             "0",
             "Refusals of how many keys are remembered for up to a second, without a trip.",
+        ),
+        optional(
+            "leases",
+            Kind::Table(&LEASES),
+            "each request is a trip",
+            "Permits are taken from the store ahead, and spent without a trip.",
         ),
         optional(
             "refuse",

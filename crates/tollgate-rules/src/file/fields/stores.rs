@@ -22,6 +22,18 @@ pub(super) static STORE: Table = table(
     ],
 );
 
+pub(super) static LEASES: Table = table(
+    "leases",
+    &[
+        required(
+            "nodes",
+            Kind::Integer { least: 1, most: 1_000_000 },
+            "How many processes share the limit: each takes its part of the burst at most.",
+        ),
+        optional("ttl", TIME, "50ms", "How long a permit may be spent, 1ms to 1min: at least 8 trips."),
+    ],
+);
+
 pub(super) static LOCAL: Table = table(
     "on_failure",
     &[required(

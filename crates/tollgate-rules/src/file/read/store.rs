@@ -12,7 +12,9 @@ use super::rule::Placed;
 use super::{Reader, each, inner, integer, number, text};
 use crate::file::problem::Code;
 use crate::file::text::{limit, store};
-use crate::rule::{DEADLINE, Limit, PREFIX, Store, StoreFailure, StoreServer};
+use crate::rule::{
+    DEADLINE, LEASE_TTL, Limit, Limits, PREFIX, Store, StoreFailure, StoreLeases, StoreServer,
+};
 
 /// The stores of the file by name. One that is wrong has none, and was reported.
 pub(in crate::file) type Stores = BTreeMap<Box<str>, Option<Arc<StoreServer>>>;
@@ -117,13 +119,26 @@ impl Reader<'_, '_> {
             }
             None => StoreFailure::Refuse,
         };
-        Ok(Some(Store { server, on_failure, deny_cache: number(rule, "deny_cache").unwrap_or_default() }))
+        let (deny_cache, leases) = (number(rule, "deny_cache").unwrap_or_default(), self.leases(rule));
+        Ok(Some(Store { server, on_failure, deny_cache, leases }))
+    }
+
+    fn leases(&mut self, rule: &DeTable<'_>) -> Option<StoreLeases> {
+        let table = inner(rule, "leases")?;
+        let nodes = integer(table.get("nodes")?).and_then(|nodes| u32::try_from(nodes).ok())?;
+        let Some(value) = table.get("ttl") else { return Some(StoreLeases { nodes, ttl: LEASE_TTL }) };
+        let ttl = limit::time(text(table, "ttl")?).ok()?;
+        if !(SHORTEST..=LONGEST).contains(&ttl) {
+            let message = "the `ttl` of leases is outside of 1ms to 1min";
+            self.add(value.span(), Code::BadValue, message, "such as 50ms");
+        }
+        Some(StoreLeases { nodes, ttl })
     }
 
     /// Reports what a rule cannot have with a store, or without one.
     pub(super) fn fits_store(&mut self, placed: &Placed) {
         let Some(_) = &placed.rule.store else {
-            for name in ["on_failure", "deny_cache"].into_iter().filter(|name| placed.says(name)) {
+            for name in ["on_failure", "deny_cache", "leases"].into_iter().filter(|name| placed.says(name)) {
                 let message = format!("`{name}` means nothing: the rule has no `store`");
                 let hint = Some("store = \"redis://10.0.0.7\"");
                 self.files.add(&placed.field(name), Code::Unfit, message, hint);
@@ -140,6 +155,14 @@ impl Reader<'_, '_> {
         for (name, why, hint) in cannot.into_iter().filter(|(name, ..)| placed.says(name)) {
             let message = format!("a rule with a `store` cannot have `{name}`: {why}");
             self.files.add(&placed.field(name), Code::Unfit, message, Some(hint));
+        }
+        let tiers = placed.rule.tiers.iter().map(|tier| &tier.limits);
+        let mut limits = std::iter::once(&placed.rule.limits).chain(tiers);
+        if placed.says("leases") && limits.any(|limits| matches!(limits, Limits::Each(all) if all.len() > 1))
+        {
+            let message = "permits of several limits cannot be taken ahead";
+            let hint = Some("one limit a rule, or no `leases`");
+            self.files.add(&placed.field("leases"), Code::Unfit, message, hint);
         }
         let wrongs: Vec<_> =
             placed.each_limit().filter_map(|(limit, place)| Some((unstorable(limit)?, place))).collect();
