@@ -9,7 +9,7 @@ use tollgate::Timestamp;
 use tollgate_http::{RequestHead, UnixZero};
 use tollgate_rules::{Ask, Line, Ruling};
 
-use super::charges::Charges;
+use super::charges::{Charges, CostFrom};
 use super::generation::Generation;
 use super::local::{Local, with_local};
 use super::turns::Turns;
@@ -20,6 +20,9 @@ use crate::decide::{OriginalUri, ResponseClock, ResponseHeaders, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{SharedClock, hides_disconnect};
 
+/// Is called with each verdict.
+pub(super) type VerdictHook = Box<dyn Fn(&FileVerdict<'_>) + Send + Sync>;
+
 /// The state that a layer shares with its services.
 pub(crate) struct FileState {
     pub(super) live: FileRules,
@@ -28,6 +31,8 @@ pub(crate) struct FileState {
     pub(super) peer: ClientAddress,
     pub(super) labels: Labels,
     pub(super) hooks: Hooks,
+    pub(super) on_verdict: Option<VerdictHook>,
+    pub(super) cost_from: Option<CostFrom>,
     pub(super) original_uri: Option<OriginalUri>,
     pub(super) max_wait_with_body: Duration,
     pub(super) clock: SharedClock,
@@ -124,6 +129,9 @@ impl FileState {
             turns.into_iter().for_each(Turns::give_back);
             return None;
         }
+        if let Some(on_verdict) = &self.on_verdict {
+            on_verdict(&verdict);
+        }
         if generation.http.has_queues()
             && verdict.delay() > self.max_wait_with_body
             && hides_disconnect(&head)
@@ -167,10 +175,11 @@ impl FileState {
             turns = (!held.is_empty()).then(|| Box::new(held));
         }
         let may_give_back = !is_ready
+            || self.cost_from.is_some()
             || departure.is_some()
             || turns.is_some()
             || verdict.lines().iter().any(|line| generation.http.awaits_response(line));
-        let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns);
+        let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns, self.cost_from.clone());
         let headers = ResponseHeaders::new(headers, decided_at, &self.response_clock);
         Admitted { headers, charges, departure }
     }
