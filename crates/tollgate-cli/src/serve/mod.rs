@@ -11,8 +11,8 @@ use tollgate_server::{Server, Settings, StartError};
 use crate::failure::Failure;
 
 pub(crate) use args::{AFTER, Args};
-pub(crate) use proxy::{AFTER as PROXY_AFTER, Args as ProxyArgs};
 pub(crate) use health::{AFTER as HEALTH_AFTER, Args as HealthArgs, run as health};
+pub(crate) use proxy::{AFTER as PROXY_AFTER, Args as ProxyArgs};
 
 /// Serves until a signal ends the process.
 ///

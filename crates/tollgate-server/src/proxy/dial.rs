@@ -100,7 +100,8 @@ fn client_config(file: Option<&Path>) -> Result<ClientConfig, UpstreamError> {
         return Err(wrong(io::Error::new(io::ErrorKind::NotFound, "there is no certificate")));
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| wrong(io::Error::other(error)))?;
+    let builder =
+        builder.with_safe_default_protocol_versions().map_err(|error| wrong(io::Error::other(error)))?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -187,7 +188,10 @@ impl fmt::Display for UpstreamError {
                 write!(f, "the authorities of upstreams in {} cannot be read: {error}", file.display())
             }
             Self::Authorities { file: None, error } => {
-                write!(f, "the authorities that this machine trusts cannot be read: {error}; name them: --upstream-ca FILE")
+                write!(
+                    f,
+                    "the authorities that this machine trusts cannot be read: {error}; name them: --upstream-ca FILE"
+                )
             }
             Self::Host(upstream) => write!(f, "the host of {upstream} is neither a name nor an address"),
         }

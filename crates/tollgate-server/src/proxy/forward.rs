@@ -170,20 +170,16 @@ impl Shared {
             let late = passing.ends.map_or(late, |ends| ends.min(late));
             match timeout_at(late, &mut sent).await {
                 Ok(response) => return response.map_err(Missing::Upstreams),
-                Err(_) if body.last_move().is_some_and(|moved| moved + self.settings.head_timeout > late)
-                    && passing.ends.is_none_or(|ends| ends > late) => {}
+                Err(_)
+                    if body.last_move().is_some_and(|moved| moved + self.settings.head_timeout > late)
+                        && passing.ends.is_none_or(|ends| ends > late) => {}
                 Err(_) => return Err(Missing::Late),
             }
         }
     }
 
     /// Makes of the upstream's response that which the client gets.
-    fn respond(
-        &self,
-        mut response: Response<Incoming>,
-        load: Load,
-        passing: &Passing,
-    ) -> Response<Download> {
+    fn respond(&self, mut response: Response<Incoming>, load: Load, passing: &Passing) -> Response<Download> {
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let agreed = response.headers().get(UPGRADE).filter(|_| passing.upgrade.is_some()).cloned();

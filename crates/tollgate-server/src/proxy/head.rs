@@ -105,7 +105,8 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 /// `Connection` lists: a client could hide what a proxy of ours says of it.
 pub(super) fn strip(headers: &mut HeaderMap) {
     let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
-    let wants_trailers = te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")));
+    let wants_trailers =
+        te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")));
     if headers.contains_key(CONNECTION) {
         let names: Vec<HeaderName> = listed(headers).filter_map(|name| name.parse().ok()).collect();
         let is_kept = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH || is_of_proxies(name);

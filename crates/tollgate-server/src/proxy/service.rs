@@ -95,7 +95,8 @@ impl Proxy {
             Peer::Unix => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
         let origin = Origin { peer, is_tls: matches!(stream, Stream::Tls(_)) };
-        let limits = self.limits;
+        // A client that does not read its answer, or sends nothing, is as idle as a body.
+        let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
         let client = Arc::new(Client { proxy: self, origin, tunnel: Mutex::default() });
         let answering = Arc::clone(&client);
         let handler = move |request| {
@@ -142,6 +143,7 @@ impl Client {
             // The client has left its queue: what it was charged comes back with the future.
             return refused(Version::HTTP_11, "the body is broken");
         };
+        upload.discard();
         let Some(Switched(upstream)) = answer.extensions_mut().remove() else {
             return answer.map(Answered::Asked);
         };

@@ -7,12 +7,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
 use super::patience::Patience;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
+
+/// How much of a body is read that goes to no upstream, and for how long: a client that writes
+/// still may not see its answer.
+const DISCARDED: (usize, Duration) = (1 << 20, Duration::from_secs(5));
 
 /// The body of a request, on its way to an upstream. While the request waits in a queue, a part of
 /// the body is held here: a client of HTTP/1 whose body is not read is not seen to leave.
@@ -52,6 +57,22 @@ impl Upload {
         if let Some(mut arriving) = self.lock() {
             arriving.is_taken = true;
             arriving.patience.moved();
+        }
+    }
+
+    /// Reads and drops what comes of a body that went to no upstream.
+    pub(super) fn discard(self) {
+        let is_left = self.lock().is_some_and(|body| !body.is_taken && !body.body.is_end_stream());
+        if is_left {
+            tokio::spawn(tokio::time::timeout(DISCARDED.1, async move {
+                let (mut body, mut read) = (self, 0);
+                while let Some(Ok(frame)) = body.frame().await {
+                    read += frame.data_ref().map_or(0, Bytes::len);
+                    if read > DISCARDED.0 {
+                        break;
+                    }
+                }
+            }));
         }
     }
 

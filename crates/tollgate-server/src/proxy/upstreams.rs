@@ -204,8 +204,7 @@ async fn connected(
         return Ok(sender.clone());
     }
     let stream = dial.clone().connect().await.map_err(|error| not_connected(&error))?;
-    let (sender, driver) =
-        handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
+    let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
     tokio::spawn(async move {
         if let Err(error) = driver.await {
             tracing::debug!(%error, "a connection to an upstream ended");

@@ -1,6 +1,8 @@
 //! The body of an answer, whose connection is busy until the body has ended.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Frame, SizeHint};
@@ -11,13 +13,14 @@ use super::idle::Busy;
 /// sends an answer is not idle.
 pub(super) struct BusyBody<B> {
     body: B,
-    /// Given up when this is dropped.
-    _busy: Busy,
+    /// Whether the client reads it: known of a body of several parts.
+    given: Option<Arc<AtomicU64>>,
+    busy: Busy,
 }
 
 impl<B> BusyBody<B> {
     pub(super) fn new(body: B, busy: Busy) -> Self {
-        Self { body, _busy: busy }
+        Self { body, given: None, busy }
     }
 }
 
@@ -29,7 +32,15 @@ impl<B: Body + Unpin> Body for BusyBody<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let Self { body, given, busy } = &mut *self;
+        if let Some(given) = given {
+            given.store(0, Relaxed);
+        }
+        let polled = Pin::new(&mut *body).poll_frame(context);
+        if matches!(polled, Poll::Ready(Some(Ok(_)))) && !body.is_end_stream() {
+            busy.give(given.get_or_insert_with(|| busy.watch()));
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -68,33 +68,125 @@ async fn no_smuggled_request_reaches_the_upstream() {
     let post = "POST / HTTP/1.1\r\nhost: a.test\r\n";
     let length = INNER.len();
     let cases: &[(&str, String, &str, usize)] = &[
-        ("CL.TE", format!("{post}content-length: {}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{INNER}", length + 5), "200", 1),
-        ("TE.CL", format!("{post}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n{length:x}\r\n{INNER}\r\n0\r\n\r\n"), "200", 1),
-        ("two lengths", format!("{post}content-length: 0\r\ncontent-length: {length}\r\n\r\n{INNER}"), "400", 0),
+        (
+            "CL.TE",
+            format!(
+                "{post}content-length: {}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{INNER}",
+                length + 5
+            ),
+            "200",
+            1,
+        ),
+        (
+            "TE.CL",
+            format!(
+                "{post}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n{length:x}\r\n{INNER}\r\n0\r\n\r\n"
+            ),
+            "200",
+            1,
+        ),
+        (
+            "two lengths",
+            format!("{post}content-length: 0\r\ncontent-length: {length}\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
         ("a list of lengths", format!("{post}content-length: 0, {length}\r\n\r\n{INNER}"), "400", 0),
         ("a signed length", format!("{post}content-length: +{length}\r\n\r\n{INNER}"), "400", 0),
         ("an unknown coding", format!("{post}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
-        ("a quoted coding", format!("{post}transfer-encoding: \"chunked\"\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
-        ("chunked is not last", format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
-        ("a coding before chunked", format!("{post}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
-        ("two codings", format!("{post}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
-        ("a space before the colon", format!("{post}transfer-encoding : chunked\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
+        (
+            "a quoted coding",
+            format!("{post}transfer-encoding: \"chunked\"\r\n\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "chunked is not last",
+            format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "a coding before chunked",
+            format!("{post}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "two codings",
+            format!("{post}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "a space before the colon",
+            format!("{post}transfer-encoding : chunked\r\n\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
         ("a folded line", format!("{post}x-a: b\r\n transfer-encoding: chunked\r\n\r\n{INNER}"), "400", 0),
         ("a tab in the name", format!("{post}transfer\tencoding: chunked\r\n\r\n{INNER}"), "400", 0),
-        ("a bare CR in a value", format!("{post}x-a: b\rtransfer-encoding: chunked\r\n\r\n{INNER}"), "400", 0),
+        (
+            "a bare CR in a value",
+            format!("{post}x-a: b\rtransfer-encoding: chunked\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
         ("a zero byte in a value", format!("{post}x-a: b\0c\r\n\r\n{INNER}"), "400", 0),
-        ("a size that is none", format!("{post}transfer-encoding: chunked\r\n\r\n0x0\r\n\r\n{INNER}"), "400", 0),
-        ("a size beyond 64 bits", format!("{post}transfer-encoding: chunked\r\n\r\n10000000000000000\r\n\r\n{INNER}"), "400", 0),
-        ("a line end in an extension", format!("{post}transfer-encoding: chunked\r\n\r\n0;a=\nb\r\n\r\n{INNER}"), "400", 0),
-        ("a chunk without its end", format!("{post}transfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n{INNER}"), "400", 0),
-        ("HTTP/1.0 with chunks", format!("POST / HTTP/1.0\r\nhost: a.test\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
+        (
+            "a size that is none",
+            format!("{post}transfer-encoding: chunked\r\n\r\n0x0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "a size beyond 64 bits",
+            format!("{post}transfer-encoding: chunked\r\n\r\n10000000000000000\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "a line end in an extension",
+            format!("{post}transfer-encoding: chunked\r\n\r\n0;a=\nb\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "a chunk without its end",
+            format!("{post}transfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "HTTP/1.0 with chunks",
+            format!("POST / HTTP/1.0\r\nhost: a.test\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
         ("two hosts", format!("GET / HTTP/1.1\r\nhost: a.test\r\nhost: b.test\r\n\r\n{INNER}"), "400", 0),
         ("no host", format!("GET / HTTP/1.1\r\n\r\n{INNER}"), "400", 0),
-        ("another host in the target", format!("GET http://b.test/ HTTP/1.1\r\nhost: a.test\r\n\r\n{INNER}"), "400", 0),
+        (
+            "another host in the target",
+            format!("GET http://b.test/ HTTP/1.1\r\nhost: a.test\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
         ("a user in the host", format!("GET / HTTP/1.1\r\nhost: a@b.test\r\n\r\n{INNER}"), "400", 0),
         ("a tunnel", format!("CONNECT b.test:80 HTTP/1.1\r\nhost: b.test:80\r\n\r\n{INNER}"), "400", 0),
-        ("a space in the target", format!("GET /a HTTP/1.1 b HTTP/1.1\r\nhost: a.test\r\n\r\n{INNER}"), "400", 0),
-        ("a preface of HTTP/2 by upgrade", format!("GET / HTTP/1.1\r\nhost: a.test\r\nconnection: upgrade, http2-settings, close\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n{INNER}"), "200", 1),
+        (
+            "a space in the target",
+            format!("GET /a HTTP/1.1 b HTTP/1.1\r\nhost: a.test\r\n\r\n{INNER}"),
+            "400",
+            0,
+        ),
+        (
+            "a preface of HTTP/2 by upgrade",
+            format!(
+                "GET / HTTP/1.1\r\nhost: a.test\r\nconnection: upgrade, http2-settings, close\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n{INNER}"
+            ),
+            "200",
+            1,
+        ),
     ];
     for (name, bytes, status, requests) in cases {
         let (url, record) = recorder(OK).await;

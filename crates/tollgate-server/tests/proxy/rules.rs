@@ -136,7 +136,8 @@ async fn metrics(proxy: &Proxy) -> String {
 
 #[tokio::test]
 async fn new_rules_are_in_force_for_open_connections() {
-    let proxy = start("rule = [{ name = 'each', key = 'client', limits = '9/h,burst=9' }]", &[echo().await]).await;
+    let proxy =
+        start("rule = [{ name = 'each', key = 'client', limits = '9/h,burst=9' }]", &[echo().await]).await;
     let mut sender = proxy.http2::<http_body_util::Empty<bytes::Bytes>>().await;
     let mut status = async || {
         let request = http::Request::get("http://a.test/").body(Default::default()).unwrap();

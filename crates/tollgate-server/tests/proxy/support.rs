@@ -55,11 +55,7 @@ pub(crate) async fn start(rules: &str, upstreams: &[String]) -> Proxy {
 }
 
 /// Starts a proxy in front of these upstreams.
-pub(crate) async fn start_with(
-    rules: &str,
-    upstreams: &[String],
-    set: impl FnOnce(&mut Settings),
-) -> Proxy {
+pub(crate) async fn start_with(rules: &str, upstreams: &[String], set: impl FnOnce(&mut Settings)) -> Proxy {
     let file = path("rules.toml");
     std::fs::write(&file, format!("version = 1\n{rules}")).unwrap();
     let mut settings = Settings::new(&file);
