@@ -163,17 +163,20 @@ impl Shared {
         body: &Upload,
         passing: &Passing,
     ) -> Result<Response<Incoming>, Missing> {
-        let begin = Instant::now();
+        let mut since = Instant::now();
         let mut sent = pin!(server.send(request));
         loop {
-            let late = body.last_move().unwrap_or(begin).max(begin) + self.settings.head_timeout;
+            let late = since + self.settings.head_timeout;
             let late = passing.ends.map_or(late, |ends| ends.min(late));
             match timeout_at(late, &mut sent).await {
                 Ok(response) => return response.map_err(Missing::Upstreams),
-                Err(_)
-                    if body.last_move().is_some_and(|moved| moved + self.settings.head_timeout > late)
-                        && passing.ends.is_none_or(|ends| ends > late) => {}
-                Err(_) => return Err(Missing::Late),
+                Err(_) if passing.ends.is_some_and(|ends| ends <= late) => return Err(Missing::Late),
+                // The time of a client that sends slowly is bounded where its body is read.
+                Err(_) if body.awaits_client() => since = Instant::now(),
+                Err(_) => match body.last_move().filter(|moved| *moved > since) {
+                    Some(moved) => since = moved,
+                    None => return Err(Missing::Late),
+                },
             }
         }
     }

@@ -33,6 +33,8 @@ struct Arriving {
     most_held: usize,
     is_taken: bool,
     has_failed: bool,
+    /// Whether the upstream waits for the client to send more.
+    is_awaited: bool,
     patience: Patience,
 }
 
@@ -43,8 +45,9 @@ impl Upload {
         }
         let patience = Patience::new(idle, ends);
         let (held, held_bytes) = (VecDeque::new(), 0);
-        let (is_taken, has_failed) = (false, false);
-        let arriving = Arriving { body, held, held_bytes, most_held, is_taken, has_failed, patience };
+        let (is_taken, has_failed, is_awaited) = (false, false, false);
+        let arriving =
+            Arriving { body, held, held_bytes, most_held, is_taken, has_failed, is_awaited, patience };
         Self(Some(Arc::new(Mutex::new(arriving))))
     }
 
@@ -79,6 +82,11 @@ impl Upload {
     /// When a part of the body last went to the upstream.
     pub(super) fn last_move(&self) -> Option<Instant> {
         self.lock().map(|arriving| arriving.patience.last_move())
+    }
+
+    /// Whether the upstream waits for the client: the time that this takes is not the upstream's.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.lock().is_some_and(|arriving| arriving.is_awaited)
     }
 
     /// Whether the client has left, or has sent a body that is none.
@@ -117,6 +125,7 @@ impl Body for Upload {
             Some(frame) => Poll::Ready(Some(Ok(frame))),
             None => Pin::new(&mut arriving.body).poll_frame(context),
         };
+        arriving.is_awaited = polled.is_pending();
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
                 arriving.patience.moved();
