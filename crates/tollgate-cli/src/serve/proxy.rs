@@ -44,6 +44,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
     idle_timeout: Duration,
 
+    /// How long a connection that has switched to another protocol may carry nothing
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = period, help_heading = "Upstreams")]
+    tunnel_timeout: Duration,
+
     /// How long a request may take with its response [default: as long as it moves]
     #[arg(long, value_name = "TIME", value_parser = period, help_heading = "Upstreams")]
     total_timeout: Option<Duration>,
@@ -99,6 +103,7 @@ impl Args {
         forward.connect_timeout = self.connect_timeout;
         forward.head_timeout = self.head_timeout;
         forward.idle_timeout = self.idle_timeout;
+        forward.tunnel_timeout = self.tunnel_timeout;
         forward.total_timeout = self.total_timeout;
         forward.health_path.clone_from(&self.health_path);
         forward.health_interval = self.health_interval;

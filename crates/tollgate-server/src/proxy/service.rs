@@ -96,6 +96,7 @@ impl Proxy {
         };
         let origin = Origin { peer, is_tls: matches!(stream, Stream::Tls(_)) };
         // A client that does not read its answer, or sends nothing, is as idle as a body.
+        let tunnel_timeout = self.settings.tunnel_timeout;
         let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
         let client = Arc::new(Client { proxy: self, origin, tunnel: Mutex::default() });
         let answering = Arc::clone(&client);
@@ -111,7 +112,7 @@ impl Proxy {
         web::serve(stream, &limits, &drain, handler).await;
         let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(tunnel) = tunnel {
-            tunnel.carry().await;
+            tunnel.carry(tunnel_timeout).await;
         }
     }
 }

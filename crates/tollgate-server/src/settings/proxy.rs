@@ -23,6 +23,8 @@ pub struct ProxySettings {
     pub head_timeout: Duration,
     /// How long a body may stand still, in either direction.
     pub idle_timeout: Duration,
+    /// How long a connection that has switched to another protocol may carry nothing.
+    pub tunnel_timeout: Duration,
     /// How long a request may take with its response; `None`: as long as it moves.
     pub total_timeout: Option<Duration>,
     /// The path that is asked of each upstream to see whether it is well; `None`: only failed
@@ -45,6 +47,7 @@ impl Default for ProxySettings {
             connect_timeout: Duration::from_secs(5),
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
+            tunnel_timeout: Duration::from_secs(600),
             total_timeout: None,
             health_path: None,
             health_interval: Duration::from_secs(5),

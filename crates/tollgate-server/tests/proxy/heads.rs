@@ -264,3 +264,42 @@ async fn http2_upstreams_are_asked_for_the_clients_host() {
         assert!(said.starts_with("GET http://a.test/x HTTP/2.0\n"), "{said}");
     }
 }
+
+#[tokio::test]
+async fn the_length_of_a_body_that_is_not_sent_passes() {
+    let (url, record) =
+        recorder(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\nconnection: x-own\r\nx-own: 1\r\n\r\n").await;
+    let proxy = start(RULES, &[url]).await;
+    let answer = proxy.call("HEAD", "/", &[], "").await;
+    assert_eq!((answer.header("content-length"), &answer.body[..]), ("9", &b""[..]));
+    assert!(!answer.headers.contains_key("x-own") && !answer.headers.contains_key("connection"));
+    assert!(record.lock().unwrap().starts_with(b"HEAD / HTTP/1.1\r\n"));
+}
+
+/// Paths that servers read differently: each reading is matched, and the upstream gets what came.
+#[tokio::test]
+async fn what_the_rules_match_is_what_the_upstream_gets() {
+    let (url, record) = recorder(OK).await;
+    let rules =
+        "rule = [{ name = 'private', key = 'everyone', limits = 'block', match.path = '/private/**' }]";
+    let proxy = start(rules, &[url]).await;
+    for (target, status) in [
+        ("/private/a", 429),
+        ("/a/../private/a", 429),
+        ("//private/a", 429),
+        ("/%70rivate/a", 429),
+        ("/a/..%2Fprivate/a", 429),
+        ("/a;b/../private/a", 429),
+        ("/./private/a?x", 429),
+        ("/public/%2e%2E/x//y?z=%20", 200),
+        ("/public;v=1/..;/x", 200),
+    ] {
+        record.lock().unwrap().clear();
+        assert_eq!(proxy.status(target).await, status, "{target}");
+        let seen = String::from_utf8_lossy(&record.lock().unwrap()).into_owned();
+        match status {
+            200 => assert!(seen.starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{target}: {seen}"),
+            _ => assert_eq!(seen, "", "{target}"),
+        }
+    }
+}

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::support::{LONG, Proxy, echo, start};
+use super::support::{LONG, Proxy, echo, start, start_with};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -87,4 +87,15 @@ async fn an_upstream_may_decline_to_switch() {
     let mut stream = proxy.connect().await;
     stream.write_all(ASKS).await.unwrap();
     assert!(head(&mut stream).await.starts_with("http/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_tunnel_that_carries_nothing_ends() {
+    let brief = |settings: &mut tollgate_server::Settings| {
+        settings.forward.tunnel_timeout = std::time::Duration::from_millis(100);
+    };
+    let proxy = start_with(ONE_AT_ONCE, &[shouting().await], brief).await;
+    let mut stream = switch(&proxy).await;
+    assert_eq!(timeout(LONG, stream.read(&mut [0])).await.unwrap().unwrap_or(0), 0);
+    proxy.until("/", 200).await;
 }
