@@ -35,6 +35,10 @@ enum Command {
     #[cfg(feature = "serve")]
     #[command(after_long_help = serve::AFTER)]
     Serve(Box<serve::Args>),
+    /// Limit the requests to a server that knows nothing of it, by a rules file
+    #[cfg(feature = "serve")]
+    #[command(after_long_help = serve::PROXY_AFTER)]
+    Proxy(Box<serve::ProxyArgs>),
     #[cfg(feature = "serve")]
     #[command(after_long_help = serve::HEALTH_AFTER)]
     Health(serve::HealthArgs),
@@ -71,6 +75,8 @@ impl Cli {
             Command::Rules(args) => rules::run(args),
             #[cfg(feature = "serve")]
             Command::Serve(args) => serve::run(args),
+            #[cfg(feature = "serve")]
+            Command::Proxy(args) => serve::proxy(args),
             #[cfg(feature = "serve")]
             Command::Health(args) => serve::health(args),
             #[cfg(feature = "serve")]
@@ -120,10 +126,12 @@ mod tests {
     #[test]
     fn every_option_is_described() {
         Cli::command().debug_assert();
-        let serve = Cli::command();
-        let serve = serve.find_subcommand("serve").expect("it is there");
-        for option in serve.get_arguments() {
-            assert!(option.get_help().is_some(), "{}", option.get_id());
+        let command = Cli::command();
+        for name in ["serve", "proxy"] {
+            let command = command.find_subcommand(name).expect("it is there");
+            for option in command.get_arguments() {
+                assert!(option.get_help().is_some(), "{name} {}", option.get_id());
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! | `server`, `settings` | starts everything, and ends it |
 //! | `resp` | Redis clients: `CL.THROTTLE`, `TG.CHECK` |
 //! | `rls` | Envoy: the rate limit service over gRPC, and as JSON |
+//! | `proxy` | requests that are limited on their way to an upstream |
 //! | `v1` | anything that speaks HTTP: `/v1/check`, `/v1/auth` |
 //! | `admin` | administration, and the live page |
 //! | `state` | the state file: saved, and restored at the start |
@@ -25,6 +26,7 @@ mod crossings;
 mod life;
 mod listen;
 mod metrics;
+mod proxy;
 mod resp;
 mod rls;
 mod server;
@@ -42,6 +44,7 @@ pub mod probe {
 
 pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
+pub use proxy::UpstreamError;
 pub use server::{Server, StartError};
-pub use settings::{Limits, Secret, Settings};
+pub use settings::{BadUpstream, Limits, ProxySettings, Secret, Settings, Upstream};
 pub use state::StateError;

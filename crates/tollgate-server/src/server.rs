@@ -15,6 +15,7 @@ use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
+use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
 use crate::{resp, rls, v1};
@@ -38,6 +39,7 @@ use crate::{resp, rls, v1};
 pub struct Server {
     core: Arc<Core>,
     v1: Arc<v1::Service>,
+    proxy: Option<Arc<Proxy>>,
     admin: Arc<Admin>,
     settings: Settings,
     drain: Drain,
@@ -75,6 +77,8 @@ pub enum StartError {
         /// The address.
         address: ListenAddress,
     },
+    /// How the upstreams of the proxy are reached.
+    Upstream(UpstreamError),
     /// The certificates of a listener.
     Tls {
         /// What it speaks: `http`, `admin`, `grpc` or `resp`.
@@ -140,8 +144,10 @@ impl Server {
         });
         let (addresses, accepting) = (Vec::new(), Vec::new());
         let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
+        let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
         let mut server = Self {
             v1,
+            proxy,
             core,
             admin,
             settings,
@@ -165,13 +171,13 @@ impl Server {
     fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
         let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
         let counts = Arc::clone(&self.core);
-        let (grpc, v1) = (Arc::clone(&self.grpc), Arc::clone(&self.v1));
+        let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
         let admin = Arc::clone(&self.admin);
         let serve = move |connection: Connection| {
             let (core, drain, redis) = (Arc::clone(&core), drain.clone(), Arc::clone(&redis));
             let admin = Arc::clone(&admin);
-            let (grpc, v1) = (Arc::clone(&grpc), Arc::clone(&v1));
+            let (grpc, v1, proxy) = (Arc::clone(&grpc), Arc::clone(&v1), proxy.clone());
             async move {
                 let _open = core.metrics.connection(kind);
                 match kind {
@@ -179,12 +185,17 @@ impl Server {
                     Listener::Admin => admin::serve(admin, connection).await,
                     Listener::Grpc => grpc.serve(connection, drain).await,
                     Listener::Resp => resp::serve(redis, connection, drain, limits.read_timeout).await,
+                    Listener::Proxy => {
+                        if let Some(proxy) = proxy {
+                            proxy.serve(connection, drain).await;
+                        }
+                    }
                 }
             }
         };
         let refuse = move |connection: Connection| async move {
             let answer = match kind {
-                Listener::Http | Listener::Admin => HTTP_REFUSAL,
+                Listener::Http | Listener::Admin | Listener::Proxy => HTTP_REFUSAL,
                 Listener::Grpc => GRPC_REFUSAL,
                 Listener::Resp => RESP_REFUSAL,
             };
@@ -201,7 +212,7 @@ impl Server {
     }
 
     /// The addresses that are listened on, with the ports that they have got: those of `http`,
-    /// `admin`, `grpc` and `resp`, in this order.
+    /// `admin`, `grpc`, `resp` and `proxy`, in this order.
     pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
         self.addresses.iter().map(|(_, address)| address)
     }
@@ -338,7 +349,7 @@ fn bind(settings: &Settings, drain: &Drain) -> Result<Vec<(Listener, Listening)>
     let mut bound = Vec::new();
     for (listener, addresses) in settings.listeners() {
         let protocols: &'static [&'static [u8]] = match listener {
-            Listener::Http | Listener::Admin => &[b"h2", b"http/1.1"],
+            Listener::Http | Listener::Admin | Listener::Proxy => &[b"h2", b"http/1.1"],
             Listener::Grpc => &[b"h2"],
             Listener::Resp => &[],
         };
@@ -367,6 +378,7 @@ impl fmt::Display for StartError {
             Self::Rules(error) => error.fmt(f),
             Self::Envoy(error) => error.fmt(f),
             Self::Calls(error) => error.fmt(f),
+            Self::Upstream(error) => error.fmt(f),
             Self::Listen { address, error } => {
                 write!(f, "{address} cannot be listened on: {error}")?;
                 match error.kind() {

@@ -1,5 +1,7 @@
 //! What a server is started with.
 
+mod proxy;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use http::HeaderName;
 use ipnet::IpNet;
 use tollgate_rules::{EnvoyCharge, SameDomain};
 
+pub use self::proxy::{BadUpstream, ProxySettings, Upstream};
 use crate::listen::{ListenAddress, TlsFiles};
 use crate::metrics::Listener;
 
@@ -36,6 +39,10 @@ pub struct Settings {
     pub grpc: Vec<ListenAddress>,
     /// Where Redis clients are served.
     pub resp: Vec<ListenAddress>,
+    /// Where requests are taken that go to [an upstream](ProxySettings::upstreams).
+    pub proxy: Vec<ListenAddress>,
+    /// How they go there.
+    pub forward: ProxySettings,
     /// The TLS of the `http` listeners over TCP; `None`: they speak plain text.
     pub http_tls: Option<TlsFiles>,
     /// The TLS of the `admin` listeners over TCP.
@@ -44,6 +51,8 @@ pub struct Settings {
     pub grpc_tls: Option<TlsFiles>,
     /// The TLS of the `resp` listeners over TCP.
     pub resp_tls: Option<TlsFiles>,
+    /// The TLS of the `proxy` listeners over TCP.
+    pub proxy_tls: Option<TlsFiles>,
     /// How many keys `CL.THROTTLE` may keep.
     pub resp_max_keys: usize,
     /// What Redis clients must tell by `AUTH`; `None`: they need not.
@@ -149,10 +158,13 @@ impl Settings {
             admin: Vec::new(),
             grpc: Vec::new(),
             resp: Vec::new(),
+            proxy: Vec::new(),
+            forward: ProxySettings::default(),
             http_tls: None,
             admin_tls: None,
             grpc_tls: None,
             resp_tls: None,
+            proxy_tls: None,
             resp_max_keys: 1 << 24,
             resp_password: None,
             resp_admin_password: None,
@@ -171,12 +183,13 @@ impl Settings {
     }
 
     /// Each kind of listeners with their addresses.
-    pub(crate) fn listeners(&self) -> [(Listener, &[ListenAddress]); 4] {
+    pub(crate) fn listeners(&self) -> [(Listener, &[ListenAddress]); 5] {
         [
             (Listener::Http, &self.http),
             (Listener::Admin, &self.admin),
             (Listener::Grpc, &self.grpc),
             (Listener::Resp, &self.resp),
+            (Listener::Proxy, &self.proxy),
         ]
     }
 
@@ -187,6 +200,7 @@ impl Settings {
             Listener::Admin => self.admin_tls.as_ref(),
             Listener::Grpc => self.grpc_tls.as_ref(),
             Listener::Resp => self.resp_tls.as_ref(),
+            Listener::Proxy => self.proxy_tls.as_ref(),
         }
     }
 
@@ -200,6 +214,8 @@ impl Settings {
                 self.resp_password.as_ref().is_some_and(|password| !password.as_bytes().is_empty())
             }
             Listener::Http | Listener::Grpc => false,
+            // Its callers are not trusted: the rules limit them.
+            Listener::Proxy => true,
         };
         self.open || address.is_local() || asks_for_certificates || asks_for_secret
     }

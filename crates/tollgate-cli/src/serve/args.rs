@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "1048576", value_parser = within::<usize>(1, 1 << 32), help_heading = "Envoy")]
     envoy_max_keys: usize,
 
-    /// Where /v1/* and /json are served; may be repeated [default: 127.0.0.1:8080]
+    /// Where /v1/* and /json are served; may be repeated [default: 127.0.0.1:8080; proxy: off]
     #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
     http: Vec<Where>,
 
@@ -189,13 +189,29 @@ impl Args {
     ///
     /// No listener is left, or TLS is meant for none.
     pub(super) fn settings(&self) -> Result<Settings, String> {
-        let default = |given: &[Where], default: &str| {
-            let known = || vec![Where::At(default.parse().expect("the default is an address"))];
-            addresses(&if given.is_empty() { known() } else { given.to_vec() })
-        };
+        let settings = self.settings_by(&[Where::At("127.0.0.1:8080".parse().expect("it is an address"))])?;
+        if [&settings.http, &settings.grpc, &settings.resp].iter().all(|addresses| addresses.is_empty()) {
+            return Err("nothing would be served: give --http, --grpc or --resp an address".to_owned());
+        }
+        Ok(settings)
+    }
+
+    /// The settings of a server beside a proxy: nothing else is served unless it is said.
+    ///
+    /// # Errors
+    ///
+    /// TLS is meant for no listener.
+    pub(super) fn settings_of_proxy(&self) -> Result<Settings, String> {
+        self.settings_by(&[])
+    }
+
+    fn settings_by(&self, http: &[Where]) -> Result<Settings, String> {
+        let admin = [Where::At("127.0.0.1:9080".parse().expect("it is an address"))];
+        let default =
+            |given: &[Where], default: &[Where]| addresses(if given.is_empty() { default } else { given });
         let mut settings = Settings::new(&self.rules);
-        settings.http = default(&self.http, "127.0.0.1:8080");
-        settings.admin = default(&self.admin, "127.0.0.1:9080");
+        settings.http = default(&self.http, http);
+        settings.admin = default(&self.admin, &admin);
         (settings.grpc, settings.resp) = (addresses(&self.grpc), addresses(&self.resp));
         let tls = [
             ("http", &self.http_tls, &settings.http),
@@ -204,13 +220,7 @@ impl Args {
             ("resp", &self.resp_tls, &settings.resp),
         ];
         for (name, files, addresses) in tls {
-            let is_plain = |address: &ListenAddress| matches!(address, ListenAddress::Unix { .. });
-            if files.is_some() && addresses.iter().all(is_plain) {
-                return Err(format!("--{name}-tls is for TCP, but no --{name} listens there"));
-            }
-        }
-        if [&settings.http, &settings.grpc, &settings.resp].iter().all(|addresses| addresses.is_empty()) {
-            return Err("nothing would be served: give --http, --grpc or --resp an address".to_owned());
+            needs_tcp(files.is_some(), name, addresses)?;
         }
         settings.envoy.clone_from(&self.envoy);
         settings.envoy_same_domain = match self.envoy_same_domain {
@@ -246,6 +256,15 @@ impl Args {
     }
 }
 
+/// Refuses TLS that no listener would speak.
+pub(super) fn needs_tcp(has_tls: bool, name: &str, addresses: &[ListenAddress]) -> Result<(), String> {
+    let is_plain = |address: &ListenAddress| matches!(address, ListenAddress::Unix { .. });
+    match has_tls && addresses.iter().all(is_plain) {
+        true => Err(format!("--{name}-tls is for TCP, but no --{name} listens there")),
+        false => Ok(()),
+    }
+}
+
 fn addresses(given: &[Where]) -> Vec<ListenAddress> {
     let address = |given: &Where| match given {
         Where::Off => None,
@@ -273,6 +292,6 @@ fn label(text: &str) -> Result<(String, HeaderName), String> {
 }
 
 /// Reads a time, which may be 0.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { period(text) }
 }

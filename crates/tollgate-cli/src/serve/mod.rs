@@ -1,8 +1,10 @@
-//! `tollgate serve`: the limiter as a service; `tollgate health`: whether one answers.
+//! `tollgate serve`: the limiter as a service; `tollgate proxy`: one in front of a server;
+//! `tollgate health`: whether one answers.
 
 mod args;
 mod health;
 mod log;
+mod proxy;
 
 use tollgate_server::{Server, Settings, StartError};
 
@@ -10,6 +12,7 @@ use crate::failure::Failure;
 
 pub(crate) use args::{AFTER, Args};
 pub(crate) use health::{AFTER as HEALTH_AFTER, Args as HealthArgs, run as health};
+pub(crate) use proxy::{AFTER as PROXY_AFTER, Args as ProxyArgs};
 
 /// Serves until a signal ends the process.
 ///
@@ -17,7 +20,20 @@ pub(crate) use health::{AFTER as HEALTH_AFTER, Args as HealthArgs, run as health
 ///
 /// When it does not start.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let settings = args.settings().map_err(Failure::Usage)?;
+    start(args.settings(), args)
+}
+
+/// Serves, with a proxy, until a signal ends the process.
+///
+/// # Errors
+///
+/// When it does not start.
+pub(crate) fn proxy(args: &ProxyArgs) -> Result<(), Failure> {
+    start(args.settings(), &args.serve)
+}
+
+fn start(settings: Result<Settings, String>, args: &Args) -> Result<(), Failure> {
+    let settings = settings.map_err(Failure::Usage)?;
     log::begin(args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Usage(format!("no threads can be started: {error}")))?;

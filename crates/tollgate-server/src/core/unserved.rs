@@ -11,7 +11,8 @@ pub(crate) fn unserved(rules: &Rules, listener: Listener) -> Vec<Problem> {
         Listener::Http => &[Asking::Check, Asking::Auth],
         Listener::Grpc => &[Asking::RateLimitService],
         Listener::Resp => &[Asking::Redis],
-        Listener::Admin => &[],
+        // It serves the requests itself.
+        Listener::Admin | Listener::Proxy => &[],
     };
     let mut problems: Vec<Problem> = Vec::new();
     for problem in ways.iter().flat_map(|&way| rules.unserved(way)) {

@@ -35,11 +35,12 @@ pub(crate) enum Listener {
     Admin,
     Grpc,
     Resp,
+    Proxy,
 }
 
 impl Listener {
     /// All, in the order of their declaration.
-    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Admin, Self::Grpc, Self::Resp];
+    pub(crate) const ALL: [Self; 5] = [Self::Http, Self::Admin, Self::Grpc, Self::Resp, Self::Proxy];
 
     /// As labels and messages say it.
     pub(crate) const fn name(self) -> &'static str {
@@ -48,6 +49,7 @@ impl Listener {
             Self::Admin => "admin",
             Self::Grpc => "grpc",
             Self::Resp => "resp",
+            Self::Proxy => "proxy",
         }
     }
 }

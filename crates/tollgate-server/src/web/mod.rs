@@ -3,6 +3,7 @@
 //! | file | what |
 //! |------|------|
 //! | `serve` | a connection's requests, one handler for all |
+//! | `busy` | the body of an answer, whose connection is busy until it has ended |
 //! | `answer` | JSON and problem answers |
 //! | `idle` | how long a connection may be without a request |
 //! | `body` | a request's body, up to a limit |
@@ -10,6 +11,7 @@
 
 mod answer;
 mod body;
+mod busy;
 mod idle;
 mod pointer;
 mod read;

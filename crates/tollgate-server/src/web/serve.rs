@@ -1,17 +1,19 @@
 //! A connection's requests.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::MissedTickBehavior;
 
-use super::Answer;
+use super::busy::BusyBody;
 use super::idle::Activity;
 use crate::listen::{Drain, Observed, Stream};
 use crate::settings::Limits;
@@ -28,14 +30,16 @@ const LEAST_HEAD: usize = 8192;
 const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
-/// A head that is too long, too slow or broken is answered by hyper, and closes the connection.
-pub(crate) async fn serve<F>(
+/// A head that is too long, too slow or broken is answered by hyper, and closes the connection. A
+/// connection that an answer of status 101 hands over has ended here.
+pub(crate) async fn serve<F, B>(
     stream: Stream,
     limits: &Limits,
     drain: &Drain,
     handler: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static,
 ) where
-    F: Future<Output = Answer> + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
 {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -57,11 +61,10 @@ pub(crate) async fn serve<F>(
         let answer = handler(request);
         async move {
             let answer = answer.await;
-            drop(busy);
-            Ok::<_, Infallible>(answer)
+            Ok::<_, Infallible>(answer.map(|body| BusyBody::new(body, busy)))
         }
     });
-    let connection = builder.serve_connection(TokioIo::new(observed), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(observed), service);
     let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(connection);

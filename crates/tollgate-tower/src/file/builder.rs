@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{Extensions, Uri};
+use http::{Extensions, HeaderMap, StatusCode, Uri};
 use tollgate::{Clock, ThreadTimer, Timer};
 use tollgate_http::UnixZero;
-use tollgate_rules::{Disk, LiveRules, ReloadError, Watched};
+use tollgate_rules::{Disk, LiveRules, ReloadError, Verdict, Watched};
 
-use super::decide::FileState;
+use super::charges::CostFrom;
+use super::decide::{FileState, VerdictHook};
 use super::generation::Generation;
 use super::layer::WatchedState;
 use super::reports::{ReloadHook, tell};
@@ -58,6 +59,8 @@ pub struct RulesBuilder {
     labels: Labels,
     hooks: Hooks,
     on_reload: Option<ReloadHook>,
+    on_verdict: Option<VerdictHook>,
+    cost_from: Option<CostFrom>,
     original_uri: Option<OriginalUri>,
     max_wait_with_body: Duration,
     clock: Option<SharedClock>,
@@ -72,6 +75,8 @@ impl RulesBuilder {
             labels: Vec::new(),
             hooks: Hooks::default(),
             on_reload: None,
+            on_verdict: None,
+            cost_from: None,
             original_uri: None,
             max_wait_with_body: Duration::ZERO,
             clock: None,
@@ -120,6 +125,28 @@ impl RulesBuilder {
         self
     }
 
+    /// Calls `hook` once for each request with what all rules say of it together, before the request
+    /// is served, or waits in a queue. One that may not wait with its body is refused although its
+    /// verdict admits it.
+    pub fn on_verdict(
+        mut self,
+        hook: impl Fn(&Verdict<'_, Arc<dyn Clock + Send + Sync>>) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_verdict = Some(Box::new(hook));
+        self
+    }
+
+    /// Reads from the head of a response what the request really cost. It concerns rules whose cost
+    /// is an attribute: what they charged above it comes back, what is missing is charged, over the
+    /// limit if need be. `None`: what is charged stays.
+    pub fn cost_from(
+        mut self,
+        read: impl Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.cost_from = Some(Arc::new(read));
+        self
+    }
+
     /// Reads the request target from an extension of the request, for a layer behind a router that
     /// rewrites it: see [`Builder::original_uri`](crate::Builder::original_uri).
     pub fn original_uri<T: Clone + Send + Sync + 'static>(
@@ -157,37 +184,54 @@ impl RulesBuilder {
     /// # Errors
     ///
     /// [`RulesError`]: the file has mistakes, each with its line.
-    pub fn build(self) -> Result<RulesLayer, RulesError> {
-        let Self { path, peer, labels, hooks, mut on_reload, original_uri, max_wait_with_body, clock, sleep } =
-            self;
-        let response_clock = ResponseClock::new(clock);
-        let clock = response_clock.shared();
-        let live = LiveRules::open(&path, &Disk, Arc::clone(&clock))?;
+    pub fn build(mut self) -> Result<RulesLayer, RulesError> {
+        let clock = ResponseClock::new(self.clock.take());
+        let live = LiveRules::open(&self.path, &Disk, clock.shared())?;
         if live.rules().has_stores() && cfg!(not(feature = "stores")) {
             return Err(RulesError::NoStores);
         }
-        let stores = Stores::default();
-        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &peer, &stores, None)));
-        let watched = Watched::spawn(live.clone(), &path, move |reloaded| {
+        let mut on_reload = self.on_reload.take();
+        let watched = Watched::spawn(live.clone(), &self.path, move |reloaded| {
             tell(reloaded, on_reload.as_mut());
         });
+        Ok(self.layer(live, clock, Some(watched.map_err(RulesError::Thread)?)))
+    }
+
+    /// Makes a layer over rules that another part of the process reads, and reads again: they are
+    /// decided by their own clock, and [`on_reload`](Self::on_reload) is not called. What others ask
+    /// of these rules counts in the same limits.
+    pub fn build_over(self, live: LiveRules<Arc<dyn Clock + Send + Sync>>) -> RulesLayer {
+        let clock = ResponseClock::new(Some(Arc::clone(live.rules().clock())));
+        self.layer(live, clock, None)
+    }
+
+    fn layer(
+        self,
+        live: LiveRules<SharedClock>,
+        response_clock: ResponseClock,
+        watched: Option<Watched>,
+    ) -> RulesLayer {
+        let stores = Stores::default();
+        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &self.peer, &stores, None)));
         let state = FileState {
             live,
-            path,
-            peer,
-            labels,
-            hooks,
-            original_uri,
-            max_wait_with_body,
-            clock,
+            path: self.path,
+            peer: self.peer,
+            labels: self.labels,
+            hooks: self.hooks,
+            on_verdict: self.on_verdict,
+            cost_from: self.cost_from,
+            original_uri: self.original_uri,
+            max_wait_with_body: self.max_wait_with_body,
+            clock: response_clock.shared(),
             response_clock,
             unix_zero: UnixZero::default(),
             stores,
-            sleep,
+            sleep: self.sleep,
             newest,
             identity: Arc::new(()),
         };
-        Ok(RulesLayer(Arc::new(WatchedState { _watched: watched.map_err(RulesError::Thread)?, state })))
+        RulesLayer(Arc::new(WatchedState { _watched: watched, state }))
     }
 }
 

@@ -1,11 +1,15 @@
 //! What an admitted request may still give back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
 use super::FileTicket;
 use super::turns::Turns;
+
+/// Reads what a request cost from the head of its response.
+pub(super) type CostFrom = Arc<dyn Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync>;
 
 /// A status that no rule lists: of a request that was not answered.
 const NOT_ANSWERED: u16 = 0;
@@ -18,12 +22,17 @@ pub(super) struct Charges {
     ticket: Option<FileTicket>,
     /// The turns in queues that go to others with the charges.
     turns: Option<Box<Turns>>,
+    cost_from: Option<CostFrom>,
     is_served: bool,
 }
 
 impl Charges {
-    pub(super) fn new(ticket: Option<FileTicket>, turns: Option<Box<Turns>>) -> Self {
-        Self { ticket, turns, is_served: false }
+    pub(super) fn new(
+        ticket: Option<FileTicket>,
+        turns: Option<Box<Turns>>,
+        cost_from: Option<CostFrom>,
+    ) -> Self {
+        Self { ticket, turns, cost_from, is_served: false }
     }
 
     /// Hands the request to the inner service by `call`. The client may leave now: what is charged
@@ -45,12 +54,19 @@ impl Charges {
         })
     }
 
-    /// Settles what the rules charge by the response; `None` is an error. Returns what the request
-    /// holds until the response's body has ended. An error holds nothing.
-    pub(super) fn answered(&mut self, status: Option<StatusCode>) -> Option<FileTicket> {
+    /// Settles what the rules charge by the head of the response; `None` is an error. Returns what
+    /// the request holds until the response's body has ended. An error holds nothing.
+    pub(super) fn answered(&mut self, head: Option<(StatusCode, &HeaderMap)>) -> Option<FileTicket> {
         let mut ticket = self.ticket.take()?;
-        ticket.settle(status.map_or(NOT_ANSWERED, |status| status.as_u16()));
-        let holds_places = status.is_some() && !ticket.is_empty();
+        if let (Some(cost_from), Some((status, headers))) = (&self.cost_from, head)
+            && ticket.has_costs()
+            && let Some(cost) = cost_from(status, headers)
+        {
+            // First: a status ends what a cost could change.
+            ticket.settle_cost(cost);
+        }
+        ticket.settle(head.map_or(NOT_ANSWERED, |(status, _)| status.as_u16()));
+        let holds_places = head.is_some() && !ticket.is_empty();
         holds_places.then_some(ticket)
     }
 }

@@ -10,7 +10,7 @@ use tollgate::Timestamp;
 use tollgate_http::{RequestHead, UnixZero};
 use tollgate_rules::{Ask, Line, Ruling, StoredAnswer};
 
-use super::charges::Charges;
+use super::charges::{Charges, CostFrom};
 use super::generation::Generation;
 use super::local::{Local, with_local};
 use super::stores::Stores;
@@ -22,6 +22,9 @@ use crate::decide::{OriginalUri, ResponseClock, ResponseHeaders, Sleep};
 use crate::hooks::Hooks;
 use crate::rule::{SharedClock, hides_disconnect};
 
+/// Is called with each verdict.
+pub(super) type VerdictHook = Box<dyn Fn(&FileVerdict<'_>) + Send + Sync>;
+
 /// The state that a layer shares with its services.
 pub(crate) struct FileState {
     pub(super) live: FileRules,
@@ -30,6 +33,8 @@ pub(crate) struct FileState {
     pub(super) peer: ClientAddress,
     pub(super) labels: Labels,
     pub(super) hooks: Hooks,
+    pub(super) on_verdict: Option<VerdictHook>,
+    pub(super) cost_from: Option<CostFrom>,
     pub(super) original_uri: Option<OriginalUri>,
     pub(super) max_wait_with_body: Duration,
     pub(super) clock: SharedClock,
@@ -149,6 +154,9 @@ impl FileState {
                 return Some(Decided::Asks(Box::pin(async move { stores.ask(asks).await })));
             }
         }
+        if let Some(on_verdict) = &self.on_verdict {
+            on_verdict(&verdict);
+        }
         if generation.http.has_queues()
             && verdict.delay() > self.max_wait_with_body
             && hides_disconnect(&head)
@@ -192,10 +200,11 @@ impl FileState {
             turns = (!held.is_empty()).then(|| Box::new(held));
         }
         let may_give_back = !is_ready
+            || self.cost_from.is_some()
             || departure.is_some()
             || turns.is_some()
             || verdict.lines().iter().any(|line| generation.http.awaits_response(line));
-        let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns);
+        let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns, self.cost_from.clone());
         let headers = ResponseHeaders::new(headers, decided_at, &self.response_clock);
         Admitted { headers, charges, departure }
     }

@@ -189,7 +189,9 @@ where
                 }
                 StateProjection::Serving { future, charges } => {
                     let result = ready!(charges.guard(|| future.poll(context)));
-                    let held = charges.answered(result.as_ref().ok().map(Response::status));
+                    let held = charges.answered(
+                        result.as_ref().ok().map(|response| (response.status(), response.headers())),
+                    );
                     return Poll::Ready(result.map(|mut response| {
                         this.headers.write(response.headers_mut());
                         wrapped(response, held)

@@ -56,10 +56,10 @@ use crate::ClientAddress;
 #[derive(Clone)]
 pub struct RulesLayer(pub(super) Arc<WatchedState>);
 
-/// What a layer shares with its services, and the thread that watches its file.
+/// What a layer shares with its services, and the thread that watches its file, if it has one.
 pub(super) struct WatchedState {
     // Dropped first: the thread ends before the rules are gone.
-    pub(super) _watched: Watched,
+    pub(super) _watched: Option<Watched>,
     pub(super) state: FileState,
 }
 

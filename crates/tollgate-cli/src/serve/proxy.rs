@@ -1,0 +1,120 @@
+//! The options of `tollgate proxy`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderName;
+use http::uri::PathAndQuery;
+use tollgate_server::{ListenAddress, Settings, TlsFiles, Upstream};
+
+use super::args::{Args as Serve, needs_tcp};
+use crate::spec::{period, within};
+
+/// Where requests come from, and where they go
+#[derive(Debug, clap::Args)]
+// Another than that of the options of `serve`.
+#[group(id = "proxy")]
+pub(crate) struct Args {
+    /// A server behind, as http://127.0.0.1:8000; may be repeated: a request goes to the one that
+    /// serves the fewest
+    #[arg(long, value_name = "URL", required = true)]
+    upstream: Vec<Upstream>,
+
+    /// Where requests are taken; may be repeated [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<ListenAddress>,
+
+    /// TLS of the --listen listeners over TCP
+    #[arg(long, value_name = "CERT,KEY[,CLIENT-CA]", help_heading = "TLS")]
+    listen_tls: Option<TlsFiles>,
+
+    /// The authorities of upstreams over TLS, as PEM [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE", help_heading = "Upstreams")]
+    upstream_ca: Option<PathBuf>,
+
+    /// How long a connection to an upstream may take
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = period, help_heading = "Upstreams")]
+    connect_timeout: Duration,
+
+    /// How long an upstream may take for the head of its response
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
+    head_timeout: Duration,
+
+    /// How long a body may stand still, in either direction
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
+    idle_timeout: Duration,
+
+    /// How long a connection that has switched to another protocol may carry nothing
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = period, help_heading = "Upstreams")]
+    tunnel_timeout: Duration,
+
+    /// How long a request may take with its response [default: as long as it moves]
+    #[arg(long, value_name = "TIME", value_parser = period, help_heading = "Upstreams")]
+    total_timeout: Option<Duration>,
+
+    /// The path that each upstream is asked for to see whether it is well [default: only failed
+    /// connections tell]
+    #[arg(long, value_name = "PATH", value_parser = path, help_heading = "Upstreams")]
+    health_path: Option<PathAndQuery>,
+
+    /// How often it is asked
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = period, help_heading = "Upstreams")]
+    health_interval: Duration,
+
+    /// The header of a response that says what its request cost, for rules whose cost is an
+    /// attribute
+    #[arg(long, value_name = "HEADER", help_heading = "Upstreams")]
+    cost_header: Option<HeaderName>,
+
+    /// The bytes of a body that are held while its request waits in a queue
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
+    held_bytes: usize,
+
+    #[command(flatten)]
+    pub(super) serve: Serve,
+}
+
+pub(crate) const AFTER: &str = "\
+Addresses are those of tollgate serve.
+
+Examples:
+  tollgate proxy --rules rules.toml --upstream http://127.0.0.1:8000
+  tollgate proxy --rules rules.toml --upstream http://10.0.0.2:80 --upstream http://10.0.0.3:80 \\
+    --health-path /healthz --listen 0.0.0.0:443 --listen-tls cert.pem,key.pem
+docs/proxy.md describes what is passed on, and what is answered when it is not.";
+
+impl Args {
+    /// The settings of the server.
+    ///
+    /// # Errors
+    ///
+    /// TLS is meant for no listener.
+    pub(super) fn settings(&self) -> Result<Settings, String> {
+        let mut settings = self.serve.settings_of_proxy()?;
+        settings.proxy = match &self.listen[..] {
+            [] => vec!["127.0.0.1:8080".parse().expect("it is an address")],
+            given => given.to_vec(),
+        };
+        needs_tcp(self.listen_tls.is_some(), "listen", &settings.proxy)?;
+        settings.proxy_tls.clone_from(&self.listen_tls);
+        let forward = &mut settings.forward;
+        forward.upstreams.clone_from(&self.upstream);
+        forward.upstream_ca.clone_from(&self.upstream_ca);
+        forward.connect_timeout = self.connect_timeout;
+        forward.head_timeout = self.head_timeout;
+        forward.idle_timeout = self.idle_timeout;
+        forward.tunnel_timeout = self.tunnel_timeout;
+        forward.total_timeout = self.total_timeout;
+        forward.health_path.clone_from(&self.health_path);
+        forward.health_interval = self.health_interval;
+        forward.cost_header.clone_from(&self.cost_header);
+        forward.held_bytes = self.held_bytes;
+        Ok(settings)
+    }
+}
+
+/// Reads a path.
+fn path(text: &str) -> Result<PathAndQuery, String> {
+    let path = text.parse().ok().filter(|_| text.starts_with('/'));
+    path.ok_or_else(|| format!("{text:?} is no path: write /healthz"))
+}

@@ -1,0 +1,201 @@
+//! Connections to an upstream.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tower_service::Service;
+
+use crate::settings::{ProxySettings, Upstream};
+
+/// Why upstreams cannot be reached at all.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum UpstreamError {
+    /// A listener needs one, and there is none.
+    None,
+    /// The authorities of upstreams over TLS.
+    Authorities {
+        /// The file; `None`: those that this machine trusts.
+        file: Option<PathBuf>,
+        /// The mistake.
+        error: io::Error,
+    },
+    /// The host of an upstream over TLS is neither a name nor an address.
+    Host(Upstream),
+}
+
+/// Makes connections to one upstream.
+#[derive(Clone)]
+pub(super) struct Dial {
+    upstream: Arc<Upstream>,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    timeout: Duration,
+}
+
+/// A connection to an upstream.
+pub(super) enum Dialled {
+    Plain(TokioIo<TcpStream>),
+    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
+}
+
+impl Dial {
+    pub(super) fn new(upstream: &Arc<Upstream>, settings: &ProxySettings) -> Result<Self, UpstreamError> {
+        let tls = match upstream.is_tls {
+            false => None,
+            true => {
+                let mut config = client_config(settings.upstream_ca.as_deref())?;
+                let protocol: &[u8] = if upstream.is_http2 { b"h2" } else { b"http/1.1" };
+                config.alpn_protocols = vec![protocol.to_vec()];
+                let name = ServerName::try_from(upstream.host().to_owned());
+                let name = name.map_err(|_| UpstreamError::Host((**upstream).clone()))?;
+                Some((TlsConnector::from(Arc::new(config)), name))
+            }
+        };
+        Ok(Self { upstream: Arc::clone(upstream), tls, timeout: settings.connect_timeout })
+    }
+
+    /// Connects, in the time that this may take.
+    pub(super) async fn connect(self) -> io::Result<Dialled> {
+        let timeout = self.timeout;
+        tokio::time::timeout(timeout, self.connect_some_time()).await.map_err(io::Error::from)?
+    }
+
+    async fn connect_some_time(self) -> io::Result<Dialled> {
+        let stream = TcpStream::connect((self.upstream.host(), self.upstream.port())).await?;
+        stream.set_nodelay(true)?;
+        Ok(match self.tls {
+            None => Dialled::Plain(TokioIo::new(stream)),
+            Some((tls, name)) => Dialled::Tls(Box::new(TokioIo::new(tls.connect(name, stream).await?))),
+        })
+    }
+}
+
+fn client_config(file: Option<&Path>) -> Result<ClientConfig, UpstreamError> {
+    let wrong = |error: io::Error| UpstreamError::Authorities { file: file.map(Path::to_owned), error };
+    let certificates: Vec<CertificateDer<'static>> = match file {
+        Some(file) => CertificateDer::pem_file_iter(file)
+            .and_then(Iterator::collect)
+            .map_err(|error| wrong(io::Error::other(error)))?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    if roots.is_empty() {
+        return Err(wrong(io::Error::new(io::ErrorKind::NotFound, "there is no certificate")));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder =
+        builder.with_safe_default_protocol_versions().map_err(|error| wrong(io::Error::other(error)))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// hyper's pool asks for connections by an address, which is always the same here.
+impl Service<Uri> for Dial {
+    type Response = Dialled;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Dialled>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        Box::pin(self.clone().connect())
+    }
+}
+
+impl Connection for Dialled {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl Read for Dialled {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl Write for Dialled {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(context),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(context, slices),
+        }
+    }
+}
+
+impl fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("a proxy needs an upstream: --upstream http://HOST:PORT"),
+            Self::Authorities { file: Some(file), error } => {
+                write!(f, "the authorities of upstreams in {} cannot be read: {error}", file.display())
+            }
+            Self::Authorities { file: None, error } => {
+                write!(
+                    f,
+                    "the authorities that this machine trusts cannot be read: {error}; name them: --upstream-ca FILE"
+                )
+            }
+            Self::Host(upstream) => write!(f, "the host of {upstream} is neither a name nor an address"),
+        }
+    }
+}
+
+impl std::error::Error for UpstreamError {}

@@ -1,0 +1,128 @@
+//! The body of an answer.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tollgate_tower::InFlightBody;
+
+use super::patience::{Late, Patience};
+use super::upstreams::Load;
+
+/// The body of an answer that the rules let pass, or refuse.
+pub(super) enum Download {
+    /// Our own.
+    Text(Full<Bytes>),
+    /// The upstream's.
+    Upstream { body: Incoming, patience: Patience, _load: Load },
+    /// None: the connection is a tunnel from now on, and counts until that has ended.
+    Tunnel(#[expect(dead_code, reason = "counts until it is dropped")] Load),
+}
+
+/// The body of any answer.
+pub(super) enum Answered {
+    /// Of a request that no rule has seen.
+    Unasked(Full<Bytes>),
+    /// It holds what the request holds.
+    Asked(InFlightBody<Download>),
+}
+
+/// Why a body broke off.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Upstream(hyper::Error),
+    Late(Late),
+}
+
+impl From<String> for Download {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+fn never(never: Infallible) -> Broken {
+    match never {}
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.get_mut() {
+            Self::Text(text) => Pin::new(text).poll_frame(context).map_err(never),
+            Self::Upstream { body, patience, .. } => match Pin::new(body).poll_frame(context) {
+                Poll::Ready(frame) => {
+                    patience.moved();
+                    Poll::Ready(frame.map(|frame| frame.map_err(Broken::Upstream)))
+                }
+                Poll::Pending => patience.poll(context).map(|late| Some(Err(Broken::Late(late)))),
+            },
+            Self::Tunnel(_) => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_end_stream(),
+            Self::Upstream { body, .. } => body.is_end_stream(),
+            // What the request holds is given back when the tunnel has ended, not now.
+            Self::Tunnel(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => text.size_hint(),
+            Self::Upstream { body, .. } => body.size_hint(),
+            Self::Tunnel(_) => SizeHint::with_exact(0),
+        }
+    }
+}
+
+impl Body for Answered {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.get_mut() {
+            Self::Unasked(text) => Pin::new(text).poll_frame(context).map_err(never),
+            Self::Asked(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Unasked(text) => text.is_end_stream(),
+            Self::Asked(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Unasked(text) => text.size_hint(),
+            Self::Asked(body) => body.size_hint(),
+        }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upstream(error) => write!(f, "the upstream broke off: {error}"),
+            Self::Late(late) => write!(f, "the upstream stood still: {late}"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}

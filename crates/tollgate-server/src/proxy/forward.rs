@@ -1,0 +1,218 @@
+//! One request to an upstream, and its response.
+
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::header::{EXPECT, UPGRADE};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
+
+use super::download::Download;
+use super::forwarded::{Origin, tell};
+use super::head::{strip, switch, target};
+use super::patience::Patience;
+use super::upload::Upload;
+use super::upstreams::{Failure, Load, Server, Upstreams};
+use crate::core::Core;
+use crate::metrics::Listener;
+use crate::settings::ProxySettings;
+use crate::web::problem;
+
+/// Takes admitted requests to an upstream.
+#[derive(Clone)]
+pub(super) struct Forward(Arc<Shared>);
+
+struct Shared {
+    core: Arc<Core>,
+    settings: ProxySettings,
+    upstreams: Arc<Upstreams>,
+}
+
+/// What is known of a request beside its head.
+#[derive(Clone)]
+pub(super) struct Passing {
+    pub(super) origin: Origin,
+    /// When its response must have ended.
+    pub(super) ends: Option<Instant>,
+    /// The protocol to which the client asks to switch.
+    pub(super) upgrade: Option<HeaderValue>,
+}
+
+/// The upstream's connection, which has switched to another protocol.
+#[derive(Clone)]
+pub(super) struct Switched(pub(super) OnUpgrade);
+
+/// Why a request has no response of an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// No upstream is well.
+    Upstream,
+    Upstreams(Failure),
+    /// The head of the response did not come in time.
+    Late,
+    /// The body of the request did not come, or is none.
+    Body,
+}
+
+impl Missing {
+    /// As labels say it.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Upstream => "no_upstream",
+            Self::Upstreams(Failure::Connect) => "upstream_connect",
+            Self::Upstreams(Failure::ConnectLate) => "upstream_connect_timeout",
+            Self::Upstreams(Failure::Broken) => "upstream_broken",
+            Self::Late => "upstream_timeout",
+            Self::Body => "body",
+        }
+    }
+
+    fn answer(self) -> Response<Download> {
+        let (status, detail) = match self {
+            Self::Upstream => (StatusCode::SERVICE_UNAVAILABLE, "no upstream is well"),
+            Self::Upstreams(Failure::Connect) => (StatusCode::BAD_GATEWAY, "the upstream was not reached"),
+            Self::Upstreams(Failure::Broken) => (StatusCode::BAD_GATEWAY, "the upstream did not answer"),
+            Self::Upstreams(Failure::ConnectLate) => {
+                (StatusCode::GATEWAY_TIMEOUT, "the upstream was not reached in time")
+            }
+            Self::Late => (StatusCode::GATEWAY_TIMEOUT, "the upstream did not answer in time"),
+            Self::Body => (StatusCode::BAD_REQUEST, "the body is broken, or came too slowly"),
+        };
+        problem(status, detail).map(Download::Text)
+    }
+}
+
+impl Forward {
+    pub(super) fn new(core: &Arc<Core>, settings: &ProxySettings, upstreams: &Arc<Upstreams>) -> Self {
+        let (core, settings, upstreams) = (Arc::clone(core), settings.clone(), Arc::clone(upstreams));
+        Self(Arc::new(Shared { core, settings, upstreams }))
+    }
+
+    async fn pass(self, request: Request<Upload>) -> Response<Download> {
+        let (mut head, body) = request.into_parts();
+        body.take();
+        let passing = head.extensions.remove::<Passing>();
+        let Some(passing) = passing else { return Missing::Upstream.answer() };
+        self.0.prepare(&mut head, &passing);
+        match self.0.send(head, &body, &passing).await {
+            Ok((response, load)) => self.0.respond(response, load, &passing),
+            Err(missing) => {
+                self.0.core.metrics.protocol_error(Listener::Proxy, missing.kind());
+                missing.answer()
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Makes of the client's head that which the upstream gets.
+    fn prepare(&self, head: &mut Parts, passing: &Passing) {
+        let rules = self.core.live.rules();
+        let clients = &rules.rules().clients;
+        let peer = passing.origin.peer;
+        let is_trusted = clients.trusted_proxies.iter().any(|network| network.contains(&peer));
+        tell(&mut head.headers, passing.origin, is_trusted, &clients.header);
+        // The body is read when the upstream wants it: hyper says 100 Continue then.
+        head.headers.remove(EXPECT);
+        if let Some(protocol) = &passing.upgrade {
+            switch(&mut head.headers, protocol.clone());
+        }
+        head.uri = Uri::from(target(head));
+        head.version = Version::HTTP_11;
+    }
+
+    /// Sends a request to the upstream that serves the fewest, and to another one if that was not
+    /// reached: it has read nothing of the request then.
+    async fn send(
+        &self,
+        head: Parts,
+        body: &Upload,
+        passing: &Passing,
+    ) -> Result<(Response<Incoming>, Load), Missing> {
+        let mut missing = Missing::Upstream;
+        let tries = self.upstreams.all().len();
+        let mut head = Some(head);
+        for tried in 1..=tries {
+            let Some(server) = self.upstreams.choose() else { return Err(missing) };
+            let own = if tried < tries { head.clone() } else { head.take() };
+            let Some(own) = own else { break };
+            let load = server.load();
+            match self.ask(server, Request::from_parts(own, body.clone()), body, passing).await {
+                Ok(response) => return Ok((response, load)),
+                Err(_) if body.has_failed() => return Err(Missing::Body),
+                Err(of) => missing = of,
+            }
+            if !matches!(missing, Missing::Upstreams(Failure::Connect | Failure::ConnectLate)) {
+                break;
+            }
+        }
+        Err(missing)
+    }
+
+    /// Waits for the head of the response, for as long as the request's body moves.
+    async fn ask(
+        &self,
+        server: &Server,
+        request: Request<Upload>,
+        body: &Upload,
+        passing: &Passing,
+    ) -> Result<Response<Incoming>, Missing> {
+        let mut since = Instant::now();
+        let mut sent = pin!(server.send(request));
+        loop {
+            let late = since + self.settings.head_timeout;
+            let late = passing.ends.map_or(late, |ends| ends.min(late));
+            match timeout_at(late, &mut sent).await {
+                Ok(response) => return response.map_err(Missing::Upstreams),
+                Err(_) if passing.ends.is_some_and(|ends| ends <= late) => return Err(Missing::Late),
+                // The time of a client that sends slowly is bounded where its body is read.
+                Err(_) if body.awaits_client() => since = Instant::now(),
+                Err(_) => match body.last_move().filter(|moved| *moved > since) {
+                    Some(moved) => since = moved,
+                    None => return Err(Missing::Late),
+                },
+            }
+        }
+    }
+
+    /// Makes of the upstream's response that which the client gets.
+    fn respond(&self, mut response: Response<Incoming>, load: Load, passing: &Passing) -> Response<Download> {
+        *response.version_mut() = Version::HTTP_11;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let agreed = response.headers().get(UPGRADE).filter(|_| passing.upgrade.is_some()).cloned();
+            let Some(agreed) = agreed else {
+                self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
+                return Missing::Upstreams(Failure::Broken).answer();
+            };
+            let switched = Switched(hyper::upgrade::on(&mut response));
+            strip(response.headers_mut());
+            switch(response.headers_mut(), agreed);
+            response.extensions_mut().insert(switched);
+            return response.map(|_| Download::Tunnel(load));
+        }
+        strip(response.headers_mut());
+        let patience = Patience::new(self.settings.idle_timeout, passing.ends);
+        response.map(|body| Download::Upstream { body, patience, _load: load })
+    }
+}
+
+impl Service<Request<Upload>> for Forward {
+    type Response = Response<Download>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Download>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Upload>) -> Self::Future {
+        let forward = self.clone();
+        Box::pin(async move { Ok(forward.pass(request).await) })
+    }
+}

@@ -1,0 +1,210 @@
+//! Which heads are passed on, and headers that concern one connection only.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+
+use super::forwarded::is_of_proxies;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+
+/// The headers of one connection (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    HTTP2_SETTINGS,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Judges the head of a request, and takes the headers of its connection out of it. Returns the
+/// protocol to which the client asks to switch.
+///
+/// The rules see what is left, which is what the upstream gets: a client cannot show a header to
+/// one of both only. An error says why the request is not passed on: it could mean one thing to the
+/// rules, and another to the upstream.
+pub(super) fn judge(head: &mut Parts) -> Result<Option<HeaderValue>, &'static str> {
+    if head.method == Method::CONNECT {
+        return Err("CONNECT is not served");
+    }
+    if !head.uri.path_and_query().is_some_and(|target| target.as_str().starts_with('/')) {
+        return Err("the target is not a path");
+    }
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+        || codings.next().is_some()
+    {
+        return Err("the only transfer coding that is read is chunked");
+    }
+    let authority = authority(head)?;
+    let upgrade = upgrade(head);
+    strip(&mut head.headers);
+    // The body says its length itself.
+    head.headers.remove(CONTENT_LENGTH);
+    if let Some(authority) = authority
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        head.headers.insert(HOST, host);
+    }
+    Ok(upgrade)
+}
+
+/// Returns the host that the client names, once: `None` if it names none, as HTTP/1.0 may.
+fn authority(head: &Parts) -> Result<Option<Authority>, &'static str> {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err("there are two hosts");
+    }
+    let named = host.filter(|host| !host.is_empty()).map(|host| Authority::try_from(host.as_bytes()));
+    let named = named.transpose().map_err(|_| "the host is none")?;
+    let target = head.uri.authority();
+    if host.is_none() && target.is_none() && head.version != Version::HTTP_10 {
+        return Err("there is no host");
+    }
+    if let (Some(named), Some(target)) = (&named, target)
+        && named != target
+    {
+        return Err("the target has another host than the header Host");
+    }
+    let authority = target.cloned().or(named);
+    if authority.as_ref().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err("the host has a user");
+    }
+    Ok(authority)
+}
+
+/// Returns the protocol to which a client of HTTP/1.1 asks to switch. Those to another HTTP are
+/// not: its requests would pass without the rules.
+fn upgrade(head: &Parts) -> Option<HeaderValue> {
+    let asks = listed(&head.headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
+    let mut protocols = head.headers.get_all(UPGRADE).iter();
+    let protocol = protocols.next().filter(|_| asks && head.version == Version::HTTP_11)?;
+    let name = protocol.to_str().ok()?.to_ascii_lowercase();
+    let is_http = name.starts_with("h2") || name.starts_with("http") || name.starts_with("tls");
+    (protocols.next().is_none() && !name.contains(',') && !is_http).then(|| protocol.clone())
+}
+
+/// The names that `Connection` lists.
+fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(CONNECTION).into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Takes out the headers of one connection. Those that say who the client is stay, whatever
+/// `Connection` lists: a client could hide what a proxy of ours says of it.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
+    let wants_trailers =
+        te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")));
+    if headers.contains_key(CONNECTION) {
+        let names: Vec<HeaderName> = listed(headers).filter_map(|name| name.parse().ok()).collect();
+        let is_kept = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH || is_of_proxies(name);
+        for name in names.iter().filter(|name| !is_kept(name)) {
+            headers.remove(name);
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+    if wants_trailers {
+        headers.insert(TE, TRAILERS);
+    }
+}
+
+/// Asks to switch to a protocol, or agrees to it.
+pub(super) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, protocol);
+}
+
+/// The target as it is sent on.
+pub(super) fn target(head: &Parts) -> PathAndQuery {
+    head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn judged(request: http::request::Builder) -> Result<(Option<HeaderValue>, HeaderMap), &'static str> {
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        judge(&mut head).map(|upgrade| (upgrade, head.headers))
+    }
+
+    fn get(target: &str) -> http::request::Builder {
+        Request::get(target)
+    }
+
+    #[test]
+    fn headers_of_one_connection_are_taken_out() {
+        let request = get("/")
+            .header("host", "a.test")
+            .header("connection", "close, X-Mine")
+            .header("connection", "x-forwarded-for,host, te")
+            .header("keep-alive", "1")
+            .header("proxy-connection", "1")
+            .header("te", "gzip, Trailers")
+            .header("transfer-encoding", "chunked")
+            .header("upgrade", "websocket")
+            .header("x-mine", "1")
+            .header("x-forwarded-for", "192.0.2.1")
+            .header("x-other", "1");
+        let (upgrade, headers) = judged(request).unwrap();
+        assert_eq!(upgrade, None, "`Connection` does not list it");
+        let mut names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["host", "te", "x-forwarded-for", "x-other"]);
+        assert_eq!(headers["te"], "trailers");
+    }
+
+    #[test]
+    fn a_request_with_two_meanings_is_not_passed_on() {
+        let host = |target: &str| get(target).header("host", "a.test");
+        for (request, why) in [
+            (host("/").header("host", "b.test"), "there are two hosts"),
+            (host("http://b.test/"), "the target has another host than the header Host"),
+            (get("/"), "there is no host"),
+            (get("/").header("host", "a b"), "the host is none"),
+            (get("/").header("host", "u@a.test"), "the host has a user"),
+            (host("*"), "the target is not a path"),
+            (host("/").method("CONNECT"), "CONNECT is not served"),
+            (
+                host("/").header("transfer-encoding", "gzip, chunked"),
+                "the only transfer coding that is read is chunked",
+            ),
+            (
+                host("/").header("transfer-encoding", "chunked").header("transfer-encoding", "chunked"),
+                "the only transfer coding that is read is chunked",
+            ),
+        ] {
+            assert_eq!(judged(request).unwrap_err(), why);
+        }
+        assert!(judged(get("http://A.test/").header("host", "a.test")).is_ok());
+        assert!(judged(get("/").version(Version::HTTP_10)).is_ok());
+    }
+
+    #[test]
+    fn a_switch_to_another_http_is_not_asked() {
+        let ask = |protocol: &str| {
+            let request = get("/").header("host", "a.test").header("connection", "Upgrade");
+            judged(request.header("upgrade", protocol)).unwrap().0
+        };
+        assert_eq!(ask("websocket").unwrap(), "websocket");
+        for http in ["h2c", "H2C", "HTTP/2.0", "TLS/1.0", "websocket, h2c"] {
+            assert_eq!(ask(http), None, "{http}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Requests that are limited on their way to an upstream.
+//!
+//! ```text
+//!   head -> rules (tollgate-tower) -> forward -> upstreams -> dial
+//!     \-> 400     \-> 429, a queue       \-> 502, 503, 504
+//! ```
+//!
+//! | file | what |
+//! |------|------|
+//! | `service` | a connection's requests, from the head to the answer |
+//! | `head` | which heads are passed on; headers of one connection only |
+//! | `forwarded` | what an upstream is told of the client |
+//! | `forward` | one request to an upstream, and its response |
+//! | `upstreams` | the upstreams: who is well, who serves the fewest |
+//! | `dial` | connections to an upstream |
+//! | `upload`, `download` | bodies, with their timeouts |
+//! | `patience` | how long a body may stand still |
+//! | `tunnel` | a connection after status 101 |
+
+mod dial;
+mod download;
+mod forward;
+mod forwarded;
+mod head;
+mod patience;
+mod service;
+mod tunnel;
+mod upload;
+mod upstreams;
+
+pub use dial::UpstreamError;
+pub(crate) use service::Proxy;

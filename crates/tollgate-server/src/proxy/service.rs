@@ -1,0 +1,165 @@
+//! A connection's requests, from the head to the answer.
+
+use std::future::poll_fn;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use tollgate_tower::{RulesLayer, RulesService};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::dial::UpstreamError;
+use super::download::Answered;
+use super::forward::{Forward, Passing, Switched};
+use super::forwarded::Origin;
+use super::head::judge;
+use super::tunnel::Tunnel;
+use super::upload::Upload;
+use super::upstreams::Upstreams;
+use crate::core::Core;
+use crate::listen::{Connection, Drain, Peer, Stream};
+use crate::metrics::Listener;
+use crate::settings::{Limits, ProxySettings, Settings};
+use crate::web::{self, problem};
+
+/// What all connections of the proxy share.
+pub(crate) struct Proxy {
+    core: Arc<Core>,
+    limits: Limits,
+    settings: ProxySettings,
+    service: RulesService<Forward>,
+}
+
+/// One connection of a client.
+struct Client {
+    proxy: Arc<Proxy>,
+    origin: Origin,
+    /// What becomes of the connection after its last request.
+    tunnel: Mutex<Option<Tunnel>>,
+}
+
+impl Proxy {
+    /// The proxy of these settings; `None` without a listener.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        settings: &Settings,
+        drain: &Drain,
+    ) -> Result<Option<Arc<Self>>, UpstreamError> {
+        if settings.proxy.is_empty() {
+            return Ok(None);
+        }
+        let forward = &settings.forward;
+        let upstreams = Arc::new(Upstreams::new(forward)?);
+        if let Some(path) = &forward.health_path {
+            for server in upstreams.all() {
+                let (server, path, ends) = (Arc::clone(server), path.clone(), drain.ends.clone());
+                let (interval, timeout) = (forward.health_interval, forward.connect_timeout);
+                tokio::spawn(async move {
+                    while !ends.is_cancelled() {
+                        server.ask_health(&path, timeout).await;
+                        tokio::select! {
+                            () = ends.cancelled() => {}
+                            () = tokio::time::sleep(interval) => {}
+                        }
+                    }
+                });
+            }
+        }
+        let counted = Arc::clone(core);
+        let mut layer = RulesLayer::builder(&settings.rules, |origin: &Passing| Some(origin.origin.peer))
+            .on_verdict(move |verdict| counted.metrics.acquired(Listener::Proxy, verdict))
+            // A part of the body is held meanwhile, so that the client is seen to leave.
+            .max_wait_with_body(Duration::MAX)
+            .timer(tokio::time::sleep);
+        if let Some(name) = forward.cost_header.clone() {
+            layer = layer.cost_from(move |_, headers| headers.get(&name)?.to_str().ok()?.trim().parse().ok());
+        }
+        let layer = layer.build_over(core.live.clone());
+        let service = layer.layer(Forward::new(core, forward, &upstreams));
+        let (core, limits, settings) = (Arc::clone(core), settings.limits, forward.clone());
+        Ok(Some(Arc::new(Self { core, limits, settings, service })))
+    }
+
+    /// Serves one connection until the client or the server ends it.
+    pub(crate) async fn serve(self: Arc<Self>, connection: Connection, drain: Drain) {
+        let Connection { stream, peer } = connection;
+        let peer = match peer {
+            Peer::Tcp(address) => address.ip().to_canonical(),
+            // The permissions of the socket say who may connect: processes of this machine.
+            Peer::Unix => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let origin = Origin { peer, is_tls: matches!(stream, Stream::Tls(_)) };
+        // A client that does not read its answer, or sends nothing, is as idle as a body.
+        let tunnel_timeout = self.settings.tunnel_timeout;
+        let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
+        let client = Arc::new(Client { proxy: self, origin, tunnel: Mutex::default() });
+        let answering = Arc::clone(&client);
+        let handler = move |request| {
+            let client = Arc::clone(&answering);
+            async move {
+                let began = Instant::now();
+                let answer = client.answer(request).await;
+                client.proxy.core.metrics.took(Listener::Proxy, began.elapsed());
+                answer
+            }
+        };
+        web::serve(stream, &limits, &drain, handler).await;
+        let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(tunnel) = tunnel {
+            tunnel.carry(tunnel_timeout).await;
+        }
+    }
+}
+
+impl Client {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Answered> {
+        let Proxy { core, settings, service, .. } = &*self.proxy;
+        let switching = hyper::upgrade::on(&mut request);
+        let (mut head, body) = request.into_parts();
+        let upgrade = match judge(&mut head) {
+            Ok(upgrade) => upgrade,
+            Err(detail) => {
+                core.metrics.protocol_error(Listener::Proxy, "head");
+                return refused(head.version, detail);
+            }
+        };
+        let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
+        head.extensions.insert(Passing { origin: self.origin, ends, upgrade });
+        let upload = Upload::new(body, settings.held_bytes, settings.idle_timeout, ends);
+        let mut service = service.clone();
+        // The service is always ready, and learns here that the one inside it is.
+        let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
+        let mut answered = pin!(service.call(Request::from_parts(head, upload.clone())));
+        let answer = poll_fn(|context| match answered.as_mut().poll(context) {
+            Poll::Ready(Ok(answer)) => Poll::Ready(Some(answer)),
+            Poll::Pending => upload.poll_held(context).map(|()| None),
+        });
+        let Some(mut answer) = answer.await else {
+            // The client has left its queue: what it was charged comes back with the future.
+            return refused(Version::HTTP_11, "the body is broken");
+        };
+        upload.discard();
+        let Some(Switched(upstream)) = answer.extensions_mut().remove() else {
+            return answer.map(Answered::Asked);
+        };
+        let (head, held) = answer.into_parts();
+        let tunnel = Tunnel { client: switching, upstream, held };
+        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+        Response::from_parts(head, Answered::Unasked(Default::default()))
+    }
+}
+
+/// Answers a request that is not passed on. Its body is not read.
+fn refused(version: Version, detail: &str) -> Response<Answered> {
+    let mut answer = problem(StatusCode::BAD_REQUEST, detail).map(Answered::Unasked);
+    if version <= Version::HTTP_11 {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}

@@ -1,0 +1,162 @@
+//! The body of a request.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::Instant;
+
+use super::patience::Patience;
+
+type Fault = Box<dyn std::error::Error + Send + Sync>;
+
+/// How much of a body is read that goes to no upstream, and for how long: a client that writes
+/// still may not see its answer.
+const DISCARDED: (usize, Duration) = (1 << 20, Duration::from_secs(5));
+
+/// The body of a request, on its way to an upstream. While the request waits in a queue, a part of
+/// the body is held here: a client of HTTP/1 whose body is not read is not seen to leave.
+///
+/// Clones are the same body. An upstream that was not reached has read nothing of it.
+#[derive(Clone, Default)]
+pub(super) struct Upload(Option<Arc<Mutex<Arriving>>>);
+
+struct Arriving {
+    body: Incoming,
+    held: VecDeque<Frame<Bytes>>,
+    held_bytes: usize,
+    most_held: usize,
+    is_taken: bool,
+    has_failed: bool,
+    /// Whether the upstream waits for the client to send more.
+    is_awaited: bool,
+    patience: Patience,
+}
+
+impl Upload {
+    pub(super) fn new(body: Incoming, most_held: usize, idle: Duration, ends: Option<Instant>) -> Self {
+        if body.is_end_stream() {
+            return Self(None);
+        }
+        let patience = Patience::new(idle, ends);
+        let (held, held_bytes) = (VecDeque::new(), 0);
+        let (is_taken, has_failed, is_awaited) = (false, false, false);
+        let arriving =
+            Arriving { body, held, held_bytes, most_held, is_taken, has_failed, is_awaited, patience };
+        Self(Some(Arc::new(Mutex::new(arriving))))
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Arriving>> {
+        self.0.as_ref().map(|arriving| arriving.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The request goes to an upstream, which reads the body from now on.
+    pub(super) fn take(&self) {
+        if let Some(mut arriving) = self.lock() {
+            arriving.is_taken = true;
+            arriving.patience.moved();
+        }
+    }
+
+    /// Reads and drops what comes of a body that went to no upstream.
+    pub(super) fn discard(self) {
+        let is_left = self.lock().is_some_and(|body| !body.is_taken && !body.body.is_end_stream());
+        if is_left {
+            tokio::spawn(tokio::time::timeout(DISCARDED.1, async move {
+                let (mut body, mut read) = (self, 0);
+                while let Some(Ok(frame)) = body.frame().await {
+                    read += frame.data_ref().map_or(0, Bytes::len);
+                    if read > DISCARDED.0 {
+                        break;
+                    }
+                }
+            }));
+        }
+    }
+
+    /// When a part of the body last went to the upstream.
+    pub(super) fn last_move(&self) -> Option<Instant> {
+        self.lock().map(|arriving| arriving.patience.last_move())
+    }
+
+    /// Whether the upstream waits for the client: the time that this takes is not the upstream's.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.lock().is_some_and(|arriving| arriving.is_awaited)
+    }
+
+    /// Whether the client has left, or has sent a body that is none.
+    pub(super) fn has_failed(&self) -> bool {
+        self.lock().is_some_and(|arriving| arriving.has_failed)
+    }
+
+    /// Reads the body of a request that waits, as far as it may be held. Is ready when the client
+    /// has left.
+    pub(super) fn poll_held(&self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(mut arriving) = self.lock() else { return Poll::Pending };
+        while !arriving.is_taken && arriving.held_bytes < arriving.most_held && !arriving.has_failed {
+            match ready!(Pin::new(&mut arriving.body).poll_frame(context)) {
+                None => return Poll::Pending,
+                Some(Ok(frame)) => {
+                    arriving.held_bytes += frame.data_ref().map_or(0, Bytes::len);
+                    arriving.held.push_back(frame);
+                }
+                Some(Err(_)) => arriving.has_failed = true,
+            }
+        }
+        if arriving.has_failed { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let Some(mut arriving) = self.lock() else { return Poll::Ready(None) };
+        let polled = match arriving.held.pop_front() {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None => Pin::new(&mut arriving.body).poll_frame(context),
+        };
+        arriving.is_awaited = polled.is_pending();
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                arriving.patience.moved();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                arriving.has_failed = true;
+                Poll::Ready(Some(Err(error.into())))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => {
+                let late = ready!(arriving.patience.poll(context));
+                arriving.has_failed = true;
+                Poll::Ready(Some(Err(late.into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.lock().is_none_or(|arriving| arriving.held.is_empty() && arriving.body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Some(arriving) = self.lock() else { return SizeHint::with_exact(0) };
+        let held: u64 = arriving.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum();
+        let rest = arriving.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(held));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(held));
+        }
+        hint
+    }
+}

@@ -1,0 +1,233 @@
+//! The upstreams: who is well, who serves the fewest.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use http::header::{HOST, USER_AGENT};
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::sync::Mutex;
+
+use super::dial::{Dial, UpstreamError};
+use super::upload::Upload;
+use crate::settings::{ProxySettings, Upstream};
+
+/// How long an upstream to which no connection was made gets no requests, while others are there.
+const REST: Duration = Duration::from_secs(2);
+
+/// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
+const KEPT: Duration = Duration::from_secs(4);
+
+/// All upstreams.
+pub(super) struct Upstreams {
+    all: Box<[Arc<Server>]>,
+    /// Where the next choice begins: equals take turns.
+    turn: AtomicUsize,
+}
+
+/// One upstream.
+pub(super) struct Server {
+    pub(super) upstream: Arc<Upstream>,
+    client: Sender,
+    /// The requests that it serves.
+    load: Arc<AtomicUsize>,
+    /// Whether it answered the last question after its health.
+    is_well: AtomicBool,
+    since: Instant,
+    /// Until when it rests, in milliseconds.
+    rests: AtomicU64,
+}
+
+/// Counts a request until it is dropped.
+pub(super) struct Load(Arc<AtomicUsize>);
+
+/// Sends requests of one version of HTTP.
+enum Sender {
+    Http1(Client<Dial, Upload>),
+    /// One connection for all.
+    Http2(Dial, Mutex<Option<SendRequest<Upload>>>),
+}
+
+/// Why a request has no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// No connection: the upstream has read nothing of the request.
+    Connect,
+    /// No connection in time.
+    ConnectLate,
+    /// The connection ended, or its bytes are no response.
+    Broken,
+}
+
+impl Upstreams {
+    pub(super) fn new(settings: &ProxySettings) -> Result<Self, UpstreamError> {
+        if settings.upstreams.is_empty() {
+            return Err(UpstreamError::None);
+        }
+        let server = |upstream: &Upstream| Server::new(upstream.clone(), settings).map(Arc::new);
+        let all: Result<Box<_>, _> = settings.upstreams.iter().map(server).collect();
+        Ok(Self { all: all?, turn: AtomicUsize::new(0) })
+    }
+
+    pub(super) fn all(&self) -> &[Arc<Server>] {
+        &self.all
+    }
+
+    /// The upstream that serves the fewest requests. One that rests is chosen only if all others
+    /// do, and one that is not well never.
+    pub(super) fn choose(&self) -> Option<&Arc<Server>> {
+        let turn = self.turn.fetch_add(1, Relaxed);
+        let in_turn = (0..self.all.len()).map(|at| &self.all[turn.wrapping_add(at) % self.all.len()]);
+        let well = in_turn.filter(|server| server.is_well.load(Relaxed));
+        well.min_by_key(|server| (server.rests(), server.load.load(Relaxed)))
+    }
+}
+
+impl Server {
+    fn new(upstream: Upstream, settings: &ProxySettings) -> Result<Self, UpstreamError> {
+        let upstream = Arc::new(upstream);
+        let dial = Dial::new(&upstream, settings)?;
+        let client = match upstream.is_http2 {
+            true => Sender::Http2(dial, Mutex::new(None)),
+            false => {
+                let mut builder = Client::builder(TokioExecutor::new());
+                builder.pool_timer(TokioTimer::new()).pool_idle_timeout(KEPT);
+                Sender::Http1(builder.build(dial))
+            }
+        };
+        Ok(Self {
+            upstream,
+            client,
+            load: Arc::default(),
+            is_well: AtomicBool::new(true),
+            since: Instant::now(),
+            rests: AtomicU64::new(0),
+        })
+    }
+
+    /// Counts a request as one that it serves.
+    pub(super) fn load(&self) -> Load {
+        self.load.fetch_add(1, Relaxed);
+        Load(Arc::clone(&self.load))
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn rests(&self) -> bool {
+        let until = self.rests.load(Relaxed);
+        until > 0 && self.now() < until
+    }
+
+    /// Sends a request, whose target is a path. Its host is that of the header.
+    pub(super) async fn send(&self, mut request: Request<Upload>) -> Result<Response<Incoming>, Failure> {
+        let sent = match &self.client {
+            Sender::Http1(client) => {
+                self.address(&mut request, Scheme::HTTP, false);
+                client.request(request).await.map_err(|error| match error.is_connect() {
+                    true => not_connected(&error),
+                    false => Failure::Broken,
+                })
+            }
+            Sender::Http2(dial, connection) => {
+                let scheme = if self.upstream.is_tls { Scheme::HTTPS } else { Scheme::HTTP };
+                self.address(&mut request, scheme, true);
+                match connected(dial, connection).await {
+                    Ok(mut sender) => sender.send_request(request).await.map_err(|_| Failure::Broken),
+                    Err(failure) => Err(failure),
+                }
+            }
+        };
+        match sent {
+            Err(failure @ (Failure::Connect | Failure::ConnectLate)) => {
+                let rest = u64::try_from(REST.as_millis()).unwrap_or(u64::MAX);
+                self.rests.store(self.now().saturating_add(rest).max(1), Relaxed);
+                Err(failure)
+            }
+            sent => {
+                if self.rests.load(Relaxed) > 0 {
+                    self.rests.store(0, Relaxed);
+                }
+                sent
+            }
+        }
+    }
+
+    /// Names the upstream in the target; with HTTP/2 the host that the client asked for.
+    fn address(&self, request: &mut Request<Upload>, scheme: Scheme, names_host: bool) {
+        let host = request.headers().get(HOST).filter(|_| names_host);
+        let authority = host.and_then(|host| host.as_bytes().try_into().ok());
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.scheme = Some(scheme);
+        parts.authority = Some(authority.unwrap_or_else(|| self.upstream.authority.clone()));
+        parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        if names_host {
+            request.headers_mut().remove(HOST);
+        }
+    }
+
+    /// Asks whether the upstream is well, and notes it.
+    pub(super) async fn ask_health(&self, path: &PathAndQuery, timeout: Duration) {
+        let mut request = Request::new(Upload::default());
+        *request.uri_mut() = Uri::from(path.clone());
+        let host = HeaderValue::from_str(self.upstream.authority.as_str());
+        request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
+        let answer = tokio::time::timeout(timeout, self.send(request)).await;
+        let is_well = matches!(&answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
+        if self.is_well.swap(is_well, Relaxed) != is_well {
+            match is_well {
+                true => tracing::info!(upstream = %self.upstream, "an upstream is well again"),
+                false => tracing::warn!(upstream = %self.upstream, ?answer, "an upstream is not well"),
+            }
+        }
+    }
+}
+
+/// The connection of HTTP/2, or a new one.
+async fn connected(
+    dial: &Dial,
+    connection: &Mutex<Option<SendRequest<Upload>>>,
+) -> Result<SendRequest<Upload>, Failure> {
+    // Held while one is made: others wait for it, and make none of their own.
+    let mut current = connection.lock().await;
+    if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
+        return Ok(sender.clone());
+    }
+    let stream = dial.clone().connect().await.map_err(|error| not_connected(&error))?;
+    let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
+    tokio::spawn(async move {
+        if let Err(error) = driver.await {
+            tracing::debug!(%error, "a connection to an upstream ended");
+        }
+    });
+    *current = Some(sender.clone());
+    Ok(sender)
+}
+
+/// Whether a connection came too late, or not at all.
+fn not_connected(error: &(dyn Error + 'static)) -> Failure {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return Failure::ConnectLate;
+        }
+        cause = error.source();
+    }
+    Failure::Connect
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}

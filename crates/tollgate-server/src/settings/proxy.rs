@@ -1,0 +1,139 @@
+//! How requests go to an upstream.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderName, Uri};
+
+/// How requests of the [`proxy`](crate::Settings::proxy) listeners go to an upstream.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProxySettings {
+    /// The servers behind. A request goes to the one that serves the fewest.
+    pub upstreams: Vec<Upstream>,
+    /// The authorities of upstreams over TLS, as PEM; `None`: those that this machine trusts.
+    pub upstream_ca: Option<PathBuf>,
+    /// How long a connection to an upstream, with its TLS handshake, may take.
+    pub connect_timeout: Duration,
+    /// How long an upstream may take for the head of its response, from the last byte of the
+    /// request on.
+    pub head_timeout: Duration,
+    /// How long a body may stand still, in either direction.
+    pub idle_timeout: Duration,
+    /// How long a connection that has switched to another protocol may carry nothing.
+    pub tunnel_timeout: Duration,
+    /// How long a request may take with its response; `None`: as long as it moves.
+    pub total_timeout: Option<Duration>,
+    /// The path that is asked of each upstream to see whether it is well; `None`: only failed
+    /// connections tell.
+    pub health_path: Option<PathAndQuery>,
+    /// The time between two of these requests.
+    pub health_interval: Duration,
+    /// The header of a response that says what its request cost, for rules whose cost is an
+    /// attribute.
+    pub cost_header: Option<HeaderName>,
+    /// How many bytes of a request's body are held while the request waits in a queue.
+    pub held_bytes: usize,
+}
+
+impl Default for ProxySettings {
+    fn default() -> Self {
+        Self {
+            upstreams: Vec::new(),
+            upstream_ca: None,
+            connect_timeout: Duration::from_secs(5),
+            head_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            tunnel_timeout: Duration::from_secs(600),
+            total_timeout: None,
+            health_path: None,
+            health_interval: Duration::from_secs(5),
+            cost_header: None,
+            held_bytes: 64 << 10,
+        }
+    }
+}
+
+/// A server behind the proxy: `http://`, `https://` (HTTP/1.1), `h2c://` or `h2://` (HTTP/2 without
+/// and with TLS), a host, and a port. It has no path: what the rules match is what it gets.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_server::Upstream;
+///
+/// let upstream: Upstream = "http://127.0.0.1:8000".parse()?;
+/// assert_eq!(upstream.to_string(), "http://127.0.0.1:8000");
+/// assert!("http://127.0.0.1:8000/api".parse::<Upstream>().is_err());
+/// # Ok::<(), tollgate_server::BadUpstream>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    pub(crate) authority: Authority,
+    pub(crate) is_tls: bool,
+    pub(crate) is_http2: bool,
+}
+
+/// Text that names no upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadUpstream(String);
+
+impl Upstream {
+    /// The port, by the scheme if none is named.
+    pub(crate) fn port(&self) -> u16 {
+        self.authority.port_u16().unwrap_or(if self.is_tls { 443 } else { 80 })
+    }
+
+    /// The host without brackets.
+    pub(crate) fn host(&self) -> &str {
+        let host = self.authority.host();
+        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+    }
+}
+
+impl FromStr for Upstream {
+    type Err = BadUpstream;
+
+    fn from_str(text: &str) -> Result<Self, BadUpstream> {
+        let bad = || BadUpstream(text.into());
+        let parts = text.parse::<Uri>().map_err(|_| bad())?.into_parts();
+        let scheme = parts.scheme.as_ref().map_or("", Scheme::as_str);
+        let (is_tls, is_http2) = match scheme {
+            "http" => (false, false),
+            "https" => (true, false),
+            "h2c" => (false, true),
+            "h2" => (true, true),
+            _ => return Err(bad()),
+        };
+        let is_bare = parts.path_and_query.is_none_or(|path| path == "/") && !text.contains(['#', '@']);
+        let authority = parts.authority.filter(|authority| is_bare && !authority.host().is_empty());
+        Ok(Self { authority: authority.ok_or_else(bad)?, is_tls, is_http2 })
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match (self.is_tls, self.is_http2) {
+            (false, false) => "http",
+            (true, false) => "https",
+            (false, true) => "h2c",
+            (true, true) => "h2",
+        };
+        write!(f, "{scheme}://{}", self.authority)
+    }
+}
+
+impl fmt::Display for BadUpstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is no upstream: write http://HOST:PORT, https://, h2c:// or h2://, without a path",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for BadUpstream {}

@@ -1,0 +1,202 @@
+//! Bodies on their way: in parts, at the pace of their readers, and not for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+use tollgate_server::Settings;
+
+use super::support::{Body, Gate, LONG, Written, echo, eventually, full, start, start_with, upstream};
+
+const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
+
+const PART: usize = 64 << 10;
+
+/// More than all buffers on the way may hold.
+const MOST: usize = 64 << 20;
+
+/// An upstream whose answer never ends, of which it counts the bytes. `/free` is answered at once.
+async fn endless(sent: &Arc<AtomicUsize>) -> String {
+    let sent = Arc::clone(sent);
+    let address = upstream(move |request: Request<Incoming>| {
+        let sent = Arc::clone(&sent);
+        async move {
+            if request.uri().path() == "/free" {
+                return Response::new(full("done"));
+            }
+            let (sender, body) = Written::new();
+            tokio::spawn(async move {
+                while sender.send(Some(Bytes::from(vec![b'x'; PART]))).await.is_ok() {
+                    sent.fetch_add(PART, Relaxed);
+                }
+            });
+            Response::new(body.map_err(|error| unreachable!("{error}")).boxed())
+        }
+    });
+    format!("http://{}", address.await)
+}
+
+/// Waits until a count stands still, which must be before it is too high.
+async fn until_it_stands_still(count: &AtomicUsize) {
+    let mut before = usize::MAX;
+    while before != count.load(Relaxed) || before == 0 {
+        before = count.load(Relaxed);
+        assert!(before < MOST, "{before} bytes are held on the way");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_waits_for_its_reader() {
+    let sent = Arc::default();
+    let proxy = start(ONE_AT_ONCE, &[endless(&sent).await]).await;
+    let mut stream = proxy.connect().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await.unwrap();
+    until_it_stands_still(&sent).await;
+    let before = sent.load(Relaxed);
+    let mut read = vec![0; 2 * before];
+    timeout(LONG, stream.read_exact(&mut read)).await.unwrap().unwrap();
+    eventually(|| sent.load(Relaxed) > before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_waits_for_its_upstream() {
+    let gate = Gate::new().await;
+    let proxy = start(ONE_AT_ONCE, &[gate.url.clone()]).await;
+    let mut stream = proxy.connect().await;
+    let head = format!("POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: {}\r\n\r\n", 2 * MOST);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let writing = tokio::spawn(async move {
+        while stream.write_all(&[b'x'; PART]).await.is_ok() {
+            counted.fetch_add(PART, Relaxed);
+        }
+    });
+    until_it_stands_still(&sent).await;
+    writing.abort();
+}
+
+#[tokio::test]
+async fn trailers_pass_both_ways() {
+    let address = upstream(|request: Request<Incoming>| async move {
+        let trailers = request.into_body().collect().await.unwrap().trailers().cloned().unwrap_or_default();
+        let body: Body = Full::from("done").with_trailers(async { Some(Ok(trailers)) }).boxed();
+        Response::new(body)
+    });
+    let proxy = start(ONE_AT_ONCE, &[format!("h2c://{}", address.await)]).await;
+    let mut sender = proxy.http2().await;
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), HeaderValue::from_static("7"))]);
+    let body = Full::new(Bytes::from("x")).with_trailers(Box::pin(async { Some(Ok(trailers)) }));
+    let request = Request::post("http://a.test/").header("te", "trailers").body(body).unwrap();
+    let answer = sender.send_request(request).await.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], "7");
+}
+
+#[tokio::test]
+async fn a_client_is_told_to_continue_once_it_is_admitted() {
+    let rule = "rule = [{ name = 'each', key = 'client', limits = '1/h' }]";
+    let proxy = start(rule, &[echo().await]).await;
+    let head = b"POST / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\nexpect: 100-continue\r\n\
+        content-length: 4\r\n\r\n";
+    let mut stream = proxy.connect().await;
+    stream.write_all(head).await.unwrap();
+    let mut told = [0; 25];
+    timeout(LONG, stream.read_exact(&mut told)).await.unwrap().unwrap();
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"body").await.unwrap();
+    let mut answer = String::new();
+    timeout(LONG, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("body"), "{answer}");
+    assert!(!answer.contains("expect"), "{answer}");
+
+    let refused = proxy.raw(head).await;
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+}
+
+#[tokio::test]
+async fn a_refused_client_sees_its_answer_though_it_writes() {
+    let rule = "rule = [{ name = 'none', key = 'client', limits = 'block' }]";
+    let proxy = start(rule, &[echo().await]).await;
+    let mut stream = proxy.connect().await;
+    let head = format!("POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: {}\r\n\r\n", 8 * PART);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    for _ in 0..8 {
+        stream.write_all(&[b'x'; PART]).await.unwrap();
+    }
+    let mut answer = [0; 12];
+    timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 429");
+}
+
+/// Short times, for bodies that stand still.
+fn hasty(settings: &mut Settings) {
+    settings.forward.idle_timeout = Duration::from_millis(300);
+    settings.forward.head_timeout = Duration::from_millis(300);
+    settings.limits.read_timeout = Duration::from_millis(400);
+}
+
+#[tokio::test]
+async fn an_upstream_that_does_not_answer_is_504() {
+    let gate = Gate::new().await;
+    let proxy = start_with(ONE_AT_ONCE, &[gate.url.clone()], hasty).await;
+    let answer = proxy.get("/", &[]).await;
+    assert_eq!((answer.status.as_u16(), answer.header("content-type")), (504, "application/problem+json"));
+    assert_eq!(proxy.status("/free").await, 200, "nothing is in flight");
+}
+
+#[tokio::test]
+async fn an_answer_that_stands_still_breaks_off() {
+    let address = upstream(|request: Request<Incoming>| async move {
+        if request.uri().path() == "/free" {
+            return Response::new(full("done"));
+        }
+        let (sender, body) = Written::new();
+        tokio::spawn(async move {
+            let _ = sender.send(Some(Bytes::from_static(b"half"))).await;
+            sender.closed().await;
+        });
+        Response::new(body.map_err(|error| unreachable!("{error}")).boxed())
+    });
+    let proxy = start_with(ONE_AT_ONCE, &[format!("http://{}", address.await)], hasty).await;
+    let answer = proxy.raw(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await;
+    assert!(answer.contains("half") && !answer.ends_with("0\r\n\r\n"), "{answer}");
+    proxy.until("/free", 200).await;
+}
+
+#[tokio::test]
+async fn a_body_that_stands_still_is_400() {
+    let proxy = start_with(ONE_AT_ONCE, &[echo().await], hasty).await;
+    let answer = proxy.raw(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9\r\n\r\nhalf").await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    proxy.until("/", 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_holds_no_place() {
+    let sent = Arc::default();
+    let proxy = start_with(ONE_AT_ONCE, &[endless(&sent).await], hasty).await;
+    let mut stream = proxy.connect().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await.unwrap();
+    eventually(|| sent.load(Relaxed) > 0).await;
+    proxy.until("/free", 200).await;
+    let mut sender = proxy.http2::<Full<Bytes>>().await;
+    let request = Request::get("http://a.test/").body(Full::default()).unwrap();
+    let unread = sender.send_request(request).await.unwrap();
+    proxy.until("/free", 200).await;
+    drop(unread);
+}
+
+#[tokio::test]
+async fn a_request_has_a_time_for_all() {
+    let gate = Gate::new().await;
+    let set = |settings: &mut Settings| settings.forward.total_timeout = Some(Duration::from_millis(300));
+    let proxy = start_with(ONE_AT_ONCE, &[gate.url.clone()], set).await;
+    assert_eq!(proxy.status("/").await, 504);
+}

@@ -1,0 +1,151 @@
+//! Clients that leave, wherever their request is: what it holds comes back.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::io::AsyncWriteExt;
+
+use super::support::{Gate, Proxy, Written, echo, eventually, full, start, upstream};
+
+const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
+
+/// A request that waits waits for hours. `/look` tells what is left of the day, and costs nothing.
+const HOURLY: &str = "rule = [
+    { name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=3,mode=queue', match.path = '/slow' },
+    { name = 'daily', key = 'everyone', limits = 'fixed-window:9/d',
+      cost = [{ match.path = '/look', is = 0 }, { is = 1 }] }]";
+
+fn request(path: &str, body: Written) -> Request<Written> {
+    Request::post(format!("http://a.test{path}")).header("host", "a.test").body(body).unwrap()
+}
+
+/// Waits until this much of the day is left.
+async fn until_left(proxy: &Proxy, left: u64) {
+    let expected = format!("\"daily\";r={left};");
+    loop {
+        let answer = proxy.get("/look", &[]).await;
+        if answer.header("ratelimit").contains(&expected) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_head_charges_nothing() {
+    let proxy = start(HOURLY, &[echo().await]).await;
+    let mut stream = proxy.connect().await;
+    stream.write_all(b"POST /slow HTTP/1.1\r\nhost: a.te").await.unwrap();
+    drop(stream);
+    until_left(&proxy, 9).await;
+}
+
+/// Whether the client has sent nothing of its body, or a part.
+async fn leaves_a_queue(is_http2: bool, sends_half: bool) {
+    let proxy = start(HOURLY, &[echo().await]).await;
+    assert_eq!(proxy.status("/slow").await, 200);
+    for _ in 0..3 {
+        let (sender, body) = Written::new();
+        let call = proxy.begin(is_http2, request("/slow", body)).await;
+        if sends_half {
+            sender.send(Some(Bytes::from_static(b"half"))).await.unwrap();
+        }
+        until_left(&proxy, 7).await;
+        call.leave();
+        until_left(&proxy, 8).await;
+        call.end();
+    }
+}
+
+#[tokio::test]
+async fn one_that_waits_gives_its_turn_back() {
+    for is_http2 in [false, true] {
+        leaves_a_queue(is_http2, false).await;
+    }
+}
+
+#[tokio::test]
+async fn one_that_waits_with_half_a_body_does_so_too() {
+    for is_http2 in [false, true] {
+        leaves_a_queue(is_http2, true).await;
+    }
+}
+
+#[tokio::test]
+async fn half_a_body_holds_no_place() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    let address = upstream(move |request: Request<Incoming>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let mut body = request.into_body();
+            while let Some(Ok(_)) = body.frame().await {
+                counted.fetch_add(1, Relaxed);
+            }
+            Response::new(full("done"))
+        }
+    });
+    let proxy = start(ONE_AT_ONCE, &[format!("http://{}", address.await)]).await;
+    for is_http2 in [false, true] {
+        let before = read.load(Relaxed);
+        let (sender, body) = Written::new();
+        let call = proxy.begin(is_http2, request("/", body)).await;
+        sender.send(Some(Bytes::from_static(b"half"))).await.unwrap();
+        eventually(|| read.load(Relaxed) > before).await;
+        assert_eq!(proxy.status("/").await, 429);
+        // HTTP/2 tells that the body breaks off; HTTP/1 ends the connection.
+        let _ = sender.send(None).await;
+        call.leave();
+        proxy.until("/", 200).await;
+        call.end();
+    }
+}
+
+#[tokio::test]
+async fn one_that_awaits_its_answer_holds_no_place() {
+    let gate = Gate::new().await;
+    let proxy = start(ONE_AT_ONCE, &[gate.url.clone()]).await;
+    for is_http2 in [false, true] {
+        let before = gate.arrived.load(Relaxed);
+        let (sender, body) = Written::new();
+        drop(sender);
+        let call = proxy.begin(is_http2, request("/", body)).await;
+        gate.arrivals(before + 1).await;
+        assert_eq!(proxy.status("/free").await, 429);
+        call.leave();
+        proxy.until("/free", 200).await;
+        call.end();
+    }
+}
+
+#[tokio::test]
+async fn half_an_answer_holds_no_place() {
+    let address = upstream(move |request: Request<Incoming>| async move {
+        if request.uri().path() == "/free" {
+            return Response::new(full("done"));
+        }
+        let (sender, body) = Written::new();
+        tokio::spawn(async move {
+            let _ = sender.send(Some(Bytes::from_static(b"half"))).await;
+            sender.closed().await;
+        });
+        let body = body.map_err(|error| unreachable!("{error}"));
+        Response::new(body.boxed())
+    });
+    let proxy = start(ONE_AT_ONCE, &[format!("http://{}", address.await)]).await;
+    for is_http2 in [false, true] {
+        let (sender, body) = Written::new();
+        drop(sender);
+        let call = proxy.begin(is_http2, request("/", body)).await;
+        eventually(|| call.frames.load(Relaxed) > 0).await;
+        assert_eq!(proxy.status("/free").await, 429);
+        call.leave();
+        proxy.until("/free", 200).await;
+        call.end();
+    }
+}

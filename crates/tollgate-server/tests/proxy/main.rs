@@ -1,0 +1,9 @@
+//! The proxy, over sockets.
+
+mod bodies;
+mod heads;
+mod leaves;
+mod rules;
+mod support;
+mod tunnel;
+mod upstreams;

@@ -1,0 +1,101 @@
+//! Connections that switch to another protocol.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use super::support::{LONG, Proxy, echo, start, start_with};
+
+const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
+
+const ASKS: &[u8] = b"GET /socket HTTP/1.1\r\nhost: a.test\r\nconnection: keep-alive, Upgrade\r\n\
+    upgrade: websocket\r\nsec-websocket-key: k\r\n\r\n";
+
+/// An upstream that switches, and then sends back each byte in upper case.
+async fn shouting() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let head = head(&mut stream).await;
+                if !head.contains("connection: upgrade\r\n") || !head.contains("upgrade: websocket\r\n") {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                    return;
+                }
+                let switched = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\
+                    connection: upgrade\r\nsec-websocket-accept: a\r\n\r\n";
+                stream.write_all(switched).await.unwrap();
+                let mut byte = [0];
+                while let Ok(1) = stream.read(&mut byte).await {
+                    stream.write_all(&byte.to_ascii_uppercase()).await.unwrap();
+                }
+            });
+        }
+    });
+    url
+}
+
+async fn head(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(timeout(LONG, stream.read_u8()).await.unwrap().unwrap());
+    }
+    String::from_utf8(head).unwrap().to_ascii_lowercase()
+}
+
+async fn switch(proxy: &Proxy) -> tokio::net::TcpStream {
+    let mut stream = proxy.connect().await;
+    stream.write_all(ASKS).await.unwrap();
+    let answer = head(&mut stream).await;
+    assert!(answer.starts_with("http/1.1 101 ") && answer.contains("upgrade: websocket\r\n"), "{answer}");
+    assert!(answer.contains("sec-websocket-accept: a\r\n"), "{answer}");
+    stream
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_bytes_both_ways_and_is_in_flight() {
+    let proxy = start(ONE_AT_ONCE, &[shouting().await]).await;
+    for _ in 0..2 {
+        let mut stream = switch(&proxy).await;
+        for (sent, expected) in [(&b"hello"[..], &b"HELLO"[..]), (b"again", b"AGAIN")] {
+            stream.write_all(sent).await.unwrap();
+            let mut answer = [0; 5];
+            timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+            assert_eq!(answer, expected);
+        }
+        assert_eq!(proxy.status("/").await, 429, "the tunnel is in flight");
+        drop(stream);
+        proxy.until("/", 200).await;
+    }
+}
+
+#[tokio::test]
+async fn a_switch_that_nobody_asked_for_is_no_answer() {
+    let (url, _) = super::support::recorder(
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+    )
+    .await;
+    let proxy = start(ONE_AT_ONCE, &[url]).await;
+    assert_eq!(proxy.status("/").await, 502);
+    assert_eq!(proxy.until("/", 502).await.status, 502, "nothing is in flight");
+}
+
+#[tokio::test]
+async fn an_upstream_may_decline_to_switch() {
+    let proxy = start(ONE_AT_ONCE, &[echo().await]).await;
+    let mut stream = proxy.connect().await;
+    stream.write_all(ASKS).await.unwrap();
+    assert!(head(&mut stream).await.starts_with("http/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_tunnel_that_carries_nothing_ends() {
+    let brief = |settings: &mut tollgate_server::Settings| {
+        settings.forward.tunnel_timeout = std::time::Duration::from_millis(100);
+    };
+    let proxy = start_with(ONE_AT_ONCE, &[shouting().await], brief).await;
+    let mut stream = switch(&proxy).await;
+    assert_eq!(timeout(LONG, stream.read(&mut [0])).await.unwrap().unwrap_or(0), 0);
+    proxy.until("/", 200).await;
+}

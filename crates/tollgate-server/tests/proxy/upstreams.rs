@@ -1,0 +1,161 @@
+//! Several upstreams, and what is answered if none is there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tollgate_server::Settings;
+
+use super::support::{Gate, echo, full, path, recorder, start, start_with, upstream};
+
+const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
+
+/// The address of an upstream that is not there.
+async fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn the_upstream_that_serves_the_fewest_is_asked() {
+    let (one, other) = (Gate::new().await, Gate::new().await);
+    let proxy = start(ANY, &[one.url.clone(), other.url.clone()]).await;
+    let calls = async {
+        tokio::join!(proxy.status("/a"), proxy.status("/b"), proxy.status("/c"), proxy.status("/d"))
+    };
+    let shared = async {
+        one.arrivals(2).await;
+        other.arrivals(2).await;
+        one.open();
+        other.open();
+    };
+    assert_eq!(tokio::join!(calls, shared).0, (200, 200, 200, 200));
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there_costs_no_request() {
+    let proxy = start(ANY, &[nowhere().await, echo().await, nowhere().await]).await;
+    for _ in 0..6 {
+        let answer = proxy.call("POST", "/", &[], "body").await;
+        assert_eq!(answer.status, 200);
+        assert!(answer.body.ends_with(b"body"));
+    }
+}
+
+#[tokio::test]
+async fn no_upstream_is_a_problem() {
+    let (garbage, _) = recorder(b"this is no answer\r\n\r\n").await;
+    for (url, detail) in [
+        (nowhere().await, "the upstream was not reached"),
+        (nowhere().await.replace("http", "h2c"), "the upstream was not reached"),
+        (garbage.clone(), "the upstream did not answer"),
+        (garbage.replace("http", "h2c"), "the upstream did not answer"),
+    ] {
+        let proxy = start(ANY, &[url]).await;
+        let answer = proxy.get("/", &[]).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("content-type")),
+            (502, "application/problem+json")
+        );
+        let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(problem["detail"], detail);
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_well_is_not_asked() {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let shared = Arc::clone(&is_well);
+    let address = upstream(move |request: Request<Incoming>| {
+        let is_well = shared.load(Relaxed) || request.uri().path() != "/health";
+        async move { Response::builder().status(if is_well { 200 } else { 500 }).body(full("")).unwrap() }
+    });
+    let set = |settings: &mut Settings| {
+        settings.forward.health_path = Some("/health".parse().unwrap());
+        settings.forward.health_interval = Duration::from_millis(20);
+    };
+    let proxy = start_with(ANY, &[format!("http://{}", address.await)], set).await;
+    proxy.until("/", 503).await;
+    is_well.store(true, Relaxed);
+    proxy.until("/", 200).await;
+    is_well.store(false, Relaxed);
+    proxy.until("/", 503).await;
+}
+
+#[tokio::test]
+async fn connections_to_an_upstream_are_used_again() {
+    let (listener, accepted) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::new(AtomicUsize::new(0)));
+    let (url, counted) = (format!("http://{}", listener.local_addr().unwrap()), Arc::clone(&accepted));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Relaxed);
+            tokio::spawn(answers(TokioIo::new(stream)));
+        }
+    });
+    let proxy = start(ANY, &[url]).await;
+    for _ in 0..5 {
+        assert_eq!(proxy.status("/").await, 200);
+    }
+    assert_eq!(accepted.load(Relaxed), 1);
+}
+
+async fn answers(stream: impl hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static) {
+    let service = hyper::service::service_fn(async |request: Request<Incoming>| {
+        let said = format!("{:?} {}", request.version(), request.uri().path());
+        Ok::<_, std::convert::Infallible>(Response::new(full(said)))
+    });
+    let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    let _ = builder.serve_connection(stream, service).await;
+}
+
+#[tokio::test]
+async fn upstreams_may_speak_tls() {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let key = signing_key.serialize_der().try_into().unwrap();
+    let mut config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                tokio::spawn(answers(TokioIo::new(stream)));
+            }
+        }
+    });
+    let authority = path("authority.pem");
+    std::fs::write(&authority, cert.pem()).unwrap();
+    let (known, another) = (authority.clone(), rcgen_of_another());
+    for (scheme, said) in [("https", "HTTP/1.1 /x"), ("h2", "HTTP/2.0 /x")] {
+        let url = format!("{scheme}://localhost:{port}");
+        let trusts = |file: &std::path::Path| {
+            let file = file.to_owned();
+            move |settings: &mut Settings| settings.forward.upstream_ca = Some(file)
+        };
+        let proxy = start_with(ANY, &[url.clone()], trusts(&known)).await;
+        assert_eq!(proxy.get("/x", &[]).await.body, said);
+        let proxy = start_with(ANY, &[url], trusts(&another)).await;
+        assert_eq!(proxy.status("/x").await, 502, "another authority");
+    }
+    std::fs::remove_file(known).unwrap();
+    std::fs::remove_file(another).unwrap();
+}
+
+fn rcgen_of_another() -> std::path::PathBuf {
+    let file = path("another.pem");
+    let certified = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&file, certified.cert.pem()).unwrap();
+    file
+}
