@@ -18,7 +18,8 @@ use crate::charge::Charge;
 use crate::plan::{self, Plan};
 use crate::reply;
 
-/// The stores of all generations of rules.
+/// The stores of all generations of rules. Clones are the same: parts of a process that decide by
+/// the same rules share their connections, leases and remembered refusals.
 #[derive(Clone, Default)]
 pub struct Stores {
     known: Arc<Mutex<Known>>,
@@ -143,17 +144,17 @@ impl RuleStores {
         join_all(asks.into_iter().map(one)).await
     }
 
-    /// What the stores of all rules have counted. Empty until the first request needs a store.
+    /// What the stores of all rules have counted, whichever part of the process asked. Empty until
+    /// the first request needs a store.
     #[must_use]
     pub fn counts(&self) -> Vec<StoreCounts> {
-        let Some(limiters) = self.limiters.get() else { return Vec::new() };
-        let all = self.plans.iter().flatten().zip(limiters.iter().flatten());
-        let counts = |(plan, limiter): (&Option<Plan>, &Option<Limiter>)| {
-            let (plan, limiter) = (plan.as_ref()?, limiter.as_ref()?);
+        let known = self.stores.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = |plan: &Plan| {
+            let (_, limiter) = known.limiters.get(&plan.name).filter(|(known, _)| known == plan)?;
             let (rule, tier, store) = (plan.rule.clone(), plan.tier.clone(), plan.server.to_string());
             Some(StoreCounts { rule, tier, store, counts: limiter.counts() })
         };
-        all.filter_map(counts).collect()
+        self.plans.iter().flatten().flatten().filter_map(counts).collect()
     }
 }
 

@@ -151,7 +151,7 @@ impl Admin {
 
     fn metrics(&self) -> Answer {
         let page =
-            self.core.metrics.page(self.core.calls.load().usage(), &self.core.state, &self.core.stores());
+            self.core.metrics.page(self.core.calls.load().usage(), &self.core.state, &self.core.store_counts());
         web::with(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
     }
 }

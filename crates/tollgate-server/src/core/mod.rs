@@ -49,8 +49,8 @@ pub(crate) struct Core {
     pub(crate) state: StateReport,
     /// The Unix time at which the clock showed zero.
     pub(crate) unix_zero: UnixZero,
-    /// The connections to the stores of rules.
-    stores: Stores,
+    /// The connections to the stores of rules, of all listeners.
+    pub(crate) stores: Stores,
     /// The newest generation that a decider has met.
     newest: Mutex<Arc<Generation>>,
     free: ArrayQueue<Box<Decider>>,
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// What the stores of the rules in force have counted.
-    pub(crate) fn stores(&self) -> Vec<StoreCounts> {
+    pub(crate) fn store_counts(&self) -> Vec<StoreCounts> {
         let generation = self.generation();
         generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
     }

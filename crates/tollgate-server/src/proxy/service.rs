@@ -76,6 +76,7 @@ impl Proxy {
             .on_verdict(move |verdict| counted.metrics.acquired(Listener::Proxy, verdict))
             // A part of the body is held meanwhile, so that the client is seen to leave.
             .max_wait_with_body(Duration::MAX)
+            .stores(core.stores.clone())
             .timer(tokio::time::sleep);
         if let Some(name) = forward.cost_header.clone() {
             layer = layer.cost_from(move |_, headers| headers.get(&name)?.to_str().ok()?.trim().parse().ok());

@@ -3,7 +3,11 @@
 mod bodies;
 mod heads;
 mod leaves;
+mod peers;
 mod rules;
 mod support;
+#[path = "../tools/mod.rs"]
+#[allow(dead_code)]
+mod tools;
 mod tunnel;
 mod upstreams;

@@ -86,15 +86,7 @@ impl Proxy {
         headers: &[(&str, &str)],
         body: &'static str,
     ) -> Answer {
-        let mut request = Request::builder().method(method).uri(path).header("host", "a.test");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await)).await.unwrap();
-        tokio::spawn(connection);
-        whole(timeout(LONG, sender.send_request(request)).await.unwrap().unwrap()).await
+        call(self.address, method, path, headers, body).await
     }
 
     pub(crate) async fn status(&self, path: &str) -> u16 {
@@ -144,6 +136,25 @@ impl Proxy {
         .await
         .unwrap_or_else(|_| panic!("{path} does not become {status}"))
     }
+}
+
+/// A request by a connection of its own.
+pub(crate) async fn call(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &'static str,
+) -> Answer {
+    let mut request = Request::builder().method(method).uri(path).header("host", "a.test");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap();
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    whole(timeout(LONG, sender.send_request(request)).await.unwrap().unwrap()).await
 }
 
 pub(crate) async fn whole(answer: Response<Incoming>) -> Answer {
@@ -228,6 +239,10 @@ impl Gate {
 
     pub(crate) fn open(&self) {
         self.open.send_replace(true);
+    }
+
+    pub(crate) fn close(&self) {
+        self.open.send_replace(false);
     }
 
     pub(crate) async fn arrivals(&self, count: usize) {

@@ -50,6 +50,21 @@ async fn an_upstream_that_is_not_there_costs_no_request() {
     }
 }
 
+/// It may have done what the request asks for, though its answer is none.
+#[tokio::test]
+async fn what_an_upstream_may_have_read_goes_to_no_other() {
+    let (broken, record) = recorder(b"this is no answer\r\n\r\n").await;
+    let gate = Gate::new().await;
+    let proxy = start(ANY, &[broken, gate.url.clone()]).await;
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(proxy.status("/free").await);
+    }
+    let read = String::from_utf8_lossy(&record.lock().unwrap()).matches("GET /free ").count();
+    assert_eq!(statuses.iter().filter(|status| **status == 502).count(), read, "{statuses:?}");
+    assert!(read > 0, "they take turns");
+}
+
 #[tokio::test]
 async fn no_upstream_is_a_problem() {
     let (garbage, _) = recorder(b"this is no answer\r\n\r\n").await;
@@ -158,4 +173,27 @@ fn rcgen_of_another() -> std::path::PathBuf {
     let certified = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(&file, certified.cert.pem()).unwrap();
     file
+}
+
+/// One proxy is the upstream of another: both sides of TLS are ours.
+#[tokio::test]
+async fn clients_may_speak_tls() {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (path("cert.pem"), path("key.pem"));
+    std::fs::write(&certificate, cert.pem()).unwrap();
+    std::fs::write(&key, signing_key.serialize_pem()).unwrap();
+    let files = format!("{},{}", certificate.display(), key.display());
+    let speaks = |settings: &mut Settings| settings.proxy_tls = Some(files.parse().unwrap());
+    let inner = start_with(ANY, &[echo().await], speaks).await;
+    for scheme in ["https", "h2"] {
+        let url = format!("{scheme}://localhost:{}", inner.address.port());
+        let trusts = |settings: &mut Settings| settings.forward.upstream_ca = Some(certificate.clone());
+        let outer = start_with(ANY, std::slice::from_ref(&url), trusts).await;
+        let said = String::from_utf8(outer.call("POST", "/x", &[], "body").await.body.to_vec()).unwrap();
+        assert!(said.starts_with("POST /x HTTP/1.1\n") && said.ends_with("body"), "{said}");
+        assert!(said.contains("x-forwarded-proto: https\n"), "{said}");
+    }
+    assert!(!inner.raw(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    std::fs::remove_file(certificate).unwrap();
+    std::fs::remove_file(key).unwrap();
 }

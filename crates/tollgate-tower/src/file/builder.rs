@@ -64,6 +64,7 @@ pub struct RulesBuilder {
     original_uri: Option<OriginalUri>,
     max_wait_with_body: Duration,
     clock: Option<SharedClock>,
+    stores: Stores,
     sleep: Sleep,
 }
 
@@ -80,6 +81,7 @@ impl RulesBuilder {
             original_uri: None,
             max_wait_with_body: Duration::ZERO,
             clock: None,
+            stores: Stores::default(),
             sleep: sleep_by(ThreadTimer),
         }
     }
@@ -178,6 +180,14 @@ impl RulesBuilder {
         self
     }
 
+    /// The stores of rules that another part of the process asks, too; by default, the layer has its
+    /// own. For [`build_over`](Self::build_over): one process is then one node of each store.
+    #[cfg(feature = "stores")]
+    pub fn stores(mut self, stores: tollgate_stored::Stores) -> Self {
+        self.stores = stores;
+        self
+    }
+
     /// Reads the file, runs its tests, allocates the tables of its limits, and starts the thread
     /// that watches it.
     ///
@@ -211,7 +221,7 @@ impl RulesBuilder {
         response_clock: ResponseClock,
         watched: Option<Watched>,
     ) -> RulesLayer {
-        let stores = Stores::default();
+        let stores = self.stores;
         let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &self.peer, &stores, None)));
         let state = FileState {
             live,

