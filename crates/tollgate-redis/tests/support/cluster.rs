@@ -77,6 +77,8 @@ impl Cluster {
     fn wait_for_members(&self, members: &[&Server]) {
         for server in members {
             wait_for(server, &["CLUSTER", "INFO"], "cluster_state:ok");
+            // A server without all slots is well, too: see `member`.
+            wait_for(server, &["CLUSTER", "INFO"], "cluster_slots_assigned:16384");
             wait_for(server, &["CLUSTER", "INFO"], &format!("cluster_known_nodes:{}", members.len()));
         }
     }
