@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection::{CONNECT, Connection, Reply, Seed, command};
@@ -56,6 +56,7 @@ pub(crate) struct Cluster {
     map: RwLock<Map>,
     /// Wakes the task that looks at the map.
     wish: Arc<Notify>,
+    refreshing: Mutex<()>,
     /// Which server is asked first for the map: another one each time.
     turn: AtomicUsize,
     /// How often the breakers of masters that are gone have opened.
@@ -97,6 +98,7 @@ impl Cluster {
             runtime: Handle::current(),
             map: RwLock::new(Map { nodes: Vec::new(), owners: vec![0; usize::from(SLOTS)] }),
             wish: Arc::default(),
+            refreshing: Mutex::default(),
             turn: AtomicUsize::new(0),
             gone: AtomicU64::new(0),
         });
@@ -249,6 +251,8 @@ impl Cluster {
 
     /// Asks one server after the other for the map, until one answers.
     async fn refresh(&self) -> Result<(), Failed> {
+        // One at a time: a map that was asked for earlier must not replace a later one.
+        let _alone = self.refreshing.lock().await;
         let mut nodes = self.read().nodes.clone();
         let turn = self.turn.fetch_add(1, Relaxed) % nodes.len().max(1);
         nodes.rotate_left(turn);

@@ -7,7 +7,7 @@ use tollgate::{Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{Charged, FailureKind, Limiter, Redis};
 
 use crate::bound::{Load, assert_bound};
-use crate::cluster::{Cluster, wait_for};
+use crate::cluster::{Cluster, wait_for, wait_for_replica};
 use crate::server::Store;
 use crate::{PATIENT, run, until_breaker};
 
@@ -113,8 +113,7 @@ fn a_promoted_master_begins_with_a_closed_breaker() {
         let limiter = redis.limiter("api", [quota]).build().unwrap();
         let its = (0..).map(key).find(|key| cluster.owner(key) == lost).unwrap();
         assert!(limiter.check(&its).await.unwrap().is_allowed());
-        // The replica has what the master has.
-        assert_eq!(cluster.masters[lost].ask::<u64>(&["WAIT", "1", "30000"]), 1);
+        wait_for_replica(&replica, &cluster.masters[lost]);
         cluster.masters[lost].kill();
         while limiter.check(&its).await.unwrap_err().kind != FailureKind::BreakerOpen {}
         replica.ask::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);

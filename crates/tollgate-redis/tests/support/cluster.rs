@@ -16,6 +16,21 @@ pub(crate) fn wait_for(server: &Server, command: &[&str], words: &str) {
     }
 }
 
+/// Waits until a replica has what its master has now. `WAIT` would do so only for what its own
+/// connection wrote.
+pub(crate) fn wait_for_replica(replica: &Server, master: &Server) {
+    let offset = |server: &Server, field: &str| -> u64 {
+        let said: String = server.ask(&["INFO", "replication"]);
+        let offset = said.lines().find_map(|line| line.strip_prefix(field));
+        offset.and_then(|offset| offset.trim().parse().ok()).unwrap_or_else(|| panic!("no {field} in {said}"))
+    };
+    let (written, begun) = (offset(master, "master_repl_offset:"), Instant::now());
+    while offset(replica, "slave_repl_offset:") < written {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the replica stays behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Masters, each of which owns an equal part of the slots.
 pub(crate) struct Cluster {
     pub(crate) masters: Vec<Server>,
@@ -77,6 +92,8 @@ impl Cluster {
     fn wait_for_members(&self, members: &[&Server]) {
         for server in members {
             wait_for(server, &["CLUSTER", "INFO"], "cluster_state:ok");
+            // A server without all slots is well, too: see `member`.
+            wait_for(server, &["CLUSTER", "INFO"], "cluster_slots_assigned:16384");
             wait_for(server, &["CLUSTER", "INFO"], &format!("cluster_known_nodes:{}", members.len()));
         }
     }

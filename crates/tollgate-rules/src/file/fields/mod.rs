@@ -7,7 +7,7 @@
 mod stores;
 
 use super::text::Text;
-use stores::{LEASES, LOCAL, STORE};
+use stores::{RULE_DENY_CACHE, RULE_LEASES, RULE_ON_FAILURE, RULE_STORE, STORE};
 
 /// A table of TOML, and its fields.
 #[derive(Debug)]
@@ -314,30 +314,10 @@ pub(in crate::file) static RULE: Table = table(
             "How long a key is refused once the rule has refused it. Refusals do not prolong it.",
         ),
         optional("max_wait", TIME, "no limit", "The longest wait in the queue of a leaky bucket."),
-        optional(
-            "store",
-            Kind::Text(Text::Store),
-            "this process",
-            "Where the counts are kept: a name in `stores`, or an address. All processes share them.",
-        ),
-        optional(
-            "on_failure",
-            Kind::Either(&[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)]),
-            "refuse",
-            "What decides while the store does not answer.",
-        ),
-        optional(
-            "deny_cache",
-            Kind::Integer { least: 0, most: 1 << 24 },
-            "0",
-            "Refusals of how many keys are remembered for up to a second, without a trip.",
-        ),
-        optional(
-            "leases",
-            Kind::Table(&LEASES),
-            "each request is a trip",
-            "Permits are taken from the store ahead, and spent without a trip.",
-        ),
+        RULE_STORE,
+        RULE_ON_FAILURE,
+        RULE_DENY_CACHE,
+        RULE_LEASES,
         optional(
             "refuse",
             Kind::Table(&ANSWER),

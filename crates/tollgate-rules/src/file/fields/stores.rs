@@ -1,8 +1,9 @@
-//! The fields of a store, and of a rule's `on_failure`.
+//! The fields of a store, and those of a rule with one.
 
-use super::{Kind, TIME, Table, optional, required, table};
+use super::{Field, Kind, TIME, Table, optional, required, table};
 use crate::file::text::Text;
 
+const ON_FAILURE: Kind = Kind::Either(&[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)]);
 const URLS: Kind = Kind::List { of: &Kind::Text(Text::StoreUrl), least: 1, most: 64 };
 
 pub(super) static STORE: Table = table(
@@ -22,7 +23,7 @@ pub(super) static STORE: Table = table(
     ],
 );
 
-pub(super) static LEASES: Table = table(
+static LEASES: Table = table(
     "leases",
     &[
         required(
@@ -34,11 +35,35 @@ pub(super) static LEASES: Table = table(
     ],
 );
 
-pub(super) static LOCAL: Table = table(
+static LOCAL: Table = table(
     "on_failure",
     &[required(
         "local",
         Kind::Integer { least: 1, most: 1_000_000 },
         "How many processes share the limits: each decides by its share.",
     )],
+);
+
+pub(super) const RULE_STORE: Field = optional(
+    "store",
+    Kind::Text(Text::Store),
+    "this process",
+    "Where the counts are kept: a name in `stores`, or an address. All processes share them.",
+);
+
+pub(super) const RULE_ON_FAILURE: Field =
+    optional("on_failure", ON_FAILURE, "refuse", "What decides while the store does not answer.");
+
+pub(super) const RULE_DENY_CACHE: Field = optional(
+    "deny_cache",
+    Kind::Integer { least: 0, most: 1 << 24 },
+    "0",
+    "Refusals of how many keys are remembered for up to a second, without a trip.",
+);
+
+pub(super) const RULE_LEASES: Field = optional(
+    "leases",
+    Kind::Table(&LEASES),
+    "each request is a trip",
+    "Permits are taken from the store ahead, and spent without a trip.",
 );
