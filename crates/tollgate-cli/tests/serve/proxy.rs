@@ -61,9 +61,13 @@ fn the_pages_first_example_limits_each_client() {
 #[test]
 fn a_restarted_proxy_forgives_nothing() {
     let folder = Folder::new("proxy-state");
-    folder.write("rules.toml", "version = 1\nrule = [{ name = 'each', key = 'client', limits = '2/d,burst=2' }]");
+    folder.write(
+        "rules.toml",
+        "version = 1\nrule = [{ name = 'each', key = 'client', limits = '2/d,burst=2' }]",
+    );
     let (rules, state, upstream) = (folder.path("rules.toml"), folder.path("state"), upstream());
-    let options = ["--listen", "127.0.0.1:0", "--upstream", &upstream, "--state", &state, "--drain-delay", "0s"];
+    let options =
+        ["--listen", "127.0.0.1:0", "--upstream", &upstream, "--state", &state, "--drain-delay", "0s"];
     let statuses = ["200", "200", "429"];
     for admitted in [2, 0] {
         let mut server = Running::start(proxy(&rules, &options));

@@ -150,8 +150,11 @@ impl Admin {
     }
 
     fn metrics(&self) -> Answer {
-        let page =
-            self.core.metrics.page(self.core.calls.load().usage(), &self.core.state, &self.core.store_counts());
+        let page = self.core.metrics.page(
+            self.core.calls.load().usage(),
+            &self.core.state,
+            &self.core.store_counts(),
+        );
         web::with(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
     }
 }

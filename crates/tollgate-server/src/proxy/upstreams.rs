@@ -50,7 +50,7 @@ pub(super) struct Load(Arc<AtomicUsize>);
 
 /// Sends requests of one version of HTTP.
 enum Sender {
-    Http1(Client<Dial, Upload>),
+    Http1(Box<Client<Dial, Upload>>),
     /// One connection for all.
     Http2(Dial, Mutex<Option<SendRequest<Upload>>>),
 }
@@ -99,7 +99,7 @@ impl Server {
             false => {
                 let mut builder = Client::builder(TokioExecutor::new());
                 builder.pool_timer(TokioTimer::new()).pool_idle_timeout(KEPT);
-                Sender::Http1(builder.build(dial))
+                Sender::Http1(Box::new(builder.build(dial)))
             }
         };
         Ok(Self {

@@ -68,7 +68,7 @@ async fn an_answer_waits_for_its_reader() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_waits_for_its_upstream() {
     let gate = Gate::new().await;
-    let proxy = start(ONE_AT_ONCE, &[gate.url.clone()]).await;
+    let proxy = start(ONE_AT_ONCE, std::slice::from_ref(&gate.url)).await;
     let mut stream = proxy.connect().await;
     let head = format!("POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: {}\r\n\r\n", 2 * MOST);
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -145,7 +145,7 @@ fn hasty(settings: &mut Settings) {
 #[tokio::test]
 async fn an_upstream_that_does_not_answer_is_504() {
     let gate = Gate::new().await;
-    let proxy = start_with(ONE_AT_ONCE, &[gate.url.clone()], hasty).await;
+    let proxy = start_with(ONE_AT_ONCE, std::slice::from_ref(&gate.url), hasty).await;
     let answer = proxy.get("/", &[]).await;
     assert_eq!((answer.status.as_u16(), answer.header("content-type")), (504, "application/problem+json"));
     assert_eq!(proxy.status("/free").await, 200, "nothing is in flight");
@@ -197,6 +197,6 @@ async fn a_client_that_does_not_read_holds_no_place() {
 async fn a_request_has_a_time_for_all() {
     let gate = Gate::new().await;
     let set = |settings: &mut Settings| settings.forward.total_timeout = Some(Duration::from_millis(300));
-    let proxy = start_with(ONE_AT_ONCE, &[gate.url.clone()], set).await;
+    let proxy = start_with(ONE_AT_ONCE, std::slice::from_ref(&gate.url), set).await;
     assert_eq!(proxy.status("/").await, 504);
 }

@@ -109,7 +109,7 @@ async fn half_a_body_holds_no_place() {
 #[tokio::test]
 async fn one_that_awaits_its_answer_holds_no_place() {
     let gate = Gate::new().await;
-    let proxy = start(ONE_AT_ONCE, &[gate.url.clone()]).await;
+    let proxy = start(ONE_AT_ONCE, std::slice::from_ref(&gate.url)).await;
     for is_http2 in [false, true] {
         let before = gate.arrived.load(Relaxed);
         let (sender, body) = Written::new();

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 
@@ -69,8 +69,9 @@ async fn status(address: SocketAddr, target: &'static str) -> u16 {
 
 /// The statuses of requests, one after the other.
 async fn in_turn(address: SocketAddr, count: usize) -> Vec<u16> {
-    let mut statuses = Vec::new();
+    let (mut statuses, began) = (Vec::new(), Instant::now());
     while statuses.len() < count {
+        assert!(began.elapsed() < LONG, "{statuses:?}");
         match status(address, "/free").await {
             // Traefik listens before it has read its rules.
             404 => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -118,7 +119,7 @@ async fn nginx_admits_what_its_rules_admit() {
     let ours = ours("nginx.toml", &upstream).await;
     admit_the_same(&peer, &ours).await;
     for address in [peer.address, ours.address] {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let calls: Vec<_> = (0..8).map(|_| tokio::spawn(status(address, "/slow"))).collect();
         let mut statuses = Vec::new();
         for call in calls {
@@ -166,7 +167,15 @@ async fn envoy_admits_what_its_rule_admits() {
     let upstream = echo().await;
     let run = |_: &Path| {
         let mut command = Command::new(binary);
-        command.args(["-c", "envoy.yaml", "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warn"]);
+        command.args([
+            "-c",
+            "envoy.yaml",
+            "--use-dynamic-base-id",
+            "--concurrency",
+            "1",
+            "--log-level",
+            "warn",
+        ]);
         command
     };
     let peer = peer(&["envoy.yaml"], &upstream, run).await;

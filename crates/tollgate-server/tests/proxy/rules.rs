@@ -12,7 +12,7 @@ async fn a_refused_request_does_not_reach_the_upstream() {
     let gate = Gate::new().await;
     let rule = "rule = [{ name = 'each', key = 'client', limits = '2/h,burst=2',
         refuse = { status = 420, body = 'calm down', content_type = 'text/plain' } }]";
-    let proxy = start(rule, &[gate.url.clone()]).await;
+    let proxy = start(rule, std::slice::from_ref(&gate.url)).await;
     for left in ["1", "0"] {
         let answer = proxy.get("/free", &[]).await;
         assert_eq!(answer.status, 200);
@@ -74,7 +74,7 @@ async fn a_response_tells_what_its_request_cost() {
 async fn a_request_is_in_flight_until_its_answer_has_ended() {
     let gate = Gate::new().await;
     let rule = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:2' }]";
-    let proxy = start(rule, &[gate.url.clone()]).await;
+    let proxy = start(rule, std::slice::from_ref(&gate.url)).await;
     let calls = async { tokio::join!(proxy.status("/a"), proxy.status("/b")) };
     let third = async {
         gate.arrivals(2).await;

@@ -159,7 +159,7 @@ async fn upstreams_may_speak_tls() {
             let file = file.to_owned();
             move |settings: &mut Settings| settings.forward.upstream_ca = Some(file)
         };
-        let proxy = start_with(ANY, &[url.clone()], trusts(&known)).await;
+        let proxy = start_with(ANY, std::slice::from_ref(&url), trusts(&known)).await;
         assert_eq!(proxy.get("/x", &[]).await.body, said);
         let proxy = start_with(ANY, &[url], trusts(&another)).await;
         assert_eq!(proxy.status("/x").await, 502, "another authority");

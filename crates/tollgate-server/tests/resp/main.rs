@@ -7,6 +7,7 @@ mod redis_cell;
 mod sockets;
 mod throttle;
 #[path = "../tools/mod.rs"]
+#[allow(dead_code)]
 mod tools;
 
 use std::net::SocketAddr;
