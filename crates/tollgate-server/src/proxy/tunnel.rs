@@ -21,8 +21,8 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Carries bytes until both ends have said that they end, one has broken, or for this time there
-    /// were none.
+    /// Carries bytes until both ends have said that they end, one has broken, or for this time
+    /// there were none.
     pub(super) async fn carry(self, idle: Duration) {
         let Self { client, upstream, held } = self;
         match tokio::try_join!(client, upstream) {

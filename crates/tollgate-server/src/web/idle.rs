@@ -74,7 +74,8 @@ impl Activity {
         given.into_iter().any(|given| given > 0 && is_long(given - 1))
     }
 
-    /// Whether a head arrives too slowly, no request has come for too long, or an answer is not read.
+    /// Whether a head arrives too slowly, no request has come for too long, or an answer is not
+    /// read.
     pub(super) fn is_overdue(&self, limits: &Limits) -> bool {
         let is_past =
             |since: u64, time: Duration| u128::from(self.now() - since.min(self.now())) >= time.as_millis();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::io::AsyncWriteExt;
 
-use super::support::{Gate, Proxy, Written, echo, eventually, full, start, upstream};
+use super::support::{Gate, LONG, Proxy, Written, echo, eventually, full, start, upstream};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -26,8 +27,9 @@ fn request(path: &str, body: Written) -> Request<Written> {
 
 /// Waits until this much of the day is left.
 async fn until_left(proxy: &Proxy, left: u64) {
-    let expected = format!("\"daily\";r={left};");
+    let (expected, began) = (format!("\"daily\";r={left};"), Instant::now());
     loop {
+        assert!(began.elapsed() < LONG, "there are never {left} left");
         let answer = proxy.get("/look", &[]).await;
         if answer.header("ratelimit").contains(&expected) {
             return;

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use tollgate_server::{ListenAddress, Server, Settings};
 
 /// Longer than anything may take on a machine with other work.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
 

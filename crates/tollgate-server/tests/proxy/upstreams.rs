@@ -14,7 +14,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tollgate_server::Settings;
 
-use super::support::{Gate, echo, full, path, recorder, start, start_with, upstream};
+use super::support::{Gate, echo, eventually, full, path, recorder, start, start_with, upstream};
 
 const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
@@ -28,16 +28,25 @@ async fn nowhere() -> String {
 async fn the_upstream_that_serves_the_fewest_is_asked() {
     let (one, other) = (Gate::new().await, Gate::new().await);
     let proxy = start(ANY, &[one.url.clone(), other.url.clone()]).await;
-    let calls = async {
-        tokio::join!(proxy.status("/a"), proxy.status("/b"), proxy.status("/c"), proxy.status("/d"))
-    };
-    let shared = async {
-        one.arrivals(2).await;
-        other.arrivals(2).await;
+    let arrived = || [one.arrived.load(Relaxed), other.arrived.load(Relaxed)];
+    let held = proxy.status("/held");
+    let others = async {
+        eventually(|| arrived().iter().sum::<usize>() == 1).await;
+        let busy = arrived();
+        for _ in 0..4 {
+            assert_eq!(proxy.status("/free").await, 200);
+        }
+        let free = busy.map(|held| if held == 0 { 4 } else { held });
+        assert_eq!(arrived(), free, "all go to the one that serves nothing");
         one.open();
         other.open();
     };
-    assert_eq!(tokio::join!(calls, shared).0, (200, 200, 200, 200));
+    assert_eq!(tokio::join!(held, others).0, 200);
+    // Equals take turns.
+    for _ in 0..4 {
+        assert_eq!(proxy.status("/free").await, 200);
+    }
+    assert_eq!(arrived().iter().min(), Some(&3), "{:?}", arrived());
 }
 
 #[tokio::test]

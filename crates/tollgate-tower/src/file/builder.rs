@@ -127,9 +127,9 @@ impl RulesBuilder {
         self
     }
 
-    /// Calls `hook` once for each request with what all rules say of it together, before the request
-    /// is served, or waits in a queue. One that may not wait with its body is refused although its
-    /// verdict admits it.
+    /// Calls `hook` once for each request with what all rules say of it together, before the
+    /// request is served, or waits in a queue. One that may not wait with its body is refused
+    /// although its verdict admits it.
     pub fn on_verdict(
         mut self,
         hook: impl Fn(&Verdict<'_, Arc<dyn Clock + Send + Sync>>) + Send + Sync + 'static,
@@ -180,8 +180,8 @@ impl RulesBuilder {
         self
     }
 
-    /// The stores of rules that another part of the process asks, too; by default, the layer has its
-    /// own. For [`build_over`](Self::build_over): one process is then one node of each store.
+    /// The stores of rules that another part of the process asks, too; by default, the layer has
+    /// its own. For [`build_over`](Self::build_over): one process is then one node of each store.
     #[cfg(feature = "stores")]
     pub fn stores(mut self, stores: tollgate_stored::Stores) -> Self {
         self.stores = stores;
@@ -208,8 +208,8 @@ impl RulesBuilder {
     }
 
     /// Makes a layer over rules that another part of the process reads, and reads again: they are
-    /// decided by their own clock, and [`on_reload`](Self::on_reload) is not called. What others ask
-    /// of these rules counts in the same limits.
+    /// decided by their own clock, and [`on_reload`](Self::on_reload) is not called. What others
+    /// ask of these rules counts in the same limits.
     pub fn build_over(self, live: LiveRules<Arc<dyn Clock + Send + Sync>>) -> RulesLayer {
         let clock = ResponseClock::new(Some(Arc::clone(live.rules().clock())));
         self.layer(live, clock, None)
