@@ -23,11 +23,23 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a server on the servers' core. `arguments` adds the program and its arguments, with a
     /// port that is free. Returns once it listens there.
-    pub(crate) fn start(name: &str, arguments: impl FnOnce(&mut Command, u16)) -> Result<Self, String> {
+    pub(crate) fn start(
+        name: &str,
+        arguments: impl FnOnce(&mut Command, u16) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        Self::start_on(SERVER, name, arguments)
+    }
+
+    /// Starts a server on this core.
+    pub(crate) fn start_on(
+        core: &str,
+        name: &str,
+        arguments: impl FnOnce(&mut Command, u16) -> Result<(), String>,
+    ) -> Result<Self, String> {
         let port = free_port()?;
         let mut command = Command::new("taskset");
-        command.args(["-c", SERVER]);
-        arguments(&mut command, port);
+        command.args(["-c", core]);
+        arguments(&mut command, port)?;
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut server = Self { process: process.map_err(|error| format!("{name}: {error}"))?, port };
         for _ in 0..1_000 {

