@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{Empty, Full};
+use http_body_util::Empty;
 
 use super::support::{echo, recorder, start, start_with, whole};
 
@@ -198,7 +198,7 @@ async fn no_smuggled_request_reaches_the_upstream() {
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "{name}: one answer: {answer}");
         // A chunk may contain the text of a head: it is framed then.
         let framed = if *name == "TE.CL" { 1 } else { 0 };
-        assert!(heads <= requests + framed, "{name}: {seen}");
+        assert_eq!(heads, requests + framed, "{name}: {seen}");
         for hidden in ["upgrade", "http2-settings"] {
             assert!(!seen.to_lowercase().contains(hidden), "{name}: {seen}");
         }
@@ -216,31 +216,6 @@ async fn a_chunk_extension_is_not_passed_on() {
     assert!(proxy.raw(request.as_bytes()).await.starts_with("HTTP/1.1 200 "));
     let seen = String::from_utf8_lossy(&record.lock().unwrap()).into_owned();
     assert!(seen.contains("3\r\nabc\r\n0\r\n\r\n") && !seen.contains("name=value"), "{seen}");
-}
-
-#[tokio::test]
-async fn http2_heads_cannot_smuggle() {
-    let (url, record) = recorder(OK).await;
-    let proxy = start(RULES, &[url]).await;
-    for (name, value) in [
-        ("transfer-encoding", "chunked"),
-        ("connection", "close"),
-        ("keep-alive", "1"),
-        ("upgrade", "h2c"),
-        ("host", "b.test"),
-        ("content-length", "9"),
-    ] {
-        let mut sender = proxy.http2::<Full<Bytes>>().await;
-        let request = Request::post("http://a.test/").header(name, value);
-        let answer = sender.send_request(request.body(Full::from("abc")).unwrap()).await;
-        let is_refused = match answer {
-            Err(_) => true,
-            Ok(answer) => answer.status() == 400,
-        };
-        // hyper's client removes some of these headers itself: the upstream sees none of them.
-        let seen = String::from_utf8_lossy(&record.lock().unwrap()).to_lowercase();
-        assert!(is_refused || !seen.contains(&format!("{name}: {value}")), "{name}: {seen}");
-    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod heads;
+mod heads2;
 mod leaves;
 mod peers;
 mod rules;
