@@ -386,11 +386,13 @@ fn play(seed: u64) -> (u64, u64) {
 
 #[test]
 fn no_key_passes_its_bound_whatever_rules_become() {
-    let (mut full, mut refused) = (0, 0);
-    for seed in 0..8 {
+    let (mut full, mut refused, mut seed) = (0, 0, 0);
+    // On a busy machine the threads ask for less in a program.
+    while seed < 8 || full <= 20 || refused <= 1_000 {
+        assert!(seed < 100, "{full} limits were used up, {refused} requests refused");
         let (more_full, more_refused) = play(seed);
         full += more_full;
         refused += more_refused;
+        seed += 1;
     }
-    assert!(full > 20 && refused > 1_000, "{full} limits were used up, {refused} requests refused");
 }

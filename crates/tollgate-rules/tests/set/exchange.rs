@@ -359,6 +359,9 @@ impl Drop for Over<'_> {
 #[test]
 fn no_request_is_decided_by_two_generations() {
     const RELOADS: u64 = 1_000;
+    if !crate::alone::is_alone("exchange::no_request_is_decided_by_two_generations") {
+        return;
+    }
     let clock = ManualClock::new();
     let live = LiveRules::new(rules(&of_generation(1, false)), [0; 32], clock.clone()).unwrap();
     let (is_over, decided) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -1,6 +1,7 @@
 //! Limiters behind rules: what they decide, alone, from many threads, and while rules are
 //! exchanged.
 
+mod alone;
 mod cases;
 mod crossings;
 mod exchange;

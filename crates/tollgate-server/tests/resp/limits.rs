@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::alone::is_alone;
 use super::{Client, Running};
 
 /// The error with which the connection ends.
@@ -157,6 +158,9 @@ fn resident() -> usize {
 /// A client that never reads: the server stops reading and keeps little of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_never_reads_is_closed() {
+    if !is_alone("limits::a_client_that_never_reads_is_closed") {
+        return;
+    }
     let running = Running::new(|_| ()).await;
     let mut client = running.connect().await;
     let before = resident();
@@ -188,6 +192,9 @@ async fn a_client_that_never_reads_is_closed() {
 /// Many clients that declare much and send little.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_half_commands_takes_little_memory() {
+    if !is_alone("limits::a_flood_of_half_commands_takes_little_memory") {
+        return;
+    }
     let running = Running::new(|_| ()).await;
     let before = resident();
     let mut clients = Vec::new();

@@ -1,5 +1,7 @@
 //! The listener for Redis clients, alive: what it answers, what it refuses, and real clients.
 
+#[path = "../../../tollgate-rules/tests/set/alone.rs"]
+mod alone;
 mod clients;
 mod commands;
 mod limits;
