@@ -61,7 +61,8 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("format", "cargo fmt --all --check"),
         run("clippy", "cargo clippy --workspace --all-targets --all-features -- -D warnings"),
         run("build without features", "cargo check --workspace"),
-        run("tests", "cargo test --workspace --all-features"),
+        // All failures are told, not only those of the first program.
+        run("tests", "cargo test --workspace --all-features --no-fail-fast"),
         // With all features, decisions are always reported. Without them, only hooks cause reports.
         run("the middleware without features", "cargo test -p tollgate-tower -p tollgate-http --tests"),
         // What it says instead of serving.
