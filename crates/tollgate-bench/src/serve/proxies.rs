@@ -218,8 +218,8 @@ fn nginx(command: &mut Command, file: &Path) {
     command.args(["nginx", "-e", "stderr", "-c"]).arg(file);
 }
 
-/// Waits until a proxy passes requests on, or refuses them: some listen before they have read all of
-/// their configuration.
+/// Waits until a proxy passes requests on, or refuses them: some listen before they have read all
+/// of their configuration.
 pub(super) fn wait_for(port: u16) -> Result<(), String> {
     let status = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
