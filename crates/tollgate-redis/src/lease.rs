@@ -23,7 +23,7 @@ use crate::limiter::Limiter;
 use crate::quota::{Kind, Limit};
 use crate::{BuildError, Failed};
 use permits::{Ended, Fingerprint, Terms};
-use slot::{Asked, Kept, Place, Rules, Slot};
+use slot::{Asked, Kept, Place, Rules};
 use table::Table;
 
 /// The parts that the simulation runs.
@@ -263,7 +263,11 @@ impl Limiter {
                 told
             }
         };
-        let told = told.await;
+        // The trip keeps its own deadline, but its runtime may stand still.
+        let Ok(told) = timeout(self.deadline() + self.deadline() / 4, told).await else {
+            layers.metrics.failed(&Failed::timeout());
+            return layers.settle(key, cost, Err(Failed::timeout()), now);
+        };
         let later = layers.store.now();
         match told {
             Ok(Told::Granted(Some((place, terms)))) if later < terms.until => {
@@ -308,15 +312,16 @@ impl Limiter {
     /// Begins a trip on a task of its own: a request that is dropped takes no permits of others
     /// along.
     fn begin(&self, trip: Trip) {
+        // Made here: a runtime that has ended drops the task before its first step.
+        let unanswered = Unanswered { limiter: self.clone(), slot: Some(trip.slot) };
         let limiter = self.clone();
-        self.layers().store.runtime().spawn(async move { limiter.lease(trip).await });
+        self.layers().store.runtime().spawn(async move { limiter.lease(trip, unanswered).await });
     }
 
     /// The life of a lease: takes permits, keeps them until their end, gives back the rest.
-    async fn lease(&self, trip: Trip) {
+    async fn lease(&self, trip: Trip, unanswered: Unanswered) {
         let Some(leases) = &self.layers().leases else { return };
         let (slot, store) = (leases.table.slot(trip.slot), &self.layers().store);
-        let unanswered = Unanswered(Some(slot));
         let answer = self.layers().trip(self.take_at_least(&trip.key, trip.least, trip.most)).await;
         unanswered.answered();
         let now = store.now();
@@ -369,17 +374,22 @@ fn tell(waiting: Vec<oneshot::Sender<Told>>, answer: &Result<Answer, Failed>, co
 
 /// A trip that has not been answered. If its task ends, as with its runtime, the next request
 /// begins another one.
-struct Unanswered<'s>(Option<&'s Slot<oneshot::Sender<Told>>>);
+struct Unanswered {
+    limiter: Limiter,
+    slot: Option<usize>,
+}
 
-impl Unanswered<'_> {
+impl Unanswered {
     fn answered(mut self) {
-        self.0 = None;
+        self.slot = None;
     }
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for Unanswered {
     fn drop(&mut self) {
-        // The requests that wait hear of it when their senders are dropped.
-        self.0.take().map(Slot::not_granted);
+        if let (Some(slot), Some(leases)) = (self.slot, &self.limiter.layers().leases) {
+            // The requests that wait hear of it when their senders are dropped.
+            drop(leases.table.slot(slot).not_granted());
+        }
     }
 }

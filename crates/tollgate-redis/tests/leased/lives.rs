@@ -263,3 +263,36 @@ fn a_return_that_arrives_twice_happens_once() {
         assert_eq!(direct.peek("alice", 0).await.unwrap().remaining(), 10_000 - admitted);
     });
 }
+
+/// The trip for permits is a task of the runtime in which the limiter was built.
+#[test]
+fn a_check_ends_when_the_limiters_runtime_does_not_run() {
+    for (store, has_ended) in Store::ALL.into_iter().flat_map(|store| [(store, true), (store, false)]) {
+        let Some(server) = Server::start(store) else { continue };
+        let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let first = build();
+        let limiter = first.block_on(async {
+            let redis = Redis::builder(server.url()).deadline(Duration::from_secs(1)).build().await.unwrap();
+            let leased = Mode::Leased { ttl: LONG, nodes: 1 };
+            let limiter = redis.limiter("api", [slow()]).mode(leased).build().unwrap();
+            let _ = until_leased(&limiter, "alice").await;
+            limiter
+        });
+        let _standing = if has_ended {
+            drop(first);
+            None
+        } else {
+            Some(first)
+        };
+        build().block_on(async {
+            // Some are admitted by the permits that are left.
+            for _ in 0..100 {
+                let check = tokio::time::timeout(LONG, limiter.check("alice")).await;
+                if check.expect("each check ends").is_err() {
+                    return;
+                }
+            }
+            panic!("nothing asks the store");
+        });
+    }
+}
