@@ -141,11 +141,12 @@ impl CentreBuilder {
                 longest: Default::default(),
                 forwarded: Default::default(),
                 failed: Default::default(),
+                failing: Default::default(),
             })
         });
         let links: Arc<[_]> = links.collect();
-        for link in links.iter() {
-            shared.store.runtime().spawn(forward::keep(Arc::downgrade(link)));
+        for (link, shard) in links.iter().flat_map(|link| (0..SHARDS).map(move |shard| (link, shard))) {
+            shared.store.runtime().spawn(forward::keep(Arc::downgrade(link), shard));
         }
         Ok(Centre { shared, links, horizon })
     }

@@ -10,6 +10,8 @@ mod connection;
 mod deny;
 mod error;
 mod failed;
+#[cfg(test)]
+mod fake;
 mod fallback;
 mod guard;
 mod layers;

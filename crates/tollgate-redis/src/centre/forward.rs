@@ -1,18 +1,20 @@
 //! The task that forwards the charges of this centre to another one.
 //!
 //! ```text
-//!   check: own counter + cost, key into the set     every 50 ms, for each shard:
+//!   check: own counter + cost, key into the set     a task for each shard, every 50 ms:
 //!                                                    collect --> merge (there) --> settle
 //! ```
 //!
 //! One process holds the lock of a shard and forwards it. If two do, or an answer is lost, the same
 //! counters are sent again: they are totals, so nothing is charged twice.
+//!
+//! A shard with more keys than one pass carries is forwarded without a pause. It holds up no other
+//! shard: each has a task of its own.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use redis::{Cmd, Value, from_redis_value};
 use tokio::time::sleep;
 
@@ -26,13 +28,13 @@ pub(crate) const SHARDS: u16 = 16;
 /// The pause between two looks at the keys that wait.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A process that does not forward a shard asks for its lock each so many ticks.
-const ASK_EACH: u64 = 8;
+/// The pause between two looks at the lock of a shard that another process forwards.
+const ASK: Duration = Duration::from_millis(400);
 
 /// For how many milliseconds a process holds a lock that it does not renew.
 const LOCK: u64 = 1_000;
 
-/// The most keys of a shard in one script, which blocks the store for about a millisecond. More
+/// The most keys of a shard in one pass, whose scripts block a store for about a millisecond. More
 /// leave at once after them.
 const MOST: usize = 100;
 
@@ -58,6 +60,8 @@ pub(crate) struct Link {
     pub(crate) longest: AtomicU64,
     pub(crate) forwarded: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// The shards whose last pass failed: a bit for each.
+    pub(crate) failing: AtomicU16,
 }
 
 pub(crate) struct Scripts {
@@ -121,29 +125,47 @@ impl Link {
         }
     }
 
-    /// Forwards a shard. Returns whether this process is the one that does.
-    async fn forward(&self, shard: u16) -> Result<bool, Failed> {
+    /// Forwards at most [`MOST`] keys of a shard. Returns the pause until the next pass.
+    async fn forward(&self, shard: u16) -> Result<Duration, Failed> {
         let lock = format!("{}:{{s:{shard}}}:forward:{}", self.prefix, self.to);
         let set = set_name(&self.prefix, shard, &self.to);
-        loop {
-            let body = |command: &mut Cmd| {
-                command.arg(2).arg(&lock).arg(&set).arg(&self.holder).arg(LOCK).arg(MOST);
-            };
-            let collected = texts(self.home.run(&self.scripts.collect, body).await?)?;
-            let (head, keys) = collected.split_at_checked(HEAD).ok_or_else(incomplete)?;
-            let number = |place: usize| head[place].parse::<u64>().map_err(|_| incomplete());
-            let (now, waiting, since, is_mine) = (number(0)?, number(1)?, number(2)?, number(3)? == 1);
-            self.shards[usize::from(shard)].waiting.store(waiting, Relaxed);
-            self.shards[usize::from(shard)].lag.store(now.saturating_sub(since), Relaxed);
-            if !is_mine || keys.is_empty() {
-                return Ok(is_mine);
+        let body = |command: &mut Cmd| {
+            command.arg(2).arg(&lock).arg(&set).arg(&self.holder).arg(LOCK).arg(MOST);
+        };
+        let collected = texts(self.home.run(&self.scripts.collect, body).await?)?;
+        let (head, keys) = collected.split_at_checked(HEAD).ok_or_else(incomplete)?;
+        let number = |place: usize| head[place].parse::<u64>().map_err(|_| incomplete());
+        let (now, waiting, since, is_mine) = (number(0)?, number(1)?, number(2)?, number(3)? == 1);
+        self.shards[usize::from(shard)].waiting.store(waiting, Relaxed);
+        self.shards[usize::from(shard)].lag.store(now.saturating_sub(since), Relaxed);
+        if !is_mine {
+            return Ok(ASK);
+        }
+        if keys.is_empty() {
+            return Ok(TICK);
+        }
+        let keys: Vec<&[String]> = keys.chunks_exact(EACH).collect();
+        let taken = self.merge(&head[0], &keys).await?;
+        self.settle(shard, &set, &head[0], &keys, &taken).await?;
+        // The other centre takes later what it has not taken now.
+        let has_more = keys.len() == MOST && taken.contains(&true);
+        Ok(if has_more { Duration::ZERO } else { TICK })
+    }
+
+    /// Notes how a pass ended. Each change is logged once.
+    fn passed(&self, shard: u16, failed: Option<&Failed>) {
+        let (to, bit) = (&self.to, 1 << shard);
+        match failed {
+            Some(failed) => {
+                self.failed.fetch_add(1, Relaxed);
+                if self.failing.fetch_or(bit, Relaxed) == 0 {
+                    tracing::warn!(to, %failed, "charges are not forwarded to another centre");
+                }
             }
-            let keys: Vec<&[String]> = keys.chunks_exact(EACH).collect();
-            let taken = self.merge(&head[0], &keys).await?;
-            self.settle(shard, &set, &head[0], &keys, &taken).await?;
-            // The other centre takes the rest later.
-            if keys.len() < MOST || !taken.contains(&true) {
-                return Ok(true);
+            None => {
+                if self.failing.fetch_and(!bit, Relaxed) == bit {
+                    tracing::info!(to, "charges are forwarded again");
+                }
             }
         }
     }
@@ -206,36 +228,77 @@ fn texts(value: Value) -> Result<Vec<String>, Failed> {
     from_redis_value(value).map_err(|_| incomplete())
 }
 
-/// Forwards until the centre is dropped.
-pub(crate) async fn keep(link: Weak<Link>) {
-    let (mut mine, mut is_well) = ([false; SHARDS as usize], true);
-    for tick in 0_u64.. {
+/// Forwards a shard until the centre is dropped.
+pub(crate) async fn keep(link: Weak<Link>, shard: u16) {
+    let mut pause = TICK;
+    loop {
         let Some(link) = link.upgrade() else { return };
-        let due = (0..SHARDS).filter(|&shard| mine[usize::from(shard)] || tick.is_multiple_of(ASK_EACH));
-        let results = join_all(due.map(async |shard| (shard, link.forward(shard).await))).await;
-        let mut failure = None;
-        for (shard, result) in results {
-            match result {
-                Ok(is_mine) => mine[usize::from(shard)] = is_mine,
-                Err(failed) => {
-                    link.failed.fetch_add(1, Relaxed);
-                    failure = Some(failed);
-                }
-            }
-        }
-        // Each change is logged once.
-        match failure {
-            Some(failed) if is_well => {
-                tracing::warn!(to = link.to, %failed, "charges are not forwarded to another centre");
-                is_well = false;
-            }
-            None if !is_well => {
-                tracing::info!(to = link.to, "charges are forwarded again");
-                is_well = true;
-            }
-            _ => {}
-        }
+        let passed = link.forward(shard).await;
+        link.passed(shard, passed.as_ref().err());
+        // After a failure, the lock is as likely to be this process's as before.
+        pause = passed.unwrap_or(pause.max(TICK));
         drop(link);
-        sleep(TICK).await;
+        sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Topology;
+    use crate::fake;
+
+    /// A link to a centre from one whose shard 0 always has keys that wait.
+    async fn link_with_a_busy_shard() -> (Arc<Link>, Arc<Vec<AtomicU64>>) {
+        let passes: Arc<Vec<_>> = Arc::new((0..SHARDS).map(|_| AtomicU64::new(0)).collect());
+        let (counted, scripts) = (Arc::clone(&passes), Scripts::default());
+        let answer = move |words: &[String]| {
+            if *words[1] == *scripts.settle.hash {
+                return ":1\r\n".to_owned();
+            }
+            let numbers = if *words[1] == *scripts.merge.hash {
+                MOST
+            } else {
+                let shard: usize = words[4].split(['{', ':', '}']).nth(3).unwrap().parse().unwrap();
+                counted[shard].fetch_add(1, Relaxed);
+                HEAD + if shard == 0 { MOST * EACH } else { 0 }
+            };
+            format!("*{numbers}\r\n") + &"$1\r\n1\r\n".repeat(numbers)
+        };
+        let url = fake::serve(answer).await;
+        let patient = Duration::from_secs(10);
+        let store = Arc::new(Store::open(&url, &Topology::One, "tg1", patient).unwrap());
+        let link = Link {
+            from: "eu".to_owned(),
+            to: "us".to_owned(),
+            home: Arc::clone(&store),
+            there: store,
+            prefix: "tg1".to_owned(),
+            holder: "1".to_owned(),
+            horizon: patient,
+            slack: Duration::ZERO,
+            centres: 2,
+            scripts: Scripts::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            longest: Default::default(),
+            forwarded: Default::default(),
+            failed: Default::default(),
+            failing: Default::default(),
+        };
+        (Arc::new(link), passes)
+    }
+
+    #[tokio::test]
+    async fn a_busy_shard_holds_up_no_other() {
+        let (link, passes) = link_with_a_busy_shard().await;
+        for shard in 0..SHARDS {
+            tokio::spawn(keep(Arc::downgrade(&link), shard));
+        }
+        let enough = async {
+            while passes.iter().any(|passes| passes.load(Relaxed) < 3) {
+                sleep(TICK).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(5), enough).await.is_ok(), "{passes:?}");
     }
 }
