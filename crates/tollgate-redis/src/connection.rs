@@ -5,12 +5,15 @@
 //! executed.
 //!
 //! ```text
-//!                  connected                     broken, or silent for too long
+//!                  connected                broken, silent for too long, or closed
 //!   Connecting ----------------> Up(connection) -------------------------------.
 //!    |      ^                                                                   |
 //!    |      '-------------------------------------------------------------------'
 //!    '--- failed ---> Down ---- a pause later: tries again ---> Up or Down
 //! ```
+//!
+//! A ping every second tells that the other end has closed, before a request finds it out; and no
+//! load balancer takes the connection for idle.
 //!
 //! A request waits for `Connecting`, within its deadline, and fails at once on `Down`. What was
 //! sent is never sent again, except for one case in which the server says that it executed nothing:
@@ -25,7 +28,7 @@ use std::time::Duration;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use source::Wire;
 pub(crate) use source::{Seed, Source, Topology};
@@ -59,9 +62,12 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 /// The pause after the first failed attempt to connect, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A connection on which requests time out and that was silent for so long is given up: the other
+/// A connection is given up if requests time out and none has had an answer for so long: the other
 /// end may be gone without a word.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// The pause between two pings.
+const PING: Duration = Duration::from_secs(1);
 
 /// The connection of all limiters of a [`Redis`](crate::Redis).
 pub(crate) struct Connection {
@@ -84,9 +90,13 @@ struct Link {
     wire: Wire,
     number: u64,
     since: Instant,
-    /// When the last answer came, in milliseconds after `since`.
-    answered: Arc<AtomicU64>,
+    wait: Arc<Wait>,
 }
+
+/// When the first request after the last answer was sent, in milliseconds after the connection was
+/// made, and one more. 0: there is none.
+#[derive(Default)]
+struct Wait(AtomicU64);
 
 impl Connection {
     /// Begins to connect. Needs a Tokio runtime.
@@ -141,12 +151,12 @@ impl Connection {
         send: impl FnOnce(Wire) -> F,
     ) -> Result<Reply, Failed> {
         let link = self.link(until).await?;
+        link.wait.asks(link.since.elapsed());
         let answer = timeout_at(until, send(link.wire.clone())).await;
         match &answer {
-            Ok(Ok(_)) => link.has_answered(),
             Ok(Err(error)) if needs_another_connection(error) => self.gave_up(&link),
-            Ok(Err(_)) => link.has_answered(),
-            Err(_) if link.is_silent() => self.gave_up(&link),
+            Ok(_) => link.wait.ends(),
+            Err(_) if link.wait.is_too_long(link.since.elapsed()) => self.gave_up(&link),
             Err(_) => {}
         }
         match answer {
@@ -203,14 +213,36 @@ fn not_connected() -> Failed {
 }
 
 impl Link {
-    fn has_answered(&self) {
-        let millis = self.since.elapsed().as_millis();
-        self.answered.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Returns when the connection is found broken.
+    async fn breaks(&self) {
+        let (ping, mut wire) = (redis::cmd("PING"), self.wire.clone());
+        loop {
+            sleep(PING).await;
+            self.wait.asks(self.since.elapsed());
+            match wire.send(&ping).await {
+                Err(error) if needs_another_connection(&error) => return,
+                _ => self.wait.ends(),
+            }
+        }
+    }
+}
+
+impl Wait {
+    fn asks(&self, now: Duration) {
+        if self.0.load(Ordering::Relaxed) == 0 {
+            let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            self.0.store(millis.saturating_add(1), Ordering::Relaxed);
+        }
     }
 
-    fn is_silent(&self) -> bool {
-        let answered = Duration::from_millis(self.answered.load(Ordering::Relaxed));
-        self.since.elapsed().saturating_sub(answered) > SILENCE
+    /// An answer came.
+    fn ends(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn is_too_long(&self, now: Duration) -> bool {
+        let since = self.0.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_millis);
+        since.is_some_and(|since| now.saturating_sub(since) > SILENCE)
     }
 }
 
@@ -269,12 +301,17 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
         let attempt = timeout(CONNECT, source.connect()).await;
         match attempt {
             Ok(Ok(wire)) => {
-                let link = Link { wire, number, since: Instant::now(), answered: Arc::default() };
+                let link = Link { wire, number, since: Instant::now(), wait: Arc::default() };
                 tracing::info!("connected to the store");
-                state.send_replace(State::Up(link));
-                // An error: all users are gone.
-                if broken.wait_for(|broken| *broken >= number).await.is_err() {
-                    return;
+                state.send_replace(State::Up(link.clone()));
+                tokio::select! {
+                    // An error: all users are gone.
+                    given_up = broken.wait_for(|broken| *broken >= number) => {
+                        if given_up.is_err() {
+                            return;
+                        }
+                    }
+                    () = link.breaks() => {}
                 }
                 tracing::warn!("lost the connection to the store");
                 state.send_replace(State::Connecting);
@@ -297,5 +334,22 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
                 pause = (pause * 2).min(PAUSES.1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_connection_is_not_silent() {
+        let (wait, second) = (Wait::default(), Duration::from_secs);
+        wait.asks(second(0));
+        wait.ends();
+        wait.asks(second(9));
+        wait.asks(second(10));
+        assert!(!wait.is_too_long(second(10)) && wait.is_too_long(second(11)));
+        wait.ends();
+        assert!(!wait.is_too_long(second(99)));
     }
 }

@@ -174,3 +174,17 @@ fn a_refund_of_a_lost_charge_mints_nothing() {
         assert!((BURST..=2 * BURST).contains(&spent), "{spent}");
     });
 }
+
+/// As a load balancer does, or a server with a `timeout`.
+#[test]
+fn a_connection_closed_in_a_quiet_time_fails_no_check() {
+    on_each_store(|server| async move {
+        let redis = connect(server.url(), PATIENT).await;
+        let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_hour(10))]).build().unwrap();
+        assert!(limiter.check("alice").await.unwrap().is_allowed());
+        let _: u64 = server.ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+        sleep(Duration::from_secs(3)).await;
+        assert!(limiter.check("alice").await.unwrap().is_allowed());
+        assert_eq!(limiter.counts().breaker.opened, 0);
+    });
+}
