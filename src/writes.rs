@@ -1,5 +1,6 @@
-//! The writes of each verb, counted: a refusal and a peek write nothing, an admission of a known
-//! key writes one word.
+//! The writes of each verb, counted: a peek writes nothing, an admission of a known key writes one
+//! word. A refusal of a known key writes nothing, with two exceptions: a refusal that counts
+//! (`CountPolicy::All`) writes the count, and about once a second a refusal raises the horizon.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -69,8 +70,7 @@ fn drain(limiter: &Subject, key: u64) {
     (0..2 * LIMIT).for_each(|_| drop(limiter.check(&Fellow(key))));
 }
 
-/// The first reading of the clock by each rule of a version notes how far it may be trusted: so the
-/// first time does not count.
+/// The first refusal may raise the horizon, so it does not count.
 #[track_caller]
 fn refused(what: &str, work: impl Fn() -> bool) {
     work();
@@ -225,12 +225,30 @@ fn refusals_and_peeks_of_outdated_words_write_nothing() {
     }
 }
 
-/// A refusal that counts (`CountPolicy::All`) is the exception: that is what it is for.
 #[test]
 fn a_refusal_that_counts_writes_one_word() {
     let limiter = keyed(FixedWindow::new(rate()).count(CountPolicy::All).into(), WhenFull::Share, 1_000);
     drain(&limiter, 1);
     assert_eq!(writes_of(|| limiter.check(&Fellow(1)).is_allowed()), (ONE_EXCHANGE, false));
+}
+
+/// The writes are the horizon, its copy and the bound of `early`. The sliding counters and the log
+/// have none: their payloads mean the same under every quota.
+#[test]
+fn a_refusal_raises_the_horizon_about_once_a_second() {
+    for quota in with_log() {
+        let clock = clock();
+        let limiter = Limiter::builder(quota).clock(clock.clone()).build().unwrap();
+        drain(&limiter, 1);
+        for _ in 0..3 {
+            clock.advance(Duration::from_millis(1_100));
+            let (writes, allowed) = writes_of(|| limiter.check(&Fellow(1)).is_allowed());
+            assert!(!allowed && writes.stores == 0 && writes.exchanges <= 3, "{quota}: {writes:?}");
+            let has_horizon = !matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_));
+            assert_eq!(writes != NOTHING, has_horizon, "{quota}: {writes:?}");
+            assert_eq!(writes_of(|| limiter.check(&Fellow(1)).is_allowed()), (NOTHING, false), "{quota}");
+        }
+    }
 }
 
 #[test]

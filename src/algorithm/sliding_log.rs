@@ -64,6 +64,9 @@ pub struct SlidingLog {
 /// The largest limit of a log: its ring takes eight bytes per unit.
 const LONGEST_RING: u64 = 1 << 24;
 
+/// Whether the log may have times in its window: 0 for a key that was never seen, or was reset.
+const LIVE: Field = Field::lowest(PAYLOAD_BITS - 1).above(1);
+
 impl SlidingLog {
     /// At most `rate.count()` in any window of `rate.period()`.
     #[must_use]
@@ -103,7 +106,7 @@ impl Algorithm for SlidingLog {
         }
         let ring = tiers.iter().map(|tier| tier.rate.count()).max().unwrap_or(1);
         let head = Field::lowest(bits(2 * ring - 1));
-        let newest = head.above(PAYLOAD_BITS - head.end());
+        let newest = head.above(LIVE.start() - head.end());
         // The step with which the field counts through twenty years.
         let step = bits(2 * UPTIME / newest.max());
         // The word must not recur within a window: two laps of the ring take at least two periods.
@@ -146,16 +149,18 @@ impl Algorithm for SlidingLog {
 /// A log's word: the head of its ring, and roughly the time at which the head last moved.
 ///
 /// ```text
-///   61                                     h 0
-///  +----------------------------------------+------------------+
-///  |  newest, in steps, rounded up; 0: none |  head mod 2*ring |
-///  +----------------------------------------+------------------+
+///   61     60                               h 0
+///  +------+----------------------------------+------------------+
+///  | live |  newest, in steps, rounded up    |  head mod 2*ring |
+///  +------+----------------------------------+------------------+
 /// ```
 ///
 /// `newest` lets a scan see that all times of a log have left its window, without reading the ring.
-/// It also counts the laps: whenever the head comes round it rises by a step at least. So a logged
-/// request never brings an earlier word back, and a thread that read that word decides again.
-/// Refusals that count make the head come round even while the clock stands still.
+/// It also counts the laps and the resets: whenever the head comes round, and with every reset, it
+/// rises by a step at least. A credit lowers both, but never below the last reset, since the times
+/// before it are erased. So neither a logged request nor a reset brings an earlier word back, and a
+/// thread that read that word decides again. Refusals that count make the head come round even
+/// while the clock stands still.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRule {
     limit: u64,
@@ -225,13 +230,23 @@ impl LogRule {
         if position < laps { position } else { position - laps }
     }
 
-    /// The word after `cost` more units: its head passes them, and a lap raises its time.
+    /// The live word after `cost` more units: its head passes them, and a lap raises its time.
     fn logged(&self, payload: Payload, seen: &Seen, cost: u64) -> Payload {
         let passed = seen.head + cost;
         let head = self.wrapped(passed);
         let lap = u64::from(head != passed);
         let newest = (self.newest.get(payload.0) + lap).max((seen.now >> self.step) + 1);
-        Payload(self.newest.of(newest.min(self.newest.max())) | self.head.of(head))
+        self.live(newest, head)
+    }
+
+    /// The word of a log with times, the latest of them `newest` steps after zero or later.
+    fn live(&self, newest: u64, head: u64) -> Payload {
+        Payload(LIVE.of(1) | self.newest.of(newest.min(self.newest.max())) | self.head.of(head))
+    }
+
+    /// The end of the step of the newest time. `None` when there is no time.
+    fn newest(&self, payload: Payload) -> Option<u64> {
+        (LIVE.get(payload.0) == 1).then(|| self.newest.get(payload.0) << self.step)
     }
 }
 
@@ -267,12 +282,11 @@ impl Rule for LogRule {
     }
 
     fn expired(&self, payload: Payload, at: Moment) -> bool {
-        let newest = self.newest.get(payload.0);
-        newest == 0 || (newest << self.step).saturating_add(self.period) <= at.tick
+        self.newest(payload).is_none_or(|newest| newest.saturating_add(self.period) <= at.tick)
     }
 
     fn forgive(&self, payload: Payload, _: Moment) -> Payload {
-        Payload(self.newest.set(payload.0, 0))
+        Payload(LIVE.set(self.bump(payload).0, 0))
     }
 
     /// Only the newest admission can be given back: the times before it must stay in order, and
@@ -312,7 +326,7 @@ impl Rule for LogRule {
         let (head, newest) = (self.head.get(charged.0), self.newest.get(charged.0));
         let lap = u64::from(head < units);
         let head = head + lap * 2 * self.ring - units;
-        Payload(self.newest.of(newest.saturating_sub(lap)) | self.head.of(head))
+        self.live(newest.saturating_sub(lap), head)
     }
 }
 
@@ -358,9 +372,8 @@ impl Ringed for LogRule {
 
     fn log(&self, payload: Payload, ring: Ring<'_>, times: &[u64]) -> Payload {
         ring.rewrite(times.iter().rev().copied());
-        let newest = times.first().map_or(0, |newest| ((newest >> self.step) + 1).min(self.newest.max()));
-        let newest = newest.max(self.newest.get(payload.0));
-        Payload(self.newest.of(newest) | self.head.of(times.len() as u64))
+        let newest = times.first().map_or(0, |newest| (newest >> self.step) + 1);
+        self.live(newest.max(self.newest.get(payload.0)), times.len() as u64)
     }
 }
 
@@ -393,10 +406,8 @@ impl Numbers for LogRule {
 
     /// Up to one step after the newest unit leaves: the word holds its time in steps, rounded up.
     fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
-        match self.newest.get(payload.0) {
-            0 => 0,
-            newest => (newest << self.step).saturating_add(self.period).saturating_sub(self.moment(now).tick),
-        }
+        let leaves = self.newest(payload).map_or(0, |newest| newest.saturating_add(self.period));
+        leaves.saturating_sub(self.moment(now).tick)
     }
 
     fn any(self) -> AnyRule {
@@ -428,18 +439,18 @@ impl Carry for LogRule {
     }
 
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
-        let newest = self.newest.get(payload);
-        let moved = i128::from(newest << self.step) + self.later_than(saved, shift);
-        if newest == 0 || moved <= 0 {
+        let newest = self.newest(Payload(payload));
+        let moved = newest.map_or(0, |newest| i128::from(newest) + self.later_than(saved, shift));
+        if moved <= 0 {
             return Payload::UNSEEN;
         }
-        Payload(self.newest.of(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64))
+        self.live(div_ceil(moved, 1 << self.step).min(self.newest.max().into()) as u64, 0)
     }
 
     /// The ring is saved separately, as `times`.
     fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
-        let newest = u128::from(self.newest.get(payload.0)) << self.step;
-        Payload(fresh.newest.of(newest.div_ceil(1 << fresh.step).min(fresh.newest.max().into()) as u64))
+        let live = |newest: u64| fresh.live(newest.div_ceil(1 << fresh.step), 0);
+        self.newest(payload).map_or(Payload::UNSEEN, live)
     }
 
     fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {

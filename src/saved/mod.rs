@@ -27,7 +27,7 @@ pub use error::RestoreError;
 pub(crate) use header::{Header, Kind, Naming, payload, same};
 
 /// The version written, and the only one read.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The first bytes of a saved limiter. No text file begins so, and a transfer that converts line
 /// ends changes them.

@@ -77,22 +77,33 @@ fn a_proposal_tells_whether_the_entry_below_had_left() {
     }
 }
 
-/// A thread that read the word a lap ago must not win the slot by what it saw then.
+/// A thread that read the word a lap or a reset ago must not win the slot by what it saw then.
 #[test]
 fn a_log_that_comes_round_has_another_word() {
     let (rule, entries) = two(CountPolicy::All);
-    let ring = Ring::new(&entries);
+    let (ring, now) = (Ring::new(&entries), at(500));
     let mut payload = Payload(0);
     let mut words = std::collections::HashSet::new();
-    for _ in 0..100 {
-        assert!(words.insert(payload.bits()), "{payload:?} comes back");
-        let (Verdict::Allow(next) | Verdict::DenyAndCount(next)) = rule.decide(payload, ring, at(500), 1)
-        else {
-            panic!("every request is logged")
-        };
-        assert!(rule.stage(payload.stored(), ring, at(500), 1, || true));
-        assert_eq!(rule.head.get(rule.less(next, 1).0), rule.head.get(payload.0));
-        payload = next;
+    for epoch in 0..100 {
+        let earlier = words.clone();
+        for _ in 0..=epoch % 11 {
+            assert!(words.insert(payload.bits()), "{payload:?} comes back");
+            let (Verdict::Allow(next) | Verdict::DenyAndCount(next)) = rule.decide(payload, ring, now, 1)
+            else {
+                panic!("every request is logged")
+            };
+            assert!(rule.stage(payload.stored(), ring, now, 1, || true));
+            assert_eq!(rule.head.get(rule.less(next, 1).0), rule.head.get(payload.0));
+            payload = next;
+        }
+        words.insert(payload.bits());
+        // A credit brings a word back, but none from before the last reset.
+        if let Some(given) = rule.credit(payload, ring, now, 1) {
+            assert!(!earlier.contains(&given.payload.bits()), "{payload:?} comes back by a credit");
+            payload = given.payload;
+        }
+        payload = rule.forgive(payload, now);
+        assert!(rule.expired(payload, now) && rule.erase(payload.stored(), ring, || true));
     }
 }
 
@@ -115,11 +126,11 @@ fn only_won_times_inside_the_window_are_saved() {
 }
 
 /// Twenty years in steps. A step is a nanosecond, and doubles with every bit of the head beyond the
-/// fourth.
+/// first.
 #[test]
 fn the_shortest_period_of_a_log_is_one_step() {
     for (limit, shortest) in
-        [(1, 1), (2, 1), (3, 2), (4, 2), (5, 4), (10, 8), (17, 16), (LONGEST_RING, 1 << 23)]
+        [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (10, 16), (17, 32), (LONGEST_RING, 1 << 24)]
     {
         let rule = log(limit, shortest, CountPolicy::Allowed).unwrap();
         assert_eq!(1 << rule.step, shortest, "{limit}");
@@ -130,7 +141,7 @@ fn the_shortest_period_of_a_log_is_one_step() {
 
 #[test]
 fn a_log_forgets_nothing_once_its_time_has_ended() {
-    for (limit, period) in [(1, 1), (10, 8), (LONGEST_RING, 1 << 23)] {
+    for (limit, period) in [(1, 1), (10, 16), (LONGEST_RING, 1 << 24)] {
         let rule = log(limit, period, CountPolicy::Allowed).unwrap();
         let end = rule.moment(Timestamp::from_nanos(u64::MAX));
         let charged = rule.logged(Payload(0), &Seen { head: 0, now: end.tick }, 1);
