@@ -1,4 +1,4 @@
-//! Programs that the judge once took for contradictions.
+//! Programs that show a defect, and programs that the judge once took for contradictions.
 
 use tollgate::{Inherit, WhenFull};
 
@@ -17,6 +17,55 @@ fn change(numbers: [(u64, u64); 3]) -> Change {
 
 const SLOW: (u64, u64) = (1, 1_000_000_000);
 const FAST: (u64, u64) = (1, 1);
+
+/// Other keys fill the bucket of the first key, which is in debt. A change to a slower quota and the
+/// time in which the first debt would have run out by the old one overtake an insertion. Then the
+/// second key's slot is vacant, and the first key asks for its whole limit.
+#[test]
+fn an_overtaken_insertion_leaves_the_first_debt() {
+    let of = |key, verb, within| Line { key, ..line(0, verb, within) };
+    let check = |cost| Verb::Check(cost, Way::Plain);
+    for inherit in [Inherit::AsIs, Inherit::Proportional, Inherit::Additive] {
+        let slower = Change { numbers: vec![(10, 1_000_000_000)], only: None, inherit };
+        let overtaken = vec![Inner::Change(slower), Inner::Ahead(5 * 8)];
+        let program = Program {
+            sort: Sort::Keyed,
+            room: Room::Full(WhenFull::Share),
+            limits: vec![Limit { kind: Kind::Bucket, most: 10, nanos: 1_000 }],
+            lines: vec![
+                // At zero no version has a horizon yet.
+                Line { go: Go::Ahead(8, 0), ..of(0, check(Cost::Units(3)), None) },
+                of(0, Verb::Strangers, None),
+                of(1, check(Cost::Units(1)), Some((1, overtaken))),
+                of(1, Verb::Reset, None),
+                of(0, check(Cost::All(0)), None),
+            ],
+        };
+        assert_eq!(play(&program).map(drop), Ok(()), "{inherit:?}");
+    }
+}
+
+/// In the middle of a refund its charge is forgiven, and another request is charged as much.
+#[test]
+fn a_refund_after_a_reset_leaves_the_next_charge() {
+    let check = Verb::Check(Cost::Units(3), Way::Plain);
+    let overtaken = vec![Inner::Reset(0), Inner::Check(0, Cost::Units(3))];
+    for kind in [Kind::Bucket, Kind::Fixed] {
+        for sort in [Sort::Keyed, Sort::Global] {
+            let program = Program {
+                sort,
+                room: Room::Enough,
+                limits: vec![Limit { kind, most: 5, nanos: 1_000_000_000 }],
+                lines: vec![
+                    line(0, check.clone(), None),
+                    line(0, Verb::Refund(0), Some((1, overtaken.clone()))),
+                    line(0, check.clone(), None),
+                ],
+            };
+            assert_eq!(play(&program).map(drop), Ok(()), "{kind:?}, {sort:?}");
+        }
+    }
+}
 
 /// A debt of five seconds is one of 5e9 units of the fast tier. At a unit a second these would take
 /// longer than a word has room for, so the second change finds fewer.
