@@ -18,9 +18,9 @@ fn change(numbers: [(u64, u64); 3]) -> Change {
 const SLOW: (u64, u64) = (1, 1_000_000_000);
 const FAST: (u64, u64) = (1, 1);
 
-/// Other keys fill the bucket of the first key, which is in debt. A change to a slower quota and the
-/// time in which the first debt would have run out by the old one overtake an insertion. Then the
-/// second key's slot is vacant, and the first key asks for its whole limit.
+/// Other keys fill the bucket of the first key, which is in debt. A change to a slower quota, and
+/// the time in which the first debt would have run out by the old one, overtake an insertion. Then
+/// the second key's slot is vacant, and the first key asks for its whole limit.
 #[test]
 fn an_overtaken_insertion_leaves_the_first_debt() {
     let of = |key, verb, within| Line { key, ..line(0, verb, within) };
