@@ -55,7 +55,7 @@ fn proxies() -> Contest {
         contestants: vec![
             one("tollgate", Kind::Proxy(Limits::None), None),
             one("nginx", Kind::Nginx(Limits::None), Some(1.15)),
-            one("Envoy", Kind::Envoy, Some(1.0)),
+            one("Envoy", Kind::Envoy(Limits::None), Some(1.0)),
             one("Traefik", Kind::Traefik, Some(1.0)),
             one("Caddy", Kind::Caddy, Some(1.0)),
         ],

@@ -15,6 +15,7 @@
 //! | `memory` | what ten million keys take |
 //! | `open_loop`, `commands` | messages at fixed times |
 //! | `tail`, `stalls` | the slowest answers, and the longest |
+//! | `trace` | how many requests of a trace are admitted under one limit |
 //! | `summary` | all targets in one table |
 
 mod commands;
@@ -27,6 +28,7 @@ mod servers;
 mod stalls;
 mod summary;
 mod tail;
+mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,6 +51,7 @@ const ROUNDS_A_PROCESS: u32 = 5;
 const MEMORY: &str = "memory";
 const TAIL: &str = "tail";
 const STALLS: &str = "stalls";
+const TRACE: &str = "trace";
 
 /// The measurements, and how long each takes.
 #[derive(Debug, clap::Args)]
@@ -56,7 +59,7 @@ pub(crate) struct Options {
     /// The number of rounds
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Run only the contests whose titles contain this text, or "memory", "tail" or "stalls"
+    /// Run only the contests whose titles contain this text, or "memory", "tail", "stalls" or "trace"
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// The keys in debt, of "memory" and "stalls"
@@ -119,6 +122,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BenchError> {
     }
     if MEMORY.contains(&**filter) {
         memory::measure(&servers, *keys, &mut summary)?;
+    }
+    if TRACE.contains(&**filter) {
+        trace::measure(&servers, &mut summary)?;
     }
     servers.tell_missing();
     println!("## Targets\n");

