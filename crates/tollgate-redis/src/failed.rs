@@ -175,11 +175,15 @@ impl From<&RedisError> for Failed {
 /// What kind of failure an error of the client is, and whether the request may be charged.
 ///
 /// The server refuses a script's first write or none (out of memory, read-only), so an error with
-/// a known code charges nothing. Any other error of a script may have come between two writes.
+/// a known code charges nothing, but for a right that is missing. Any other error of a script may
+/// have come between two writes.
 fn sort(error: &RedisError) -> (FailureKind, Charged) {
     use Charged::{No, Perhaps};
+    let detail = error.detail().unwrap_or_default();
     if let Some(kind) = error.code().and_then(FailureKind::of_code) {
-        return (kind, No);
+        // A right that is missing is found at the command that needs it, after the ones before.
+        let is_within = kind == FailureKind::Auth && detail.contains("script");
+        return (kind, if is_within { Perhaps } else { No });
     }
     match error.kind() {
         _ if error.is_timeout() => (FailureKind::Timeout, Perhaps),
@@ -191,7 +195,8 @@ fn sort(error: &RedisError) -> (FailureKind, Charged) {
         | ErrorKind::NoValidReplicasFoundBySentinel
         | ErrorKind::EmptySentinelList => (FailureKind::Connection, No),
         ErrorKind::Server(ServerErrorKind::NoScript) => (FailureKind::Script, No),
-        _ => match nested(error.detail().unwrap_or_default()) {
+        _ => match nested(detail) {
+            Some(FailureKind::Auth) => (FailureKind::Auth, Perhaps),
             Some(kind) => (kind, No),
             None => (FailureKind::Script, Perhaps),
         },
@@ -273,6 +278,19 @@ mod tests {
         ] {
             let failed = reply(line);
             assert_eq!((failed.kind, failed.charged), (kind, Charged::No), "{line}");
+        }
+    }
+
+    /// Of Valkey, of Redis 7.2 and of 6.2: a bucket before the log may have been charged.
+    #[test]
+    fn a_right_missing_within_a_script_may_have_charged() {
+        for line in [
+            "NOPERM The user executing the script can't run this command or subcommand script: 6b, on @user_script:8.",
+            "NOPERM ACL failure in script: User mine has no permissions to run the 'zadd' command",
+            "ERR Error running script (call to f_6b): @user_script:1: @user_script: 1: -NOPERM The user",
+        ] {
+            let failed = reply(line);
+            assert_eq!((failed.kind, failed.charged), (FailureKind::Auth, Charged::Perhaps), "{line}");
         }
     }
 
