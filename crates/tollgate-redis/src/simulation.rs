@@ -1,11 +1,12 @@
-//! Nodes, a store and a network between them, in simulated time: leases, deny caches and local
-//! limiters keep their bounds over every interval, and their broken variants are found out.
+//! Nodes, a store and a network between them, in simulated time: leases, deny caches, centres and
+//! local limiters keep their bounds over every interval, and broken variants are found out.
 //!
 //! The nodes run this crate's own logic. The store is a bucket in whole grains, so an excess is
 //! exact. After `distributed_sim.py` of the design, section 5.
 //!
 //! `TOLLGATE_SIMULATIONS` sets how many runs each variant makes, if not some hundred.
 
+mod centres;
 mod leased;
 mod local;
 mod store;

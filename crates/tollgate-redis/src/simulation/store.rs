@@ -37,6 +37,21 @@ impl Store {
         (permits, Charge { at: now, ends: self.ends })
     }
 
+    /// Charges what another centre has, whether there is room or not, up to a debt of `most`
+    /// grains.
+    pub(super) fn charge(&mut self, now: u64, permits: u64, most: u64) {
+        if permits == 0 {
+            return;
+        }
+        let debt = self.debt(now);
+        self.ends = now * self.p + (debt + permits * self.q).min(most.max(debt));
+    }
+
+    /// When the debt ends, in grains since the start.
+    pub(super) fn ends(&self) -> u64 {
+        self.ends
+    }
+
     /// How long until `cost` permits are there.
     pub(super) fn wait(&self, now: u64, cost: u64) -> u64 {
         (self.debt(now) + cost * self.q).saturating_sub(self.full).div_ceil(self.p)
