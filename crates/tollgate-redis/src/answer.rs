@@ -127,12 +127,15 @@ pub(crate) enum Charge {
 }
 
 /// What finds a charge in the store again.
+#[derive(Clone)]
 pub(crate) struct StoreCharge {
     /// The names of the charged keys.
     pub(crate) keys: Vec<String>,
     pub(crate) id: String,
     /// When it was charged, in microseconds.
     pub(crate) at: u64,
+    /// How many parts were given back.
+    pub(crate) parts: u32,
     /// When a reservation departs: from then on nothing comes back.
     pub(crate) departs: Option<u64>,
     /// For each limit, what finds the charge in the state.
@@ -302,6 +305,7 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
             keys: asked.keys,
             id: asked.id,
             at: whole(now),
+            parts: 0,
             departs: asked.is_reservation.then(|| whole(now.saturating_add(delay))),
             charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
             fingerprint: Fingerprint::default(),

@@ -203,7 +203,7 @@ impl RedisBuilder {
     /// password or scripts; [`BuildError::OutOfRange`] and [`BuildError::Name`].
     pub async fn build(self) -> Result<Redis, BuildError> {
         let redis = self.open()?;
-        redis.shared.store.connected().await?;
+        redis.shared.store.connected(&redis.shared.prefix).await?;
         Ok(redis)
     }
 

@@ -301,7 +301,7 @@ impl CentreLimiter {
         if let Some(refused) = layers.remembered(key, cost, sent) {
             return Ok(refused);
         }
-        let answer = match layers.closed_to() {
+        let answer = match layers.closed_to(|| self.inner.name(key).0) {
             Some(failed) => Err(failed),
             // Large: not copied around where there is no trip.
             None => layers.trip(Box::pin(self.inner.ask(key, cost, true))).await,
@@ -328,10 +328,16 @@ impl CentreLimiter {
 }
 
 impl Inner {
-    async fn ask(&self, key: &[u8], cost: u64, charges: bool) -> Result<Answer, Failed> {
+    /// The name of a key, and its shard.
+    fn name(&self, key: &[u8]) -> (String, u16) {
         let (prefix, tag) = (&self.centre.shared.prefix, name::tag(key));
         let shard = slot::of_name(tag.as_bytes()) % SHARDS;
-        let mut keys = vec![format!("{prefix}:{{s:{shard}}}:{tag}:{}:c", self.name)];
+        (format!("{prefix}:{{s:{shard}}}:{tag}:{}:c", self.name), shard)
+    }
+
+    async fn ask(&self, key: &[u8], cost: u64, charges: bool) -> Result<Answer, Failed> {
+        let (prefix, (name, shard)) = (&self.centre.shared.prefix, self.name(key));
+        let mut keys = vec![name];
         keys.extend(self.centre.links.iter().map(|link| forward::set_name(prefix, shard, &link.to)));
         let horizon = u64::try_from(self.centre.horizon.as_micros()).unwrap_or(u64::MAX);
         let slack = u64::try_from(self.centre.shared.slack.as_millis()).unwrap_or(u64::MAX);

@@ -138,6 +138,11 @@ impl Cluster {
         &self.runtime
     }
 
+    /// Whether the breaker of the slot's master is open.
+    pub(crate) fn is_open(&self, slot: u16) -> bool {
+        self.owner(slot).is_some_and(|node| node.guard.is_open())
+    }
+
     /// The breakers together: open if one is open.
     pub(crate) fn counts(&self) -> BreakerCounts {
         let map = self.read();

@@ -9,7 +9,7 @@
 //! The cache never admits, and may forget any entry at any time: that costs a trip to the store.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub(crate) struct Refusal {
 /// |------|--------------------|-----------------------|----------------------------------|
 /// | D1   | the version, even  | a reader's first load | the words that the writer stored |
 /// | D2   | the writer's fence | the reader's fence    | the odd version, with new words  |
+/// | D3   | `forget`'s fence   | `remember`'s fence    | the time of forgetting; or the   |
+/// |      |                    |                       | other way round, the entry       |
 #[derive(Debug)]
 pub(crate) struct DenyCache {
     slots: Box<[Slot]>,
@@ -49,6 +51,8 @@ pub(crate) struct DenyCache {
     hasher: RandomState,
     longest: Duration,
     evicted: AtomicU64,
+    /// Just after a refusal was last forgotten, of any key.
+    forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +72,7 @@ impl DenyCache {
     /// A cache of at most this many entries, rounded up to a power of two.
     pub(crate) fn new(entries: usize) -> Self {
         let slots = (0..entries.next_power_of_two()).map(|_| Slot::default()).collect();
-        Self { slots, hasher: RandomState::new(), longest: LONGEST, evicted: AtomicU64::new(0) }
+        Self { slots, hasher: RandomState::new(), longest: LONGEST, evicted: 0.into(), forgotten: 0.into() }
     }
 
     /// Remembers nothing for longer than this: other nodes' refunds are frequent.
@@ -112,10 +116,21 @@ impl DenyCache {
         if displaced == Some(true) {
             self.evicted.fetch_add(1, Relaxed);
         }
+        fence(SeqCst); // D3
+        if nanos(sent) < self.forgotten.load(Relaxed) {
+            self.clear(fingerprint);
+        }
     }
 
-    /// Forgets the refusal of a key: its debt has been refunded or reset.
-    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
+    /// Forgets the refusal of a key: its debt has been refunded or reset. A refusal of a request
+    /// that was sent until now may be older than that, and is not remembered, of whichever key.
+    pub(crate) fn forget(&self, fingerprint: Fingerprint, now: Duration) {
+        self.forgotten.fetch_max(nanos(now).saturating_add(1), Relaxed);
+        fence(SeqCst); // D3
+        self.clear(fingerprint);
+    }
+
+    fn clear(&self, fingerprint: Fingerprint) {
         self.slot(fingerprint).write(|old| {
             let words = if old[0] == fingerprint { Words::default() } else { old };
             (words, ())
@@ -229,13 +244,24 @@ mod tests {
     fn a_key_whose_debt_is_given_back_is_forgotten() {
         let cache = DenyCache::new(1);
         cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));
-        cache.forget(cache.fingerprint(b"bob"));
+        cache.forget(cache.fingerprint(b"bob"), ms(0));
         assert!(
             cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_some(),
             "another key of the slot stays"
         );
-        cache.forget(cache.fingerprint(b"alice"));
+        cache.forget(cache.fingerprint(b"alice"), ms(1));
         assert!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_none());
+    }
+
+    #[test]
+    fn a_refusal_from_before_a_reset_is_not_remembered() {
+        let cache = DenyCache::new(64);
+        let alice = cache.fingerprint(b"alice");
+        cache.forget(alice, ms(10));
+        cache.remember(alice, refusal(1, ms(500)), ms(9));
+        assert!(cache.refused(alice, 1, ms(11)).is_none());
+        cache.remember(alice, refusal(1, ms(500)), ms(11));
+        assert!(cache.refused(alice, 1, ms(12)).is_some());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Starts a server on a port of its own and returns its address. The function is given the words
-/// of each `EVALSHA` and `EVAL`; all other commands are answered `OK`.
+/// of each `EVALSHA`, `EVAL` and `CLUSTER`; all other commands are answered `OK`.
 pub(crate) async fn serve(answer: impl Fn(&[String]) -> String + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -27,8 +27,8 @@ async fn talk(mut stream: BufReader<TcpStream>, answer: Arc<impl Fn(&[String]) -
             stream.read_exact(&mut bytes).await.ok()?;
             word.push_str(String::from_utf8_lossy(&bytes).trim_end());
         }
-        let is_script = words[0].starts_with("EVAL");
-        let said = if is_script { answer(&words) } else { "+OK\r\n".to_owned() };
+        let is_told = words[0].starts_with("EVAL") || words[0] == "CLUSTER";
+        let said = if is_told { answer(&words) } else { "+OK\r\n".to_owned() };
         stream.write_all(said.as_bytes()).await.ok()?;
     }
 }

@@ -72,9 +72,9 @@ impl<C: Clock + 'static> Local<C> {
         Ok(Self { limiter: MultiLimiter::builder(shares).clock(clock).build()? })
     }
 
-    /// Gives a charge back; returns how much.
-    pub(crate) fn refund(&self, receipt: LocalReceipt) -> u64 {
-        self.limiter.refund(*receipt)
+    /// Gives up to so many units of a charge back; returns how many.
+    pub(crate) fn refund(&self, receipt: &mut LocalReceipt, units: u64) -> u64 {
+        self.limiter.refund_part(receipt, units)
     }
 
     /// Decides a request, and charges its local limits.

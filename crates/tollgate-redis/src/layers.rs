@@ -116,9 +116,9 @@ impl Layers {
         self.store.trip(trip).await.map_err(|failed| self.failed(failed))
     }
 
-    /// What a check fails with at once, while the breaker is open.
-    pub(crate) fn closed_to(&self) -> Option<Failed> {
-        self.store.is_open().then(|| self.failed(Failed::breaker_open()))
+    /// What a check of the key with this name fails with at once, while its breaker is open.
+    pub(crate) fn closed_to(&self, name: impl FnOnce() -> String) -> Option<Failed> {
+        self.store.is_open(name).then(|| self.failed(Failed::breaker_open()))
     }
 
     /// Counts a failure.
@@ -130,7 +130,7 @@ impl Layers {
     /// Forgets the key's refusal: its debt has changed by something else than time.
     pub(crate) fn forget(&self, fingerprint: Fingerprint) {
         if let Some(deny) = &self.deny {
-            deny.forget(fingerprint);
+            deny.forget(fingerprint, self.store.now());
         }
     }
 
@@ -138,10 +138,10 @@ impl Layers {
         self.deny.as_ref().map(|deny| deny.fingerprint(key)).unwrap_or_default()
     }
 
-    /// Gives back what a local limiter charged.
-    pub(crate) fn refund_locally(&self, receipt: LocalReceipt) -> u64 {
+    /// Gives back up to so many units that a local limiter charged.
+    pub(crate) fn refund_locally(&self, receipt: &mut LocalReceipt, units: u64) -> u64 {
         match &self.fallback {
-            Fallback::Local(local) => local.refund(receipt),
+            Fallback::Local(local) => local.refund(receipt, units),
             _ => 0,
         }
     }

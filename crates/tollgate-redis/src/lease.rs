@@ -278,7 +278,7 @@ impl Limiter {
                 let part = LimitAnswer { retry_after: Some(wait), ..part };
                 let (by, outcome, parts) = (DecidedBy::Store, Outcome::Denied, [part].into());
                 let answer = Answer::without_store(by, outcome, cost, Some(0), parts, None);
-                layers.settle(key, cost, Ok(answer), later)
+                layers.settle(key, cost, Ok(answer), now)
             }
             Ok(Told::Failed(failed)) => layers.settle(key, cost, Err(failed), now),
             // Too few permits, or too late, or another cost was refused, or the task has ended.

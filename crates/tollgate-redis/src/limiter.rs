@@ -1,5 +1,7 @@
 //! The limiter: its verbs, and the requests that they send.
 
+mod undo;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +11,7 @@ use futures_util::future::join_all;
 use redis::Cmd;
 use tokio::runtime::Handle;
 
-use crate::answer::{self, Answer, Asked, Charge, Receipt, StoreCharge};
+use crate::answer::{self, Answer, Asked};
 use crate::builder::{Shared, Time};
 use crate::layers::Layers;
 use crate::quota::{Limit, Resolution};
@@ -158,57 +160,16 @@ impl Limiter {
             false => (KEYS_A_SCRIPT / self.settings.limits.len()).max(1),
         };
         let parts = asked.chunks(at_once).map(|part| async move {
-            let result = self.layers.trip(self.decide_together("check", part, 0)).await;
+            let name = || name::of_key(&self.shared.prefix, part[0].0, "");
+            let result = match self.layers.closed_to(name) {
+                Some(failed) => Err(failed),
+                None => self.layers.trip(self.decide_together("check", part, 0)).await,
+            };
             self.layers.settle_many(part, result, sent)
         });
         let mut settled = join_all(parts).await.into_iter().flatten();
         answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = settled.next());
         answers.into_iter().flatten().collect()
-    }
-
-    /// Gives back the charge of an admitted request; returns how many units came back. Part of a
-    /// unit that time had not won back yet counts as one.
-    ///
-    /// The rules are those of [`tollgate::Limiter::refund`]: never more than the request still
-    /// owes, nothing that a later reservation depends on, and of a queue only the newest. The log
-    /// gives back any request that is inside of its window. A reservation gives nothing back once
-    /// it has departed. The refund happens once, even if the network sends it twice.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check). A refund that may have happened is lost with its receipt.
-    pub async fn refund(&self, receipt: Receipt) -> Result<u64, Failed> {
-        if receipt.limiter != self.settings.number {
-            return Ok(0);
-        }
-        let charge = match receipt.charge {
-            Charge::Store(charge) => charge,
-            Charge::Local(local) => return Ok(self.layers.refund_locally(local)),
-            Charge::Lease(permits) => return Ok(self.put_back(&permits, receipt.cost)),
-        };
-        let tag_end = charge.keys.first().and_then(|key| key.find('}')).unwrap_or(0);
-        let tag = charge.keys.first().map_or("", |key| &key[..=tag_end]);
-        let once = format!("{tag}:{}:{}", self.settings.once, charge.id);
-        let refund = Some((&*charge, receipt.cost, &*once));
-        let undone = self.layers.trip(self.undo("refund", &charge.keys, refund)).await;
-        // Also after a failure: it may have happened.
-        self.layers.forget(charge.fingerprint);
-        let numbers = undone?;
-        Ok(numbers.get(2..).into_iter().flatten().map(|&back| back.max(0).unsigned_abs()).min().unwrap_or(0))
-    }
-
-    /// Makes a key as good as new. Receipts from before give nothing back. This process's leases of
-    /// the key end; the permits that other processes hold may still be spent until their ttl.
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check); the key may be reset all the same.
-    pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<(), Failed> {
-        let key = key.as_ref();
-        let undone = self.layers.trip(self.undo("reset", &self.names(key), None)).await;
-        self.layers.forget(self.layers.fingerprint(key));
-        self.end_leases(key);
-        undone.map(drop)
     }
 
     /// How exactly the store represents the limit of this number. `None` if there is none.
@@ -231,20 +192,6 @@ impl Limiter {
 
     pub(crate) fn deadline(&self) -> Duration {
         self.shared.store.deadline()
-    }
-
-    /// Begins a refund, on any thread.
-    pub(crate) fn begin_refund(&self, receipt: Receipt) {
-        let Some(runtime) = &self.runtime else {
-            tracing::warn!("a refund is lost: the limiter was built outside of a Tokio runtime");
-            return;
-        };
-        let limiter = self.clone();
-        runtime.spawn(async move {
-            if let Err(failed) = limiter.refund(receipt).await {
-                tracing::warn!(%failed, "a refund is lost");
-            }
-        });
     }
 
     /// The names of a key in each limit.
@@ -296,7 +243,7 @@ impl Limiter {
         if let Some(answer) = self.known(key, cost, now) {
             return Ok(answer);
         }
-        if let Some(failed) = self.layers.closed_to() {
+        if let Some(failed) = self.layers.closed_to(|| name::of_key(&self.shared.prefix, key, "")) {
             return self.layers.settle(key, cost, Err(failed), now);
         }
         // Large: not copied around where there is no trip.
@@ -372,38 +319,6 @@ impl Limiter {
             answer::read(&numbers, place, &mosts, asked)
         });
         answers.collect()
-    }
-
-    /// Gives back or resets.
-    async fn undo(
-        &self,
-        verb: &'static str,
-        keys: &[String],
-        refund: Option<(&StoreCharge, u64, &str)>,
-    ) -> Result<Vec<i64>, Failed> {
-        let (limits, now) = (&self.settings.limits, self.now());
-        let body = |command: &mut Cmd| {
-            command.arg(keys.len() + usize::from(refund.is_some())).arg(keys);
-            if let Some((_, _, once)) = refund {
-                command.arg(once);
-            }
-            command.arg(verb);
-            push_time(command, now);
-            command.arg(self.slack()).arg(limits.len());
-            match refund {
-                Some((charge, cost, _)) => command.arg(&charge.id).arg(charge.at).arg(cost),
-                None => command.arg("").arg("").arg(""),
-            };
-            push_limits(command, limits);
-            if let Some((charge, ..)) = refund {
-                for numbers in &charge.charges {
-                    command.arg(&numbers[..]);
-                }
-                command.arg(charge.departs);
-            }
-        };
-        let numbers = self.numbers(&self.settings.scripts.undo, body).await?;
-        numbers.ok_or_else(|| Failed::answer("the script's answer is nil"))
     }
 
     async fn numbers(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Option<Vec<i64>>, Failed> {

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, PROBE};
+use crate::cluster::{Cluster, PROBE, slot};
 use crate::connection::{Connection, Seed, Source, Topology};
 use crate::guard::{BreakerCounts, Guard, Probe};
 use crate::script::Script;
@@ -51,11 +51,11 @@ impl Store {
     /// # Errors
     ///
     /// A server that refuses the password or scripts. That no server is there is no error.
-    pub(crate) async fn connected(&self) -> Result<(), BuildError> {
+    pub(crate) async fn connected(&self, prefix: &str) -> Result<(), BuildError> {
         if let Self::Cluster(cluster) = self {
             cluster.first_map().await?;
         }
-        if let (Some(failed), Self::One { guard, .. }) = (self.try_script().await?, self) {
+        if let (Some(failed), Self::One { guard, .. }) = (self.try_script(prefix).await?, self) {
             guard.unreachable(&failed);
         }
         self.warn_of_eviction().await;
@@ -64,10 +64,11 @@ impl Store {
 
     /// Runs a script that writes nothing, once there is a connection. Returns how it failed, if the
     /// server is not there; an error if it is there and refuses.
-    async fn try_script(&self) -> Result<Option<Failed>, BuildError> {
+    async fn try_script(&self, prefix: &str) -> Result<Option<Failed>, BuildError> {
         let script = Script::new("return 1");
+        let name = format!("{prefix}:{{k:}}:build");
         let body = |command: &mut Cmd| {
-            command.arg(1).arg("tg1:{k:}:build");
+            command.arg(1).arg(&name);
         };
         let answer = match self {
             Self::One { connection, .. } => match connection.first_attempt().await {
@@ -137,11 +138,11 @@ impl Store {
         }
     }
 
-    /// Whether all checks fail at once. In a cluster, each request passes its master's breaker.
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether a check of the key with this name fails at once.
+    pub(crate) fn is_open(&self, name: impl FnOnce() -> String) -> bool {
         match self {
             Self::One { guard, .. } => guard.is_open(),
-            Self::Cluster(_) => false,
+            Self::Cluster(cluster) => cluster.is_open(slot::of_name(name().as_bytes())),
         }
     }
 
@@ -193,5 +194,36 @@ fn probe(connection: &Arc<Connection>, prefix: &str) -> Probe {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("breaker", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use super::*;
+    use crate::fake;
+
+    #[tokio::test]
+    async fn no_check_begins_while_its_masters_breaker_is_open() {
+        static PORT: OnceLock<u16> = OnceLock::new();
+        let answer = |words: &[String]| match &*words[0] {
+            "CLUSTER" => format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:{}\r\n", PORT.get().unwrap()),
+            _ => "-LOADING the data\r\n".to_owned(),
+        };
+        let url = fake::serve(answer).await;
+        PORT.set(url.rsplit_once(':').unwrap().1.parse().unwrap()).unwrap();
+        let topology = Topology::Cluster(Vec::new());
+        let store = Store::open(&url, &topology, "tg1", Duration::from_secs(10)).unwrap();
+        store.connected("tg1").await.unwrap();
+        let name = || "tg1:{k:alice}:api".to_owned();
+        assert!(!store.is_open(name));
+        let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
+            command.arg(1).arg(name());
+        });
+        for _ in 0..5 {
+            assert!(store.run(&script, body).await.is_err());
+        }
+        assert!(store.is_open(name));
     }
 }

@@ -46,8 +46,8 @@ impl StoredCharge for Charge {
         });
     }
 
-    /// A store gives back all of a charge or nothing. So a cost that was too high is given back and
-    /// charged anew, and of one that was too low the rest is charged as far as the limits have it.
+    /// Of a cost that was too high, the rest is given back, the newest charge first. Of one that
+    /// was too low, the rest is charged as far as the limits have it.
     fn settle(&mut self, cost: u64) -> u64 {
         let (known, limiter, key) = (self.units, self.limiter.clone(), self.key.clone());
         if cost == known {
@@ -56,14 +56,17 @@ impl StoredCharge for Charge {
         let receipts = std::mem::replace(&mut self.receipts, Receipts::Here(Vec::new()));
         self.receipts = Receipts::With(self.runtime.spawn(async move {
             let mut receipts = receipts.fetch().await;
-            let missing = match cost > known {
-                true => cost - known,
-                // Where the refund is lost, the old charge stays, and is enough.
-                false if refund(&limiter, std::mem::take(&mut receipts)).await => cost,
-                false => 0,
-            };
-            if missing > 0 {
-                match limiter.take(&key, missing).await {
+            let mut excess = known.saturating_sub(cost);
+            for receipt in receipts.iter_mut().rev() {
+                let part = excess.min(receipt.cost());
+                // What does not come back stays charged: time has won it back, or wins it back.
+                if let Err(failed) = limiter.refund_part(receipt, part).await {
+                    tracing::warn!(%failed, "a refund is lost");
+                }
+                excess -= part;
+            }
+            if cost > known {
+                match limiter.take(&key, cost - known).await {
                     Ok(answer) => receipts.extend(answer.into_receipt()),
                     Err(failed) => tracing::warn!(%failed, "a cost is not settled"),
                 }
@@ -75,14 +78,10 @@ impl StoredCharge for Charge {
     }
 }
 
-/// Gives charges back. Returns whether the store has answered each time.
-async fn refund(limiter: &Limiter, receipts: Vec<Receipt>) -> bool {
-    let mut is_answered = true;
+async fn refund(limiter: &Limiter, receipts: Vec<Receipt>) {
     for receipt in receipts {
         if let Err(failed) = limiter.refund(receipt).await {
             tracing::warn!(%failed, "a refund is lost");
-            is_answered = false;
         }
     }
-    is_answered
 }

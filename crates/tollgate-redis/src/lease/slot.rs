@@ -61,6 +61,8 @@ struct Trip<W> {
     /// The requests that wait, with their costs: no more than it asks for.
     waiting: Vec<(u64, W)>,
     promised: u64,
+    /// Whether the key was reset meanwhile: what the trip brings may be from before.
+    is_void: bool,
 }
 
 /// How a request that found no permits goes on.
@@ -88,7 +90,7 @@ pub(crate) struct Place {
 pub(crate) enum Kept {
     /// This lease has them. The rest of the lease before it has lapsed.
     Lease(Place, Ended),
-    /// They came after their end.
+    /// They came after their end, or after a reset.
     Late,
 }
 
@@ -169,7 +171,8 @@ impl<W> Slot<W> {
             return Asked::Strict;
         }
         let (waiting, answer) = wait();
-        state.trip = Some(Trip { asked: permits, waiting: vec![(cost, waiting)], promised: cost });
+        state.trip =
+            Some(Trip { asked: permits, waiting: vec![(cost, waiting)], promised: cost, is_void: false });
         Asked::Begins(permits, answer)
     }
 
@@ -188,7 +191,7 @@ impl<W> Slot<W> {
             return None;
         }
         let permits = self.next(&mut state, now, rules);
-        state.trip = Some(Trip { asked: permits, waiting: Vec::new(), promised: 0 });
+        state.trip = Some(Trip { asked: permits, waiting: Vec::new(), promised: 0, is_void: false });
         Some(permits)
     }
 
@@ -213,9 +216,10 @@ impl<W> Slot<W> {
     ) -> Kept {
         let mut state = self.lock();
         let trip = state.trip.take();
+        let is_void = trip.as_ref().is_some_and(|trip| trip.is_void);
         let (asked, waiting) = trip.map_or((granted, Vec::new()), |trip| (trip.asked, trip.waiting));
         state.pace.granted(sent, asked, granted);
-        if now >= terms.until {
+        if is_void || now >= terms.until {
             state.pace.lapsed();
             state.newest = (0, 0);
             for (_, waiting) in waiting {
@@ -257,9 +261,14 @@ impl<W> Slot<W> {
         Some(ended)
     }
 
-    /// Ends the leases of a key: its permits are void.
+    /// Ends the leases of a key: its permits are void, also those on their way. A request that
+    /// waits for them is told so when its `W` is dropped.
     pub(crate) fn end(&self, key: Fingerprint) -> Ended {
-        let _state = self.lock();
+        let mut state = self.lock();
+        if let Some(trip) = state.trip.as_mut().filter(|_| self.is_of(key)) {
+            (trip.is_void, trip.promised) = (true, trip.asked);
+            trip.waiting.clear();
+        }
         let [one, other] = self.leases.each_ref().map(|lease| lease.close_if_of(key));
         Ended { spent: one.spent + other.spent, left: one.left + other.left }
     }
@@ -404,6 +413,17 @@ mod tests {
             }
         }
         assert_eq!(ahead, [(8, 32), (16, 64)]);
+    }
+
+    #[test]
+    fn a_reset_voids_the_permits_on_their_way() {
+        let slot = warm();
+        assert!(matches!(ask(&slot, 1, ms(2)), Asked::Begins(4, ())));
+        let _ = slot.end(KEY);
+        assert!(matches!(ask(&slot, 2, ms(3)), Asked::Strict), "nothing is worth waiting for");
+        let kept = slot.granted(KEY, 4, (ms(2), ms(3)), terms(ms(2)), |_, _| unreachable!("none waits"));
+        assert!(matches!(kept, Kept::Late) && slot.spend(KEY, 1, ms(3)).is_none());
+        assert!(matches!(ask(&slot, 1, ms(4)), Asked::Begins(..)), "the next trip is another one");
     }
 
     #[test]

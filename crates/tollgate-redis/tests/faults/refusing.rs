@@ -1,6 +1,6 @@
 //! The store answers, and refuses to serve: a replica, out of memory, a wrong password.
 
-use tollgate::{Outcome, Rate, TokenBucket};
+use tollgate::{Outcome, Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{BuildError, Charged, FailureKind, Redis};
 
 use crate::cluster::Cluster;
@@ -45,6 +45,37 @@ fn a_full_store_fails_admissions_and_still_refuses() {
         until_breaker(&limiter, false).await;
         let left = limiter.peek("bob", 1).await.unwrap();
         assert!(left.is_allowed(), "a failure that charged nothing left nothing");
+    });
+}
+
+/// A server that several teams share.
+#[test]
+fn a_user_of_one_prefix_needs_no_other_keys() {
+    on_each_store(|server| async move {
+        server.ask::<()>(&["ACL", "SETUSER", "mine", "on", ">secret", "~mine:*", "+@all"]);
+        let url = format!("redis://mine:secret@127.0.0.1:{}", server.port());
+        let redis = Redis::builder(url).prefix("mine").deadline(PATIENT).build().await.unwrap();
+        let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(9))]).build().unwrap();
+        let receipt = limiter.check("alice").await.unwrap().into_receipt().unwrap();
+        assert_eq!(limiter.refund(receipt).await, Ok(1));
+    });
+}
+
+/// The bucket's part of a request is charged before the log's fails.
+#[test]
+fn a_missing_right_to_a_later_command_may_have_charged() {
+    on_each_store(|server| async move {
+        server.ask::<()>(&["ACL", "SETUSER", "mine", "on", ">secret", "~*", "+@all", "-zadd"]);
+        let url = format!("redis://mine:secret@127.0.0.1:{}", server.port());
+        let redis = Redis::builder(url).deadline(PATIENT).build().await.unwrap();
+        let rate = Rate::per_hour(9);
+        let quotas: [Quota; 2] = [TokenBucket::new(rate).into(), SlidingLog::new(rate).into()];
+        let limiter = redis.limiter("api", quotas).build().unwrap();
+        let failed = limiter.check("alice").await.unwrap_err();
+        // Redis 7.0 does not say that it is a right that is missing.
+        assert!(matches!(failed.kind, FailureKind::Auth | FailureKind::Script), "{failed}");
+        assert_eq!(failed.charged, Charged::Perhaps, "{failed}");
+        assert_eq!(limiter.peek("alice", 0).await.unwrap().remaining(), 8);
     });
 }
 

@@ -150,6 +150,23 @@ fn a_reset_makes_this_nodes_permits_void() {
     });
 }
 
+#[test]
+fn a_dropped_reset_makes_this_nodes_permits_void() {
+    on_each_store(|server| async move {
+        let limiter = node(server.url(), slow(), LONG, 1).await;
+        let _ = until_leased(&limiter, "alice").await;
+        let by = limiter.counts().decided(DecidedBy::Lease).allowed;
+        // Polled once, and dropped.
+        let _ = tokio::time::timeout(Duration::ZERO, limiter.reset("alice")).await;
+        let taken = limiter.counts().leases.taken;
+        assert!(limiter.check("alice").await.unwrap().is_allowed());
+        let after = limiter.counts();
+        let is_old = after.leases.taken == taken && after.decided(DecidedBy::Lease).allowed > by;
+        assert!(!is_old, "nothing old is spent");
+        until(async || limiter.peek("alice", 0).await.unwrap().remaining() >= 9_900).await;
+    });
+}
+
 /// Another node's reset: what this node holds is admitted on top, once.
 #[test]
 fn a_reset_adds_what_other_nodes_hold() {

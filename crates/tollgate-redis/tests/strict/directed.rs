@@ -63,6 +63,78 @@ fn a_mark_outlives_the_receipts_before_it() {
 }
 
 #[test]
+fn a_charge_comes_back_in_parts() {
+    on_each_store(|_, redis, clock| async move {
+        for (number, quota) in each_kind().into_iter().enumerate() {
+            clock.set(NOW);
+            let limiter = redis.limiter(format!("l{number}"), [quota]).build().unwrap();
+            let mut receipt = admitted(&limiter, "k", 6).await;
+            assert_eq!(limiter.refund_part(&mut receipt, 4).await, Ok(4), "{quota}");
+            assert_eq!((receipt.cost(), limiter.peek("k", 0).await.unwrap().remaining()), (2, 8), "{quota}");
+            // The unit that another request took meanwhile is not this one's.
+            let _ = admitted(&limiter, "k", 4).await;
+            let is_kept = matches!(quota, Quota::SlidingLog(_)) || quota.is_queue();
+            let rest = if is_kept { 0 } else { 2 };
+            assert_eq!(limiter.refund_part(&mut receipt, 9).await, Ok(rest), "{quota}");
+            assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 4 + rest, "{quota}");
+            assert_eq!(limiter.refund(receipt).await, Ok(0), "{quota}");
+        }
+    });
+}
+
+#[test]
+fn a_rest_that_time_won_back_takes_no_other_charge() {
+    on_each_store(|_, redis, clock| async move {
+        let limiter = redis.limiter("l", [TokenBucket::new(Rate::per_second(1)).burst(10)]).build().unwrap();
+        let mut receipt = admitted(&limiter, "k", 10).await;
+        assert_eq!(limiter.refund_part(&mut receipt, 6).await, Ok(6));
+        clock.set(NOW + 3 * SECOND);
+        let _ = admitted(&limiter, "k", 5).await;
+        clock.set(NOW + 4 * SECOND);
+        // The four that were left are won back; a unit of the other request is not.
+        assert_eq!(limiter.refund(receipt).await, Ok(0));
+        assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 5);
+    });
+}
+
+/// Each limit gets back what it still has of the excess, and no more is charged.
+#[test]
+fn a_part_that_time_won_back_does_not_come_back() {
+    on_each_store(|_, redis, clock| async move {
+        let quotas = [Rate::per_second(10), Rate::per_day(10)].map(TokenBucket::new);
+        let limiter = redis.limiter("l", quotas).build().unwrap();
+        let mut receipt = admitted(&limiter, "k", 10).await;
+        clock.set(NOW + 2 * SECOND);
+        assert_eq!(limiter.refund_part(&mut receipt, 6).await, Ok(0));
+        let left = limiter.peek("k", 0).await.unwrap();
+        assert_eq!([0, 1].map(|limit| left.limits()[limit].remaining), [10, 6]);
+    });
+}
+
+#[test]
+fn a_dropped_refund_or_reset_happens_all_the_same() {
+    on_each_store(|_, redis, _| async move {
+        let limiter =
+            redis.limiter("l", [TokenBucket::new(Rate::per_day(10))]).deny_cache(8).build().unwrap();
+        let receipt = admitted(&limiter, "k", 10).await;
+        let until_admitted = async || {
+            while outcome(&limiter, "k", 10).await != Outcome::Allowed {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        assert_eq!(outcome(&limiter, "k", 10).await, Outcome::Denied);
+        // Polled once, and dropped.
+        let _ = tokio::time::timeout(Duration::ZERO, limiter.refund(receipt)).await;
+        // The remembered refusal lasts for a second: this must be shorter.
+        let soon = Duration::from_millis(800);
+        assert!(tokio::time::timeout(soon, until_admitted()).await.is_ok(), "the refund");
+        assert_eq!(outcome(&limiter, "k", 10).await, Outcome::Denied);
+        let _ = tokio::time::timeout(Duration::ZERO, limiter.reset("k")).await;
+        assert!(tokio::time::timeout(soon, until_admitted()).await.is_ok(), "the reset");
+    });
+}
+
+#[test]
 fn a_key_stays_until_it_is_as_good_as_new() {
     on_each_store(|server, redis, _| async move {
         for (number, quota) in each_kind().into_iter().enumerate() {

@@ -195,6 +195,21 @@ async fn tickets_give_back_to_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cost_settled_late_is_not_charged_again() {
+    let Some(redis) = Server::start(Store::Redis) else { return };
+    let rule = stored("shared", 20, "").replace("20/52w,burst=20", "fixed-window:20/3s");
+    assert!(rule.contains("fixed-window"), "{rule}");
+    let server = start(&rules(&redis.url(), &rule)).await;
+    let ask = json!({ "client": "203.0.113.9", "cost": 10, "ticket": true });
+    let ticket = server.ask("/v1/check", &ask).await["ticket"].clone();
+    // The next window.
+    tokio::time::sleep(Duration::from_millis(3_100)).await;
+    server.ask("/v1/settle", &json!({ "ticket": ticket, "cost": 4 })).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(peek(&server, 0).await.1, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_status_that_is_not_charged_comes_back() {
     let Some(redis) = Server::start(Store::Redis) else { return };
     let rule = stored("failed", 10, ", charge_if.status = [401]");
