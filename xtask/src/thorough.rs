@@ -9,6 +9,9 @@ const CASES: &str = "20000";
 /// The seconds for which each test records histories of threads.
 const SECONDS: &str = "60";
 
+/// The verbs that each store decides as the model does, in each of two tests.
+const VERBS: &str = "100000";
+
 /// The number of runs of the stress tests.
 const ROUNDS: usize = 5;
 
@@ -25,6 +28,8 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans.extend((0..ROUNDS).map(stress));
     plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
     plans.push(Plan::Run(Step::new("soak over sockets", "cargo xtask soak --serve")));
+    let verbs = "cargo test --package tollgate-redis --test strict histories:: -- --show-output";
+    plans.push(Plan::Run(Step::new("verbs of the stores", verbs).with("TOLLGATE_REDIS_VERBS", VERBS)));
     plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
     plans.push(Plan::Run(Step::new("protocol", protocol)));
