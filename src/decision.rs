@@ -240,8 +240,8 @@ impl<'l> Decision<'l> {
         Duration::from_nanos(nanos)
     }
 
-    /// How long until the key is as good as new, if no request comes: the bucket full, the windows
-    /// empty.
+    /// How long until the key has its whole limit again, if no request comes: the bucket full, the
+    /// windows empty.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring, self.now))

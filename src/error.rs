@@ -110,7 +110,8 @@ impl fmt::Display for BuildError {
             Self::ChangedTooOften => {
                 write!(
                     f,
-                    "the quota was changed too often for the words to tell: wait or build a new limiter"
+                    "too many quota changes: no room for another. Wait until older debts have run out, or build \
+                     a new limiter"
                 )
             }
         }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::algorithm::{Algorithm, AsMuch, Numbers, PAYLOAD_BITS, Payload, Rule};
 use crate::clock::Clock;
-use crate::core::one::House;
+use crate::core::one::SingleLimitWords;
 use crate::core::version::Compiled;
 use crate::core::words::Words;
 use crate::core::{Asked, Core, Limits, One, RuleOf};
@@ -17,9 +17,9 @@ use crate::table::dated::Dated;
 use crate::table::slot::{Ask, Ruling};
 use crate::time::Timestamp;
 
-/// How often a request begins anew that others overtake. Each time means that some thread got on;
-/// this bounds what no analysis foresaw.
-pub(super) const TURNS: usize = 64;
+/// How often a request that concurrent requests overtake is tried. Each retry means that another
+/// thread made progress; the bound holds even if that analysis misses a case.
+pub(super) const MAX_RETRIES: usize = 64;
 
 /// Why nothing was debited. Nothing was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let Dated { rule, term } = compiled.dated();
         // As a reservation: what a refund may give back is different from now on.
         words.refunds().book();
-        for _ in 0..TURNS {
+        for _ in 0..MAX_RETRIES {
             let units = Cell::new(0);
             let rule = AsMuch::over(rule, term.last(), &units);
             let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
@@ -99,7 +99,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
             if units.get() == 0 {
                 return Debit::Charged(ruling, 0, now);
             }
-            // Other requests changed the full bucket at each of its tries.
+            // Concurrent requests changed the full bucket at each attempt.
         }
         Debit::Full
     }
@@ -120,7 +120,7 @@ pub(super) fn keeps_debts(rule: &impl Numbers) -> bool {
     rule.debit(Payload::UNSEEN, rule.moment(Timestamp::ZERO), 0, 0).is_some()
 }
 
-impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
+impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     /// Takes what the key's word leaves at one instant, by one compare-exchange.
     #[cold]
     #[inline(never)]

@@ -34,8 +34,8 @@ pub struct One<A, W>(PhantomData<(A, W)>);
 
 impl<A, W> sealed::Sealed for One<A, W> {}
 
-/// The words of one limit that may be built.
-pub trait House: Words + Sized + 'static {
+/// The words of a limiter with a single limit: a table of keys, or one word.
+pub trait SingleLimitWords: Words + Sized + 'static {
     #[doc(hidden)]
     const KIND: Kind;
     #[doc(hidden)]
@@ -44,7 +44,7 @@ pub trait House: Words + Sized + 'static {
     fn new(space: &Space, ring_len: u64) -> Result<Self, BuildError>;
 }
 
-impl House for Table {
+impl SingleLimitWords for Table {
     const KIND: Kind = Kind::Keyed;
 
     fn bytes_for(space: &Space, ring_len: u64) -> Result<usize, BuildError> {
@@ -56,7 +56,7 @@ impl House for Table {
     }
 }
 
-impl House for OneWord {
+impl SingleLimitWords for OneWord {
     const KIND: Kind = Kind::Global;
 
     fn bytes_for(_: &Space, ring_len: u64) -> Result<usize, BuildError> {
@@ -73,7 +73,7 @@ fn ring_len(rules: &[impl Rule]) -> u64 {
     rules.first().map_or(0, Ringed::ring_len)
 }
 
-impl<A: Algorithm, W: House> Limits for One<A, W> {
+impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
     type Quota = A;
     type Words = W;
     type Places = W;
@@ -219,7 +219,7 @@ impl<A: Algorithm, W: House> Limits for One<A, W> {
     }
 }
 
-impl<A: Algorithm, W: House, C: Clock> Core<One<A, W>, C> {
+impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     /// Decides by the current quota where it is not the first or an observer is told, and for any
     /// cost.
     #[inline(never)]

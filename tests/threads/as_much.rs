@@ -41,18 +41,18 @@ fn threads_take_exactly_what_there_is() {
         let (keyed, global) =
             (keyed.build().unwrap(), GlobalLimiter::builder(quota).clock(ManualClock::new()));
         let global = global.build().unwrap();
-        let taken = crew(THREADS, |hand| {
-            exhaust(hand.number, |as_much, most| {
-                hand.did();
+        let taken = crew(THREADS, |worker| {
+            exhaust(worker.number, |as_much, most| {
+                worker.count_operation();
                 let alice = keyed.prepare(&1);
                 let decision = if as_much { alice.check_up_to(most) } else { alice.check_n(most) };
                 decision.is_allowed().then(|| decision.cost())
             })
         });
         assert_eq!(taken.iter().sum::<u64>(), LIMIT, "{quota}");
-        let taken = crew(THREADS, |hand| {
-            exhaust(hand.number, |as_much, most| {
-                hand.did();
+        let taken = crew(THREADS, |worker| {
+            exhaust(worker.number, |as_much, most| {
+                worker.count_operation();
                 let all = global.prepare();
                 let decision = if as_much { all.check_up_to(most) } else { all.check_n(most) };
                 decision.is_allowed().then(|| decision.cost())
@@ -68,9 +68,9 @@ fn threads_take_exactly_what_there_is() {
 fn threads_take_the_same_of_several_limits() {
     let limits = [LIMIT + 100, LIMIT, LIMIT + 7].map(|count| TokenBucket::new(Rate::per_hour(count)));
     let limiter = MultiLimiter::<u64>::builder(limits).clock(ManualClock::new()).build().unwrap();
-    let taken = crew(THREADS, |hand| {
-        exhaust(hand.number, |as_much, most| {
-            hand.did();
+    let taken = crew(THREADS, |worker| {
+        exhaust(worker.number, |as_much, most| {
+            worker.count_operation();
             let alice = limiter.prepare(&1);
             let decision = if as_much { alice.check_up_to(most) } else { alice.check_n(most) };
             decision.is_allowed().then(|| decision.cost())
@@ -94,12 +94,12 @@ fn threads_that_debit_and_refund_lose_no_unit() {
     let quota = TokenBucket::new(Rate::new(1, interval)).burst(ROOM);
     for round in 0..20 {
         let limiter = Limiter::<u64>::builder(quota).clock(ManualClock::new()).max_keys(10).build().unwrap();
-        let sums = crew(THREADS, |hand| {
-            let mut random = Random(100 * round + hand.number as u64);
+        let sums = crew(THREADS, |worker| {
+            let mut random = Random(100 * round + worker.number as u64);
             let (mut checked, mut charged) = (0, 0);
             for _ in 0..400 {
                 let (alice, units) = (limiter.prepare(&1), 1 + random.below(4));
-                hand.did();
+                worker.count_operation();
                 match random.below(8) {
                     0 => {
                         let debit = alice.debit(units).unwrap();

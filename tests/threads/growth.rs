@@ -151,9 +151,9 @@ fn refunds_of_migrating_keys_mint_nothing() {
         held.store(1, SeqCst);
     }
     thread::scope(|scope| {
-        for hand in 0..2 {
+        for worker in 0..2 {
             let (limiter, held, done) = (&limiter, &held, &done);
-            scope.spawn(move || take_and_give_back(limiter, held, hand, done));
+            scope.spawn(move || take_and_give_back(limiter, held, worker, done));
         }
         (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
         done.store(true, SeqCst);

@@ -11,8 +11,9 @@ use crate::time::{Shift, Timestamp};
 /// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the
 /// old clock.
 pub trait Carry: Copy {
-    /// Besides the zero of the clock, the value from which a limiter built with this quota must
-    /// count to continue this one. `fresh` is the rule of that limiter. 0: none.
+    /// The value from which payloads count, as a save writes it: a limiter built with this quota
+    /// then continues this one. `fresh` is the rule of that limiter. 0: payloads count from the
+    /// zero of the clock.
     fn origin(&self, _fresh: &Self, _now: Timestamp) -> u64 {
         0
     }

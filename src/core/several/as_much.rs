@@ -1,7 +1,7 @@
 //! Several limits that take as much as there is room for.
 
 use crate::clock::Clock;
-use crate::core::as_much::{Debit, DebitError, TURNS, keeps_debts};
+use crate::core::as_much::{Debit, DebitError, MAX_RETRIES, keeps_debts};
 use crate::core::several::Several;
 use crate::core::several::asks::OneKey;
 use crate::core::several::decision::MultiDecision;
@@ -25,7 +25,7 @@ impl<C: Clock> Core<Several, C> {
         most: u64,
         time: &impl Fn() -> Timestamp,
     ) -> MultiDecision<'_> {
-        for _ in 0..TURNS {
+        for _ in 0..MAX_RETRIES {
             let left = self.look(OneKey { fingerprint, cost: 0 }, time()).remaining();
             let cost = left.max(1).min(most);
             if cost <= 1 {
@@ -89,7 +89,7 @@ impl<C: Clock> Core<Several, C> {
         }
         for index in 0..self.each().len() {
             if !decision.taken.has(index) {
-                decision.stand(index);
+                decision.show_without_request(index);
             }
         }
         decision.now = decision.version.within(decision.now);

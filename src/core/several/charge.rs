@@ -122,7 +122,7 @@ impl<C: Clock> Core<Several, C> {
         self.charge_in_manner(asks, manner, &|| now)
     }
 
-    /// A decision that admits, so far.
+    /// A decision that starts as admitted.
     #[inline]
     pub(super) fn decision<A: Asks>(&self, state: State, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
         MultiDecision::new(&self.places, self.versions.of(state), asks, now, state.resets())
@@ -199,7 +199,7 @@ impl<C: Clock> Core<Several, C> {
             }
         }
         if !decision.refused.is_empty() {
-            self.stand(decision, by, &seen, time);
+            self.count_refusals(decision, by, &seen, time);
             return false;
         }
         for index in 0..self.places.len() {
@@ -278,7 +278,7 @@ impl<C: Clock> Core<Several, C> {
                 self.undo(decision, then);
                 decision.outcome = Outcome::Denied;
                 decision.refused.add(index);
-                decision.admitting().for_each(|other| decision.stand(other));
+                decision.admitting().for_each(|other| decision.show_without_request(other));
                 return false;
             }
         }
@@ -298,9 +298,9 @@ impl<C: Clock> Core<Several, C> {
         decision.taken = Set::default();
     }
 
-    /// Completes a decision that some limits refuse: those that count it count it, the others stand
-    /// as they were.
-    fn stand<A: Asks>(
+    /// Completes a decision that some limits refuse: those that count refused requests count it,
+    /// the others show what they hold without it.
+    fn count_refusals<A: Asks>(
         &self,
         decision: &mut MultiDecision<'_, A>,
         by: &By,
@@ -317,7 +317,7 @@ impl<C: Clock> Core<Several, C> {
             } else if seen.slots[index].is_some() {
                 decision.payloads[index] = seen.before[index];
             } else if !decision.refused.has(index) {
-                decision.stand(index);
+                decision.show_without_request(index);
             }
         }
         decision.taken = Set::default();
@@ -337,7 +337,7 @@ impl<C: Clock> Core<Several, C> {
         }
         for (index, table) in self.each().iter().enumerate() {
             if is_never || asks.cost(index) == 0 {
-                decision.stand(index);
+                decision.show_without_request(index);
                 continue;
             }
             let ruling = peek(table, ask(version.dated(index), decision, index), now);
@@ -348,7 +348,7 @@ impl<C: Clock> Core<Several, C> {
             }
         }
         if decision.outcome == Outcome::Denied {
-            decision.admitting().for_each(|index| decision.stand(index));
+            decision.admitting().for_each(|index| decision.show_without_request(index));
         }
         decision.taken = Set::default();
     }

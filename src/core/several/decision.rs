@@ -71,7 +71,7 @@ pub struct MultiDecision<'l, A = OneKey> {
 const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
 
 impl<'l, A: Asks> MultiDecision<'l, A> {
-    /// Admitted, so far.
+    /// Starts as admitted; [`set`](Self::set) adds each limit's answer.
     #[inline]
     pub(super) fn new(
         tables: &'l Tables,
@@ -120,7 +120,7 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
     }
 
     /// Shows limit `index` without the request.
-    pub(super) fn stand(&mut self, index: usize) {
+    pub(super) fn show_without_request(&mut self, index: usize) {
         let (rule, fingerprint) = (self.version.dated(index), self.asks.fingerprint(index));
         let (payload, place) = self.tables.probe(index, rule, fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place);
@@ -180,7 +180,7 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
         self.parts().map(|part| part.remaining()).min().unwrap_or(0)
     }
 
-    /// How long until the key is as good as new to every limit, if no request comes.
+    /// How long until the key has the whole of every limit again, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.parts().map(|part| part.reset_after()).max().unwrap_or_default()
@@ -379,7 +379,7 @@ impl LimitDecision<'_> {
         Duration::from_nanos(nanos)
     }
 
-    /// How long until the key is as good as new to this limit, if no request comes.
+    /// How long until the key has its whole limit again here, if no request comes.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.rule.reset_after(self.payload, self.ring, self.now))

@@ -137,8 +137,8 @@ impl CallDecision {
         }
     }
 
-    /// How long until the key is as good as new, if no request comes: its TAT less the time of the
-    /// call, under any quota.
+    /// How long until the key has its whole limit again, if no request comes: its TAT less the time
+    /// of the call, under any quota.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(PerCallRule::debt(self.payload, self.at()))

@@ -61,9 +61,9 @@ pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usi
 
 /// Takes a unit of each key in turn and refunds it, until `done`. All threads together never hold
 /// more than the limit of a key.
-pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], hand: usize, done: &AtomicBool) {
+pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], worker: usize, done: &AtomicBool) {
     for turn in 0.. {
-        let nth = (turn * 97 + hand * 31) % held.len();
+        let nth = (turn * 97 + worker * 31) % held.len();
         let decision = limiter.check(&Nth(nth as u64));
         if decision.is_allowed() {
             let holding = held[nth].fetch_add(1, SeqCst) + 1;

@@ -10,29 +10,29 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A thread of a crew.
-pub(crate) struct Hand<'a> {
+pub(crate) struct Worker<'a> {
     /// The number of the thread, from 0.
     pub(crate) number: usize,
     barrier: &'a Barrier,
     done: &'a AtomicU64,
 }
 
-impl Hand<'_> {
+impl Worker<'_> {
     /// Waits for all threads of the crew.
     pub(crate) fn meet(&self) {
         self.barrier.wait();
     }
 
     /// Counts a finished operation.
-    pub(crate) fn did(&self) {
+    pub(crate) fn count_operation(&self) {
         self.done.fetch_add(1, Relaxed);
     }
 }
 
-/// Runs `work` on `hands` threads that start together. Ends the process if they make no progress,
+/// Runs `work` on `workers` threads that start together. Ends the process if they make no progress,
 /// so that a hanging check does not hang the test.
-pub(crate) fn crew<T: Send>(hands: usize, work: impl Fn(Hand<'_>) -> T + Sync) -> Vec<T> {
-    let (barrier, done) = (&Barrier::new(hands), &AtomicU64::new(0));
+pub(crate) fn crew<T: Send>(workers: usize, work: impl Fn(Worker<'_>) -> T + Sync) -> Vec<T> {
+    let (barrier, done) = (&Barrier::new(workers), &AtomicU64::new(0));
     let (work, (finished, watch)) = (&work, channel::<()>());
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -40,19 +40,19 @@ pub(crate) fn crew<T: Send>(hands: usize, work: impl Fn(Hand<'_>) -> T + Sync) -
             while watch.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                 let now = done.load(Relaxed);
                 if now == before {
-                    eprintln!("no operation returned for {PATIENCE:?}, after {now} that did");
+                    eprintln!("no operation returned for {PATIENCE:?}, after {now} operations");
                     std::process::abort();
                 }
                 before = now;
             }
         });
-        let hand = |number| {
+        let worker = |number| {
             scope.spawn(move || {
                 barrier.wait();
-                work(Hand { number, barrier, done })
+                work(Worker { number, barrier, done })
             })
         };
-        let working: Vec<_> = (0..hands).map(hand).collect();
+        let working: Vec<_> = (0..workers).map(worker).collect();
         let results: Vec<_> = working.into_iter().map(thread::ScopedJoinHandle::join).collect();
         drop(finished);
         results

@@ -109,22 +109,23 @@ fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
 fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge) {
     for max_keys in [1, 20] {
         let limiter = build(quota, max_keys, when_full);
-        let histories = crew(4, |hand| {
-            let (mut random, mut times) = (Random(hand.number as u64), Random(99));
+        let histories = crew(4, |worker| {
+            let (mut random, mut times) = (Random(worker.number as u64), Random(99));
             let mut histories = vec![Vec::new(); 8];
             let mut at = 0;
             for round in 0..300 {
                 for _ in 0..20 {
                     let own = random.below(8);
-                    let tracked = hand.number as u64 * 8 + own;
-                    let stranger = 1_000_000 * (hand.number as u64 + 1) + 100 * round + random.below(100);
-                    let (key, cost) = (if hand.number < 2 { tracked } else { stranger }, 1 + random.below(6));
+                    let tracked = worker.number as u64 * 8 + own;
+                    let stranger = 1_000_000 * (worker.number as u64 + 1) + 100 * round + random.below(100);
+                    let (key, cost) =
+                        (if worker.number < 2 { tracked } else { stranger }, 1 + random.below(6));
                     if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                         histories[own as usize].push((at, cost));
                     }
-                    hand.did();
+                    worker.count_operation();
                 }
-                hand.meet();
+                worker.meet();
                 at += times.below(SECOND / 10);
             }
             histories
@@ -207,10 +208,10 @@ fn under_threads_an_evicted_log_keeps_its_debt() {
 /// Each of four threads checks 2,000 keys of its own once, while time stands still.
 fn flood(quota: Quota, when_full: WhenFull) -> (u64, Stats) {
     let limiter = build(quota, 20, when_full);
-    let admitted = crew(4, |hand| {
-        let keys = (0..2_000).map(|key| key * 4 + hand.number as u64);
+    let admitted = crew(4, |worker| {
+        let keys = (0..2_000).map(|key| key * 4 + worker.number as u64);
         let allowed = keys.filter(|key| {
-            hand.did();
+            worker.count_operation();
             limiter.check(&Fixed(*key)).is_allowed()
         });
         allowed.count() as u64
@@ -242,12 +243,12 @@ fn a_flood_is_counted_key_by_key() {
 fn going_round_more_keys_than_fit_grants_threads_nothing_twice() {
     for when_full in [WhenFull::Share, WhenFull::Deny] {
         let limiter = build(TokenBucket::new(Rate::per_hour(1)), 20, when_full);
-        let again = crew(4, |hand| {
-            let keys = || (0..500).map(|key| key * 4 + hand.number as u64);
+        let again = crew(4, |worker| {
+            let keys = || (0..500).map(|key| key * 4 + worker.number as u64);
             let mut granted = Vec::new();
             for _ in 0..3 {
                 granted.extend(keys().filter(|key| limiter.check(&Fixed(*key)).is_allowed()));
-                hand.did();
+                worker.count_operation();
             }
             granted.sort_unstable();
             granted.windows(2).filter(|pair| pair[0] == pair[1]).count()

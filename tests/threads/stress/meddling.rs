@@ -20,8 +20,8 @@ fn every_operation_returns_a_plausible_answer_under_contention() {
             let clock = ManualClock::new();
             let builder = Limiter::<u64, Quota>::builder(quota).max_keys(max_keys).when_full(when_full);
             let limiter = builder.clock(clock.clone()).build().unwrap();
-            crew(3, |hand| {
-                let mut random = Random(hand.number as u64);
+            crew(3, |worker| {
+                let mut random = Random(worker.number as u64);
                 for _ in 0..2_000 {
                     let (key, cost) = (random.below(50), random.below(LIMIT + 2));
                     match random.below(20) {
@@ -42,7 +42,7 @@ fn every_operation_returns_a_plausible_answer_under_contention() {
                             assert!(!decision.is_allowed() || decision.retry_after().is_none());
                         }
                     }
-                    hand.did();
+                    worker.count_operation();
                 }
             });
         }
@@ -56,8 +56,8 @@ fn a_reset_after_contention_makes_a_key_new() {
         let limiter = limiter.build().unwrap();
         let global = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
         for _ in 0..10 {
-            crew(4, |hand| {
-                let mut random = Random(hand.number as u64);
+            crew(4, |worker| {
+                let mut random = Random(worker.number as u64);
                 for _ in 0..500 {
                     let key = random.below(5);
                     if random.below(50) == 0 {
@@ -66,7 +66,7 @@ fn a_reset_after_contention_makes_a_key_new() {
                     }
                     let _ = limiter.check_n(&key, 1 + random.below(LIMIT));
                     let _ = global.check();
-                    hand.did();
+                    worker.count_operation();
                 }
             });
             for key in 0..5 {

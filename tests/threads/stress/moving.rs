@@ -27,8 +27,8 @@ fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
             let clock = ManualClock::new();
             let builder = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).max_keys(1_000);
             let (limiter, latest) = (builder.build().unwrap(), AtomicU64::new(0));
-            let results = crew(4, |hand| {
-                let (mut admitted, mut random) = ([0; KEYS as usize], Random(hand.number as u64));
+            let results = crew(4, |worker| {
+                let (mut admitted, mut random) = ([0; KEYS as usize], Random(worker.number as u64));
                 for _ in 0..OPERATIONS {
                     if random.below(16) == 0 {
                         // Ahead by up to 30 ms, or back by up to a second.
@@ -41,7 +41,7 @@ fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
                     if limiter.check_n(&key, cost).is_allowed() {
                         admitted[key as usize] += cost;
                     }
-                    hand.did();
+                    worker.count_operation();
                 }
                 admitted
             });

@@ -13,7 +13,7 @@ use super::crew::{Random, crew};
 use super::{SECOND, every};
 
 const LIMIT: u64 = 6;
-const HANDS: usize = 4;
+const WORKERS: usize = 4;
 /// The checks of a thread in a round. All threads together make more than the limit.
 const CHECKS: u64 = 3;
 const ROUNDS: u64 = 400;
@@ -64,18 +64,18 @@ fn agrees(quota: Quota, count: CountPolicy, resolution: Resolution, check: impl 
         *at += step(&mut random);
         Some(*at)
     }));
-    crew(HANDS, |hand| {
+    crew(WORKERS, |worker| {
         for (&at, admitted) in times.iter().zip(&admitted) {
             for _ in 0..CHECKS {
                 admitted.fetch_add(check(at).into(), Relaxed);
-                hand.did();
+                worker.count_operation();
             }
-            hand.meet();
+            worker.meet();
         }
     });
     let mut model = model(&quota, count, resolution);
     for (round, (&at, admitted)) in times.iter().zip(&admitted).enumerate() {
-        let right = (0..HANDS as u64 * CHECKS).filter(|_| model.check("k", at, 1).allowed).count() as u64;
+        let right = (0..WORKERS as u64 * CHECKS).filter(|_| model.check("k", at, 1).allowed).count() as u64;
         assert_eq!(admitted.load(Relaxed), right, "{quota}, round {round} at {at} ns");
     }
 }
@@ -118,9 +118,9 @@ fn a_log_with_count_all_admits_threads_as_one_caller() {
 fn knocking_at_one_instant_opens_nothing() {
     for quota in every(LIMIT, CountPolicy::Allowed).into_iter().chain(every(LIMIT, CountPolicy::All)) {
         let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
-        let admitted = crew(3, |hand| {
+        let admitted = crew(3, |worker| {
             let knocks = (0..150_000).filter(|_| {
-                hand.did();
+                worker.count_operation();
                 limiter.at(Timestamp::from_nanos(SECOND)).check().is_allowed()
             });
             knocks.count() as u64
@@ -136,9 +136,9 @@ fn twenty_threads_get_ten_of_ten_tokens() {
         let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
         for round in 0..20 {
             clock.set(Timestamp::from_nanos(2 * round * SECOND));
-            let admitted = crew(20, |hand| {
+            let admitted = crew(20, |worker| {
                 let allowed = limiter.check(&round).is_allowed();
-                hand.did();
+                worker.count_operation();
                 u64::from(allowed)
             });
             assert_eq!(admitted.iter().sum::<u64>(), 10, "{quota}");
@@ -155,8 +155,8 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
     for (small, large) in [(log(rates.0), log(rates.1)), (sub(rates.0), sub(rates.1))] {
         let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
-        let histories = crew(HANDS, |hand| {
-            let mut random = Random(hand.number as u64);
+        let histories = crew(WORKERS, |worker| {
+            let mut random = Random(worker.number as u64);
             let mut times = Random(77);
             let (mut at, mut history) = (0, Vec::new());
             for _ in 0..ROUNDS {
@@ -166,9 +166,9 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
                     if tiered.at(Timestamp::from_nanos(at)).check_n(&7, cost).is_allowed() {
                         history.push((at, cost, tier));
                     }
-                    hand.did();
+                    worker.count_operation();
                 }
-                hand.meet();
+                worker.meet();
                 at += times.below(SECOND / 3);
             }
             history
@@ -194,10 +194,10 @@ fn tiers_that_share_a_key_share_its_debt() {
         let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
         for key in 0..50 {
-            let admitted = crew(HANDS, |hand| {
-                let tier = limiter.tier(hand.number % 2).unwrap();
+            let admitted = crew(WORKERS, |worker| {
+                let tier = limiter.tier(worker.number % 2).unwrap();
                 let admitted = (0..15).filter(|_| tier.check(&key).is_allowed()).count();
-                hand.did();
+                worker.count_operation();
                 admitted
             });
             let taken = |first| admitted.iter().skip(first).step_by(2).sum::<usize>();

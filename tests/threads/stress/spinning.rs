@@ -22,11 +22,11 @@ fn spin(now: impl Fn() -> Timestamp + Sync, check: impl Fn() -> bool + Sync) {
     // The bucket is emptied first: a full bucket would lose the refill while the crew starts.
     let drained = std::iter::repeat_with(&check).take_while(|&passes| passes).count() as u64;
     let end = Instant::now() + Duration::from_millis(700);
-    let admitted = crew(8, |hand| {
+    let admitted = crew(8, |worker| {
         let mut admitted = 0;
         while Instant::now() < end {
             admitted += u64::from(check());
-            hand.did();
+            worker.count_operation();
         }
         admitted
     });

@@ -42,10 +42,10 @@ struct Act {
 }
 
 /// Returns the acts, and how many plans were given back.
-fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u64) {
+fn changing_minds(limiter: &Keyed, worker: usize, count_operation: impl Fn()) -> (Vec<Act>, u64) {
     let (mut acts, mut returned, begun) = (Vec::new(), 0, Instant::now());
     let mut plans: Vec<(Act, Plan<'_>)> = Vec::new();
-    let mut random = Random(hand as u64);
+    let mut random = Random(worker as u64);
     let goes_on = |acts: &[Act], returned: u64| {
         let is_too_little = (acts.len() as u64).min(returned) < ENOUGH;
         begun.elapsed() < if is_too_little { 100 * WHILE } else { WHILE }
@@ -64,7 +64,7 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
                 plans.push((Act { key, at, cost }, Plan::Request(decision)));
             }
         }
-        did();
+        count_operation();
         while plans.len() > random.below(UNDECIDED as u64) as usize {
             let (act, plan) = plans.swap_remove(random.below(plans.len() as u64) as usize);
             let back = match plan {
@@ -78,7 +78,7 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
             } else {
                 returned += 1
             }
-            did();
+            count_operation();
         }
     }
     acts.extend(plans.into_iter().map(|(act, _)| act));
@@ -88,7 +88,7 @@ fn changing_minds(limiter: &Keyed, hand: usize, did: impl Fn()) -> (Vec<Act>, u6
 /// Returns the acts of all threads on a limiter, ordered by key and time.
 fn acted(quota: Quota) -> Vec<Act> {
     let limiter = Limiter::builder(quota).max_keys(100).clock(SystemClock::new()).build().unwrap();
-    let all = crew(4, |hand| changing_minds(&limiter, hand.number, || hand.did()));
+    let all = crew(4, |worker| changing_minds(&limiter, worker.number, || worker.count_operation()));
     let returned: u64 = all.iter().map(|(_, returned)| returned).sum();
     let mut acts: Vec<Act> = all.into_iter().flat_map(|(acts, _)| acts).collect();
     acts.sort_unstable();
