@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::{EXPECT, UPGRADE};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
@@ -99,7 +99,9 @@ impl Forward {
         body.take();
         let passing = head.extensions.remove::<Passing>();
         let Some(passing) = passing else { return Missing::Upstream.answer() };
-        self.0.prepare(&mut head, &passing);
+        tell(&mut head.headers, passing.origin);
+        head.uri = Uri::from(target(&head));
+        head.version = Version::HTTP_11;
         match self.0.send(head, &body, &passing).await {
             Ok((response, load)) => self.0.respond(response, load, &passing),
             Err(missing) => {
@@ -111,22 +113,6 @@ impl Forward {
 }
 
 impl Shared {
-    /// Makes of the client's head that which the upstream gets.
-    fn prepare(&self, head: &mut Parts, passing: &Passing) {
-        let rules = self.core.live.rules();
-        let clients = &rules.rules().clients;
-        let peer = passing.origin.peer;
-        let is_trusted = clients.trusted_proxies.iter().any(|network| network.contains(&peer));
-        tell(&mut head.headers, passing.origin, is_trusted, &clients.header);
-        // The body is read when the upstream wants it: hyper says 100 Continue then.
-        head.headers.remove(EXPECT);
-        if let Some(protocol) = &passing.upgrade {
-            switch(&mut head.headers, protocol.clone());
-        }
-        head.uri = Uri::from(target(head));
-        head.version = Version::HTTP_11;
-    }
-
     /// Sends a request to the upstream that serves the fewest, and to another one if that was not
     /// reached: it has read nothing of the request then.
     async fn send(
@@ -136,11 +122,14 @@ impl Shared {
         passing: &Passing,
     ) -> Result<(Response<Incoming>, Load), Missing> {
         let mut missing = Missing::Upstream;
-        let tries = self.upstreams.all().len();
         let mut head = Some(head);
-        for tried in 1..=tries {
-            let Some(server) = self.upstreams.choose() else { return Err(missing) };
-            let own = if tried < tries { head.clone() } else { head.take() };
+        let mut tried = Vec::new();
+        while let Some(server) = self.upstreams.choose(&tried) {
+            if passing.ends.is_some_and(|ends| ends <= Instant::now()) {
+                return Err(Missing::Late);
+            }
+            tried.push(server);
+            let own = if tried.len() < self.upstreams.all().len() { head.clone() } else { head.take() };
             let Some(own) = own else { break };
             let load = server.load();
             match self.ask(server, Request::from_parts(own, body.clone()), body, passing).await {
@@ -148,7 +137,9 @@ impl Shared {
                 Err(_) if body.has_failed() => return Err(Missing::Body),
                 Err(of) => missing = of,
             }
-            if !matches!(missing, Missing::Upstreams(Failure::Connect | Failure::ConnectLate)) {
+            let Missing::Upstreams(failure) = missing else { break };
+            server.rest();
+            if failure == Failure::Broken {
                 break;
             }
         }
@@ -185,18 +176,24 @@ impl Shared {
     fn respond(&self, mut response: Response<Incoming>, load: Load, passing: &Passing) -> Response<Download> {
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let agreed = response.headers().get(UPGRADE).filter(|_| passing.upgrade.is_some()).cloned();
-            let Some(agreed) = agreed else {
+            let asked = passing.upgrade.as_ref().map(HeaderValue::as_bytes);
+            let agrees =
+                |to: &&HeaderValue| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(to.as_bytes()));
+            let Some(agreed) = response.headers().get(UPGRADE).filter(agrees).cloned() else {
                 self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
                 return Missing::Upstreams(Failure::Broken).answer();
             };
             let switched = Switched(hyper::upgrade::on(&mut response));
-            strip(response.headers_mut());
+            strip(response.headers_mut(), "");
             switch(response.headers_mut(), agreed);
             response.extensions_mut().insert(switched);
             return response.map(|_| Download::Tunnel(load));
         }
-        strip(response.headers_mut());
+        // Its chunks say how long it is.
+        if response.headers().contains_key(TRANSFER_ENCODING) {
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+        strip(response.headers_mut(), "");
         let patience = Patience::new(self.settings.idle_timeout, passing.ends);
         response.map(|body| Download::Upstream { body, patience, _load: load })
     }

@@ -10,21 +10,26 @@ const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The headers in which proxies tell of their client. Those of a client are dropped.
-const OF_PROXIES: [HeaderName; 8] = [
-    FORWARDED,
-    FOR,
-    HOST_ASKED,
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    PROTO,
-    HeaderName::from_static("x-forwarded-server"),
-    HeaderName::from_static("x-real-ip"),
-];
+/// Whether proxies tell of their client in this header, or in `client_header`, where the rules read
+/// the client's address. Many upstreams take `_` for `-`, as CGI does.
+pub(super) fn is_of_proxies(name: &HeaderName, client_header: &str) -> bool {
+    let name = name.as_str();
+    let is = |other: &str| name.len() == other.len() && begins(name, other);
+    begins(name, "x-forwarded-") || is("forwarded") || is("x-real-ip") || is(client_header)
+}
 
-/// Whether proxies tell of their client in this header.
-pub(super) fn is_of_proxies(name: &HeaderName) -> bool {
-    OF_PROXIES.contains(name)
+fn begins(name: &str, with: &str) -> bool {
+    let read = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() >= with.len() && name.bytes().zip(with.bytes()).all(|(own, other)| read(own) == read(other))
+}
+
+/// Drops what a client says of where its request comes from.
+pub(super) fn distrust(headers: &mut HeaderMap, client_header: &str) {
+    let told: Vec<HeaderName> =
+        headers.keys().filter(|name| is_of_proxies(name, client_header)).cloned().collect();
+    for name in &told {
+        headers.remove(name);
+    }
 }
 
 /// Where a request comes from.
@@ -36,16 +41,9 @@ pub(super) struct Origin {
     pub(super) is_tls: bool,
 }
 
-/// Tells the upstream where a request comes from. What a trusted peer says is kept, with the peer
-/// as the last of the addresses; what another peer says is dropped. `client_header` is where the
-/// rules read the client's address.
-pub(super) fn tell(headers: &mut HeaderMap, origin: Origin, is_trusted: bool, client_header: &str) {
-    if !is_trusted {
-        for name in &OF_PROXIES {
-            headers.remove(name);
-        }
-        headers.remove(client_header);
-    }
+/// Tells the upstream where a request comes from. The peer is the last of the addresses, after
+/// those of which a trusted peer tells.
+pub(super) fn tell(headers: &mut HeaderMap, origin: Origin) {
     let Origin { peer, is_tls } = origin;
     let host = headers.get(HOST).cloned();
     let proto = if is_tls { "https" } else { "http" };
@@ -90,7 +88,10 @@ mod tests {
         };
         let mut map = HeaderMap::from_iter(headers.iter().map(pair));
         let origin = Origin { peer: peer.parse().unwrap(), is_tls: true };
-        tell(&mut map, origin, is_trusted, "cf-connecting-ip");
+        if !is_trusted {
+            distrust(&mut map, "cf-connecting-ip");
+        }
+        tell(&mut map, origin);
         map
     }
 

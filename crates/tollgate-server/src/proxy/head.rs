@@ -1,13 +1,14 @@
 //! Which heads are passed on, and headers that concern one connection only.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
-use super::forwarded::is_of_proxies;
+use super::forwarded::{distrust, is_of_proxies};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -33,7 +34,14 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 /// The rules see what is left, which is what the upstream gets: a client cannot show a header to
 /// one of both only. An error says why the request is not passed on: it could mean one thing to the
 /// rules, and another to the upstream.
-pub(super) fn judge(head: &mut Parts) -> Result<Option<HeaderValue>, &'static str> {
+///
+/// `length` is the body's, if it is known. `own_host` is that of a request that names none.
+pub(super) fn judge(
+    head: &mut Parts,
+    length: Option<u64>,
+    own_host: &HeaderValue,
+    client_header: &str,
+) -> Result<Option<HeaderValue>, &'static str> {
     if head.method == Method::CONNECT {
         return Err("CONNECT is not served");
     }
@@ -48,18 +56,36 @@ pub(super) fn judge(head: &mut Parts) -> Result<Option<HeaderValue>, &'static st
     }
     let authority = authority(head)?;
     let upgrade = upgrade(head);
-    strip(&mut head.headers);
-    // The body says its length itself.
-    head.headers.remove(CONTENT_LENGTH);
-    if let Some(authority) = authority
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        head.headers.insert(HOST, host);
+    let is_chunked = head.headers.contains_key(TRANSFER_ENCODING);
+    strip(&mut head.headers, client_header);
+    let says_length = head.headers.remove(CONTENT_LENGTH).is_some() && !is_chunked;
+    if let Some(length) = length.filter(|_| says_length) {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    let host = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    head.headers.insert(HOST, host.unwrap_or_else(|| own_host.clone()));
+    if head.version == Version::HTTP_2 {
+        join_cookies(&mut head.headers);
+    }
+    if let Some(protocol) = &upgrade {
+        switch(&mut head.headers, protocol.clone());
     }
     Ok(upgrade)
 }
 
-/// Returns the host that the client names, once: `None` if it names none, as HTTP/1.0 may.
+/// Makes one line of those into which a client of HTTP/2 may split a cookie (RFC 9113, section
+/// 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let lines: Vec<&[u8]> = headers.get_all(COOKIE).into_iter().map(HeaderValue::as_bytes).collect();
+    if lines.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+/// Returns the host that the client names, once: `None` if it names none, as HTTP/1.0 may, or an
+/// empty one.
 fn authority(head: &Parts) -> Result<Option<Authority>, &'static str> {
     let mut hosts = head.headers.get_all(HOST).iter();
     let host = hosts.next();
@@ -103,13 +129,15 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 /// Takes out the headers of one connection. Those that say who the client is stay, whatever
 /// `Connection` lists: a client could hide what a proxy of ours says of it.
-pub(super) fn strip(headers: &mut HeaderMap) {
+pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
     let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
     let wants_trailers =
         te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")));
     if headers.contains_key(CONNECTION) {
         let names: Vec<HeaderName> = listed(headers).filter_map(|name| name.parse().ok()).collect();
-        let is_kept = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH || is_of_proxies(name);
+        let is_kept = |name: &HeaderName| {
+            *name == HOST || *name == CONTENT_LENGTH || is_of_proxies(name, client_header)
+        };
         for name in names.iter().filter(|name| !is_kept(name)) {
             headers.remove(name);
         }
@@ -119,6 +147,15 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     }
     if wants_trailers {
         headers.insert(TE, TRAILERS);
+    }
+}
+
+/// Takes out of the trailers of a request what its head may say only, after it was judged.
+pub(super) fn strip_trailers(trailers: &mut HeaderMap, client_header: &str) {
+    strip(trailers, client_header);
+    distrust(trailers, client_header);
+    for name in [HOST, CONTENT_LENGTH, TE] {
+        trailers.remove(name);
     }
 }
 
@@ -141,7 +178,8 @@ mod tests {
 
     fn judged(request: http::request::Builder) -> Result<(Option<HeaderValue>, HeaderMap), &'static str> {
         let (mut head, ()) = request.body(()).unwrap().into_parts();
-        judge(&mut head).map(|upgrade| (upgrade, head.headers))
+        let own = HeaderValue::from_static("own.test");
+        judge(&mut head, None, &own, "x-client").map(|upgrade| (upgrade, head.headers))
     }
 
     fn get(target: &str) -> http::request::Builder {

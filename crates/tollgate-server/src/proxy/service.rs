@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tollgate_tower::{RulesLayer, RulesService};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::dial::UpstreamError;
 use super::download::Answered;
 use super::forward::{Forward, Passing, Switched};
-use super::forwarded::Origin;
+use super::forwarded::{Origin, distrust};
 use super::head::judge;
 use super::tunnel::Tunnel;
 use super::upload::Upload;
@@ -33,6 +33,8 @@ pub(crate) struct Proxy {
     core: Arc<Core>,
     limits: Limits,
     settings: ProxySettings,
+    /// The host of a request that names none.
+    own_host: HeaderValue,
     service: RulesService<Forward>,
 }
 
@@ -83,8 +85,12 @@ impl Proxy {
         }
         let layer = layer.build_over(core.live.clone());
         let service = layer.layer(Forward::new(core, forward, &upstreams));
+        let first = upstreams.all().first();
+        let own_host =
+            first.and_then(|server| HeaderValue::from_str(server.upstream.authority.as_str()).ok());
+        let own_host = own_host.ok_or(UpstreamError::None)?;
         let (core, limits, settings) = (Arc::clone(core), settings.limits, forward.clone());
-        Ok(Some(Arc::new(Self { core, limits, settings, service })))
+        Ok(Some(Arc::new(Self { core, limits, settings, own_host, service })))
     }
 
     /// Serves one connection until the client or the server ends it.
@@ -120,19 +126,27 @@ impl Proxy {
 
 impl Client {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answered> {
-        let Proxy { core, settings, service, .. } = &*self.proxy;
+        let Proxy { core, settings, own_host, service, .. } = &*self.proxy;
         let switching = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
-        let upgrade = match judge(&mut head) {
+        let rules = core.live.rules();
+        let clients = &rules.rules().clients;
+        let upgrade = match judge(&mut head, body.size_hint().exact(), own_host, &clients.header) {
             Ok(upgrade) => upgrade,
             Err(detail) => {
                 core.metrics.protocol_error(Listener::Proxy, "head");
                 return refused(head.version, detail);
             }
         };
+        if !clients.trusted_proxies.iter().any(|network| network.contains(&self.origin.peer)) {
+            distrust(&mut head.headers, &clients.header);
+        }
+        // The body is read when an upstream wants it: hyper tells the client to continue then.
+        let is_expecting = head.headers.remove(EXPECT).is_some();
         let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
         head.extensions.insert(Passing { origin: self.origin, ends, upgrade });
-        let upload = Upload::new(body, settings.held_bytes, settings.idle_timeout, ends);
+        let upload = Upload::new(body, is_expecting, settings, ends, &clients.header);
+        drop(rules);
         let mut service = service.clone();
         // The service is always ready, and learns here that the one inside it is.
         let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
@@ -143,6 +157,7 @@ impl Client {
         });
         let Some(mut answer) = answer.await else {
             // The client has left its queue: what it was charged comes back with the future.
+            core.metrics.protocol_error(Listener::Proxy, "body");
             return refused(Version::HTTP_11, "the body is broken");
         };
         upload.discard();

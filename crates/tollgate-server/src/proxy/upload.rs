@@ -1,17 +1,18 @@
 //! The body of a request.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
+use super::head::strip_trailers;
 use super::patience::Patience;
+use crate::settings::ProxySettings;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
@@ -20,7 +21,8 @@ type Fault = Box<dyn std::error::Error + Send + Sync>;
 const DISCARDED: (usize, Duration) = (1 << 20, Duration::from_secs(5));
 
 /// The body of a request, on its way to an upstream. While the request waits in a queue, a part of
-/// the body is held here: a client of HTTP/1 whose body is not read is not seen to leave.
+/// the body is held here: a client of HTTP/1 whose body is not read is not seen to leave. The body
+/// of a client that expects to be told to continue is not: reading it tells it so.
 ///
 /// Clones are the same body. An upstream that was not reached has read nothing of it.
 #[derive(Clone, Default)]
@@ -28,9 +30,14 @@ pub(super) struct Upload(Option<Arc<Mutex<Arriving>>>);
 
 struct Arriving {
     body: Incoming,
-    held: VecDeque<Frame<Bytes>>,
-    held_bytes: usize,
+    /// Data as one part: each part would cost more than the smallest ones have bytes.
+    held: BytesMut,
+    held_trailers: Option<Frame<Bytes>>,
     most_held: usize,
+    /// Whether the client sends the body once it is read (`Expect: 100-continue`).
+    is_expecting: bool,
+    /// Where the rules read the client's address.
+    client_header: Box<str>,
     is_taken: bool,
     has_failed: bool,
     /// Whether the upstream waits for the client to send more.
@@ -39,16 +46,28 @@ struct Arriving {
 }
 
 impl Upload {
-    pub(super) fn new(body: Incoming, most_held: usize, idle: Duration, ends: Option<Instant>) -> Self {
+    pub(super) fn new(
+        body: Incoming,
+        is_expecting: bool,
+        settings: &ProxySettings,
+        ends: Option<Instant>,
+        client_header: &str,
+    ) -> Self {
         if body.is_end_stream() {
             return Self(None);
         }
-        let patience = Patience::new(idle, ends);
-        let (held, held_bytes) = (VecDeque::new(), 0);
-        let (is_taken, has_failed, is_awaited) = (false, false, false);
-        let arriving =
-            Arriving { body, held, held_bytes, most_held, is_taken, has_failed, is_awaited, patience };
-        Self(Some(Arc::new(Mutex::new(arriving))))
+        Self(Some(Arc::new(Mutex::new(Arriving {
+            body,
+            held: BytesMut::new(),
+            held_trailers: None,
+            most_held: settings.held_bytes,
+            is_expecting,
+            client_header: client_header.into(),
+            is_taken: false,
+            has_failed: false,
+            is_awaited: false,
+            patience: Patience::new(settings.idle_timeout, ends),
+        }))))
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Arriving>> {
@@ -65,7 +84,9 @@ impl Upload {
 
     /// Reads and drops what comes of a body that went to no upstream.
     pub(super) fn discard(self) {
-        let is_left = self.lock().is_some_and(|body| !body.is_taken && !body.body.is_end_stream());
+        let is_left = self.lock().is_some_and(|arriving| {
+            !arriving.is_taken && !arriving.is_expecting && !arriving.body.is_end_stream()
+        });
         if is_left {
             tokio::spawn(tokio::time::timeout(DISCARDED.1, async move {
                 let (mut body, mut read) = (self, 0);
@@ -98,13 +119,16 @@ impl Upload {
     /// has left.
     pub(super) fn poll_held(&self, context: &mut Context<'_>) -> Poll<()> {
         let Some(mut arriving) = self.lock() else { return Poll::Pending };
-        while !arriving.is_taken && arriving.held_bytes < arriving.most_held && !arriving.has_failed {
-            match ready!(Pin::new(&mut arriving.body).poll_frame(context)) {
+        if arriving.is_expecting {
+            return Poll::Pending;
+        }
+        while !arriving.is_taken && arriving.held.len() < arriving.most_held && !arriving.has_failed {
+            match ready!(Pin::new(&mut arriving.body).poll_frame(context))
+                .map(|frame| frame.map(Frame::into_data))
+            {
                 None => return Poll::Pending,
-                Some(Ok(frame)) => {
-                    arriving.held_bytes += frame.data_ref().map_or(0, Bytes::len);
-                    arriving.held.push_back(frame);
-                }
+                Some(Ok(Ok(data))) => arriving.held.extend_from_slice(&data),
+                Some(Ok(Err(trailers))) => arriving.held_trailers = Some(trailers),
                 Some(Err(_)) => arriving.has_failed = true,
             }
         }
@@ -121,14 +145,21 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let Some(mut arriving) = self.lock() else { return Poll::Ready(None) };
-        let polled = match arriving.held.pop_front() {
-            Some(frame) => Poll::Ready(Some(Ok(frame))),
-            None => Pin::new(&mut arriving.body).poll_frame(context),
+        let polled = if !arriving.held.is_empty() {
+            let held = std::mem::take(&mut arriving.held);
+            Poll::Ready(Some(Ok(Frame::data(held.freeze()))))
+        } else if let Some(trailers) = arriving.held_trailers.take() {
+            Poll::Ready(Some(Ok(trailers)))
+        } else {
+            Pin::new(&mut arriving.body).poll_frame(context)
         };
         arriving.is_awaited = polled.is_pending();
         match polled {
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
                 arriving.patience.moved();
+                if let Some(trailers) = frame.trailers_mut() {
+                    strip_trailers(trailers, &arriving.client_header);
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
@@ -145,12 +176,14 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.lock().is_none_or(|arriving| arriving.held.is_empty() && arriving.body.is_end_stream())
+        self.lock().is_none_or(|arriving| {
+            arriving.held.is_empty() && arriving.held_trailers.is_none() && arriving.body.is_end_stream()
+        })
     }
 
     fn size_hint(&self) -> SizeHint {
         let Some(arriving) = self.lock() else { return SizeHint::with_exact(0) };
-        let held: u64 = arriving.held.iter().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum();
+        let held = arriving.held.len() as u64;
         let rest = arriving.body.size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(held));

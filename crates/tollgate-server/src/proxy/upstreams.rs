@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use http::header::{HOST, USER_AGENT};
+use http::header::{HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -19,7 +19,7 @@ use super::dial::{Dial, UpstreamError};
 use super::upload::Upload;
 use crate::settings::{ProxySettings, Upstream};
 
-/// How long an upstream to which no connection was made gets no requests, while others are there.
+/// How long an upstream that has failed gets no requests, while others are there.
 const REST: Duration = Duration::from_secs(2);
 
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
@@ -52,7 +52,15 @@ pub(super) struct Load(Arc<AtomicUsize>);
 enum Sender {
     Http1(Box<Client<Dial, Upload>>),
     /// One connection for all.
-    Http2(Dial, Mutex<Option<SendRequest<Upload>>>),
+    Http2(Dial, Mutex<Connection>),
+}
+
+/// The connection to an upstream of HTTP/2.
+#[derive(Default)]
+struct Connection {
+    sender: Option<SendRequest<Upload>>,
+    /// When it last could not be made, and why.
+    failed: Option<(Instant, Failure)>,
 }
 
 /// Why a request has no response.
@@ -80,12 +88,13 @@ impl Upstreams {
         &self.all
     }
 
-    /// The upstream that serves the fewest requests. One that rests is chosen only if all others
-    /// do, and one that is not well never.
-    pub(super) fn choose(&self) -> Option<&Arc<Server>> {
+    /// The upstream that serves the fewest requests, of those that were not tried. One that rests
+    /// is chosen only if all others do, and one that is not well never.
+    pub(super) fn choose(&self, tried: &[&Arc<Server>]) -> Option<&Arc<Server>> {
         let turn = self.turn.fetch_add(1, Relaxed);
         let in_turn = (0..self.all.len()).map(|at| &self.all[turn.wrapping_add(at) % self.all.len()]);
-        let well = in_turn.filter(|server| server.is_well.load(Relaxed));
+        let is_new = |server: &Arc<Server>| !tried.iter().any(|tried| Arc::ptr_eq(tried, server));
+        let well = in_turn.filter(|server| server.is_well.load(Relaxed) && is_new(server));
         well.min_by_key(|server| (server.rests(), server.load.load(Relaxed)))
     }
 }
@@ -95,7 +104,7 @@ impl Server {
         let upstream = Arc::new(upstream);
         let dial = Dial::new(&upstream, settings)?;
         let client = match upstream.is_http2 {
-            true => Sender::Http2(dial, Mutex::new(None)),
+            true => Sender::Http2(dial, Mutex::default()),
             false => {
                 let mut builder = Client::builder(TokioExecutor::new());
                 builder.pool_timer(TokioTimer::new()).pool_idle_timeout(KEPT);
@@ -132,6 +141,10 @@ impl Server {
         let sent = match &self.client {
             Sender::Http1(client) => {
                 self.address(&mut request, Scheme::HTTP, false);
+                // hyper takes a GET of unknown length for one without a body.
+                if request.body().size_hint().exact().is_none() {
+                    request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+                }
                 client.request(request).await.map_err(|error| match error.is_connect() {
                     true => not_connected(&error),
                     false => Failure::Broken,
@@ -146,19 +159,16 @@ impl Server {
                 }
             }
         };
-        match sent {
-            Err(failure @ (Failure::Connect | Failure::ConnectLate)) => {
-                let rest = u64::try_from(REST.as_millis()).unwrap_or(u64::MAX);
-                self.rests.store(self.now().saturating_add(rest).max(1), Relaxed);
-                Err(failure)
-            }
-            sent => {
-                if self.rests.load(Relaxed) > 0 {
-                    self.rests.store(0, Relaxed);
-                }
-                sent
-            }
+        if sent.is_ok() && self.rests.load(Relaxed) > 0 {
+            self.rests.store(0, Relaxed);
         }
+        sent
+    }
+
+    /// It has failed: others are chosen before it for a while.
+    pub(super) fn rest(&self) {
+        let rest = u64::try_from(REST.as_millis()).unwrap_or(u64::MAX);
+        self.rests.store(self.now().saturating_add(rest).max(1), Relaxed);
     }
 
     /// Names the upstream in the target; with HTTP/2 the host that the client asked for.
@@ -194,15 +204,26 @@ impl Server {
 }
 
 /// The connection of HTTP/2, or a new one.
-async fn connected(
-    dial: &Dial,
-    connection: &Mutex<Option<SendRequest<Upload>>>,
-) -> Result<SendRequest<Upload>, Failure> {
+async fn connected(dial: &Dial, connection: &Mutex<Connection>) -> Result<SendRequest<Upload>, Failure> {
+    let began = Instant::now();
     // Held while one is made: others wait for it, and make none of their own.
     let mut current = connection.lock().await;
-    if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
+    if let Some(sender) = current.sender.as_ref().filter(|sender| !sender.is_closed()) {
         return Ok(sender.clone());
     }
+    // One that failed meanwhile was made for this request too.
+    if let Some((_, failure)) = current.failed.filter(|(at, _)| *at >= began) {
+        return Err(failure);
+    }
+    let made = make(dial).await;
+    match &made {
+        Ok(sender) => current.sender = Some(sender.clone()),
+        Err(failure) => current.failed = Some((Instant::now(), *failure)),
+    }
+    made
+}
+
+async fn make(dial: &Dial) -> Result<SendRequest<Upload>, Failure> {
     let stream = dial.clone().connect().await.map_err(|error| not_connected(&error))?;
     let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
     tokio::spawn(async move {
@@ -210,7 +231,6 @@ async fn connected(
             tracing::debug!(%error, "a connection to an upstream ended");
         }
     });
-    *current = Some(sender.clone());
     Ok(sender)
 }
 

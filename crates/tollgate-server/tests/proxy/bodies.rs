@@ -12,7 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tollgate_server::Settings;
 
-use super::support::{Body, Gate, LONG, Written, echo, eventually, full, start, start_with, upstream};
+use super::support::{
+    Body, Gate, LONG, Written, echo, eventually, full, recorder, start, start_with, upstream,
+};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -118,6 +120,38 @@ async fn a_client_is_told_to_continue_once_it_is_admitted() {
 
     let refused = proxy.raw(head).await;
     assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+}
+
+/// A client that is told to continue, and then refused, has sent its body for nothing.
+#[tokio::test]
+async fn a_client_that_waits_is_not_told_to_continue() {
+    let rule =
+        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/s,capacity=2,mode=queue' }]";
+    let proxy = start(rule, &[echo().await]).await;
+    let mut stream = proxy.connect().await;
+    let head = b"POST / HTTP/1.1\r\nhost: a.test\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n";
+    assert_eq!(proxy.status("/").await, 200);
+    stream.write_all(head).await.unwrap();
+    let mut told = [0; 12];
+    let early = timeout(Duration::from_millis(300), stream.read(&mut told)).await;
+    assert!(early.is_err(), "it waits: {told:?}");
+    timeout(LONG, stream.read_exact(&mut told)).await.unwrap().unwrap();
+    assert_eq!(&told, b"HTTP/1.1 100");
+}
+
+/// Each part that is held has a cost of its own, however small it is.
+#[tokio::test]
+async fn small_parts_of_a_held_body_are_joined() {
+    let rule =
+        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:2/s,capacity=2,mode=queue' }]";
+    let (url, record) = recorder(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let proxy = start(rule, &[url]).await;
+    assert_eq!(proxy.status("/").await, 200);
+    let head = "POST / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+    let body = format!("{head}{}0\r\n\r\n", "1\r\na\r\n".repeat(256));
+    assert!(proxy.raw(body.as_bytes()).await.starts_with("HTTP/1.1 200 "));
+    let seen = String::from_utf8_lossy(&record.lock().unwrap()).into_owned();
+    assert!(seen.contains(&format!("\r\n100\r\n{}\r\n0\r\n", "a".repeat(256))), "{seen}");
 }
 
 #[tokio::test]

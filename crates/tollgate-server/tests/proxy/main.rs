@@ -6,6 +6,7 @@ mod heads2;
 mod leaves;
 mod peers;
 mod rules;
+mod seen;
 mod support;
 #[path = "../tools/mod.rs"]
 #[allow(dead_code)]

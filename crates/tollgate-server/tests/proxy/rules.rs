@@ -102,6 +102,31 @@ async fn a_queue_holds_a_request_with_its_body() {
 }
 
 #[tokio::test]
+async fn a_request_that_waited_for_too_long_is_not_sent() {
+    let gate = Gate::new().await;
+    let rule =
+        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:2/s,capacity=2,mode=queue' }]";
+    let set = |settings: &mut Settings| settings.forward.total_timeout = Some(Duration::from_millis(200));
+    let proxy = start_with(rule, std::slice::from_ref(&gate.url), set).await;
+    assert_eq!(proxy.status("/free").await, 200);
+    assert_eq!(proxy.status("/free").await, 504);
+    assert_eq!(gate.arrived.load(Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_in_a_queue_is_counted() {
+    let rule =
+        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/m,capacity=2,mode=queue' }]";
+    let admin = |settings: &mut Settings| settings.admin.push("127.0.0.1:0".parse().unwrap());
+    let proxy = start_with(rule, &[echo().await], admin).await;
+    assert_eq!(proxy.status("/").await, 200);
+    let broken = "POST / HTTP/1.1\r\nhost: a.test\r\ntransfer-encoding: chunked\r\n\r\nno chunk";
+    assert!(proxy.raw(broken.as_bytes()).await.starts_with("HTTP/1.1 400 "));
+    let counted = "tollgate_protocol_errors_total{listener=\"proxy\",kind=\"body\"} 1";
+    assert!(metrics(&proxy).await.contains(counted));
+}
+
+#[tokio::test]
 async fn shadow_rules_only_count_and_bans_last() {
     let rules = "rule = [
         { name = 'watched', key = 'client', limits = '1/h', mode = 'shadow', match.path = '/watched' },

@@ -82,6 +82,17 @@ async fn a_switch_that_nobody_asked_for_is_no_answer() {
 }
 
 #[tokio::test]
+async fn a_switch_to_another_protocol_is_no_answer() {
+    let (url, _) = super::support::recorder(
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n",
+    )
+    .await;
+    let proxy = start(ONE_AT_ONCE, &[url]).await;
+    let asks = [("connection", "upgrade"), ("upgrade", "websocket")];
+    assert_eq!(proxy.get("/", &asks).await.status, 502);
+}
+
+#[tokio::test]
 async fn an_upstream_may_decline_to_switch() {
     let proxy = start(ONE_AT_ONCE, &[echo().await]).await;
     let mut stream = proxy.connect().await;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -72,6 +73,75 @@ async fn what_an_upstream_may_have_read_goes_to_no_other() {
     let read = String::from_utf8_lossy(&record.lock().unwrap()).matches("GET /free ").count();
     assert_eq!(statuses.iter().filter(|status| **status == 502).count(), read, "{statuses:?}");
     assert!(read > 0, "they take turns");
+}
+
+/// The address of an upstream whose connections are never made: its queue of them is full.
+async fn black_hole() -> (String, Vec<TcpStream>, TcpListener) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    while let Ok(Ok(stream)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
+        queued.push(stream);
+    }
+    (format!("http://{address}"), queued, listener)
+}
+
+/// Those that were tried have rested by then, and serve fewer.
+#[tokio::test]
+async fn no_upstream_is_tried_twice() {
+    let gate = Gate::new().await;
+    let (first, _held, _listener) = black_hole().await;
+    let (second, _held, _listener) = black_hole().await;
+    let set = |settings: &mut Settings| settings.forward.connect_timeout = Duration::from_millis(2100);
+    let proxy = start_with(ANY, &[gate.url.clone(), first, second], set).await;
+    let others = async {
+        gate.arrivals(1).await;
+        let status = proxy.status("/free").await;
+        gate.open();
+        status
+    };
+    assert_eq!(tokio::join!(proxy.status("/held"), others), (200, 200));
+}
+
+/// It serves the fewest because it fails fast.
+#[tokio::test]
+async fn a_broken_upstream_rests() {
+    let (broken, record) = recorder(b"this is no answer\r\n\r\n").await;
+    let proxy = start(ANY, &[broken, echo().await]).await;
+    for _ in 0..10 {
+        proxy.status("/").await;
+    }
+    let asked = String::from_utf8_lossy(&record.lock().unwrap()).matches("GET / ").count();
+    assert_eq!(asked, 1);
+}
+
+/// A client could let all upstreams rest otherwise.
+#[tokio::test]
+async fn a_broken_body_lets_no_upstream_rest() {
+    let (url, record) = recorder(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    let other = Gate::new().await;
+    let proxy = start(ANY, &[url, other.url.clone()]).await;
+    let head = "POST / HTTP/1.1\r\nhost: a.test\r\ntransfer-encoding: chunked\r\n\r\nno chunk";
+    assert!(proxy.raw(head.as_bytes()).await.starts_with("HTTP/1.1 400 "));
+    for _ in 0..4 {
+        assert_eq!(proxy.status("/free").await, 200);
+    }
+    let asked = String::from_utf8_lossy(&record.lock().unwrap()).matches("GET /free ").count();
+    assert_eq!(asked, 2, "they take turns");
+}
+
+/// Requests that wait for one connection of HTTP/2 fail with it, not one after the other.
+#[tokio::test]
+async fn one_dial_fails_for_all_that_wait() {
+    let (url, _held, _listener) = black_hole().await;
+    let set = |settings: &mut Settings| settings.forward.connect_timeout = Duration::from_millis(1000);
+    let proxy = start_with(ANY, &[url.replace("http", "h2c")], set).await;
+    let began = Instant::now();
+    let (first, second, third) = tokio::join!(proxy.status("/"), proxy.status("/"), proxy.status("/"));
+    assert_eq!((first, second, third), (504, 504, 504));
+    assert!(began.elapsed() < Duration::from_millis(2000), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
