@@ -1,98 +1,227 @@
-//! What does a strict decision cost the server, in its CPU time and in multiples of a GET?
+//! What does a decision cost the server and this process, beside the least that it could cost?
 //!
-//! `cargo run --release -p tollgate-redis --example cost -- PORT` against an idle server on this
-//! machine, with `redis-benchmark` on PATH. Each line is the server's time (`INFO cpu`) for one
-//! command, at 16 in flight on one connection, over 10,000 keys. It fills the server's memory with
-//! those keys.
+//! `cargo run --release -p tollgate-redis --example cost` takes about a minute, with `redis-server`
+//! and `redis-benchmark` on PATH and nothing else running. It starts a server of its own. The
+//! server's time is that of `INFO cpu`, this process's that of its only thread (Linux). Trips are
+//! 16 in flight on one connection, over 10,000 keys. A number after the command makes so many
+//! decisions a row, if not 200,000.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::error::Error;
+use std::hint::black_box;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tollgate::{FixedWindow, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_redis::{Limiter, Redis};
 
 const IN_FLIGHT: u64 = 16;
-const DECISIONS: u64 = 200_000;
 const KEYS: u64 = 10_000;
 
+/// The name of all keys of `redis-benchmark` in the short script.
+const KEY: &str = "tg1:{k:__rand_int__}:benchmark:b";
+
+struct Bench {
+    child: Child,
+    port: String,
+    connection: redis::Connection,
+    decisions: u64,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = (self.child.kill(), self.child.wait());
+    }
+}
+
+/// Seconds for one decision.
+#[derive(Clone, Copy)]
+struct Cost {
+    server: f64,
+    ours: f64,
+}
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let port = std::env::args().nth(1).unwrap_or_else(|| "6379".to_owned());
-    let url = format!("redis://127.0.0.1:{port}");
-    let mut server = redis::Client::open(url.as_str())?.get_connection()?;
-    let redis = Redis::builder(url).deadline(Duration::from_secs(10)).build().await?;
-    let _: () = redis::cmd("FLUSHALL").query(&mut server)?;
-
-    benchmark(&port, &["SET", "__rand_int__", "1795362634437800"])?;
-    let before = cpu(&mut server)?;
-    benchmark(&port, &["GET", "__rand_int__"])?;
-    let get = (cpu(&mut server)? - before) / DECISIONS as f64;
-    println!("GET by redis-benchmark: {:.2} us", get * 1e6);
-
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut bench = Bench::start()?;
+    let url = format!("redis://127.0.0.1:{}", bench.port);
+    let redis = Redis::builder(url.as_str()).deadline(Duration::from_secs(10)).build().await?;
     let rate = Rate::per_second(1_000);
+
+    bench.benchmark(&["SET", "__rand_int__", "1795362634437800"])?;
+    let get = bench.cost(|bench| bench.benchmark(&["GET", "__rand_int__"]))?.server;
+    let text = include_str!("../src/script/short.lua");
+    let hash: String = redis::cmd("SCRIPT").arg("LOAD").arg(text).query(&mut bench.connection)?;
+    let script = ["EVALSHA", &hash, "1", KEY, "", "1000", "1", "1000", "1000", "1"];
+    let same = bench.cost(|bench| bench.benchmark(&script))?.server;
+    println!("the server's CPU");
+    row("GET by redis-benchmark", get, &[]);
+    row("the short script by redis-benchmark", same, &[("GET", get)]);
+
     let one = |quota: Quota| vec![quota];
     let cases = [
-        ("bucket, by its short script", one(TokenBucket::new(rate).into())),
+        ("a strict decision: bucket, by the short script", one(TokenBucket::new(rate).into())),
         ("fixed window", one(FixedWindow::new(rate).into())),
         ("sliding counter", one(SlidingWindow::new(rate).into())),
         ("log", one(SlidingLog::new(rate).into())),
         ("three buckets", vec![TokenBucket::new(rate).into(); 3]),
     ];
-    for (name, quotas) in cases {
-        let limiter = redis.limiter(name.replace([' ', ','], "-"), quotas).build()?;
-        let before = cpu(&mut server)?;
-        decide(&limiter).await;
-        show(name, (cpu(&mut server)? - before) / DECISIONS as f64, get);
+    let mut strict = f64::NAN;
+    for (number, (name, quotas)) in cases.into_iter().enumerate() {
+        let limiter = redis.limiter(format!("case{number}"), quotas).build()?;
+        let before = bench.before()?;
+        decide(&limiter, bench.decisions).await;
+        let cost = bench.since(before)?;
+        row(name, cost.server, &[("the same script", same), ("GET", get)]);
+        strict = if number == 0 { cost.ours } else { strict };
     }
-    // As many keys in one script as the limiter sends at once.
     let limiter = redis.limiter("many", [TokenBucket::new(rate)]).build()?;
-    let before = cpu(&mut server)?;
-    for first in (0..DECISIONS).step_by(512) {
-        let keys = (first..first + 512).map(|key| ((key % KEYS).to_string(), 1));
+    let before = bench.before()?;
+    for first in (0..bench.decisions).step_by(512) {
+        let keys = (first..bench.decisions.min(first + 512)).map(|key| ((key % KEYS).to_string(), 1));
         assert!(limiter.check_many(keys).await.iter().all(Result::is_ok));
     }
-    show("bucket, check_many", (cpu(&mut server)? - before) / DECISIONS as f64, get);
+    let many = bench.since(before)?;
+    row("check_many, 32 keys a script", many.server, &[("the same script", same), ("GET", get)]);
 
-    let text = include_str!("../src/script/short.lua");
-    let hash: String = redis::cmd("SCRIPT").arg("LOAD").arg(text).query(&mut server)?;
-    let before = cpu(&mut server)?;
-    let key = "tg1:{k:__rand_int__}:benchmark:b";
-    benchmark(&port, &["EVALSHA", &hash, "1", key, "", "1000", "1", "1000", "1000", "1"])?;
-    show("bucket, the same script by redis-benchmark", (cpu(&mut server)? - before) / DECISIONS as f64, get);
+    println!("this process's CPU");
+    let client = redis::Client::open(url)?;
+    let bare = client.get_multiplexed_async_connection().await?;
+    let before = bench.before()?;
+    ask(&bare, &hash, bench.decisions).await?;
+    let bare = bench.since(before)?.ours;
+    row("redis-rs that sends the same EVALSHA", bare, &[]);
+    row("a strict decision", strict, &[("redis-rs", bare)]);
+    row("check_many, 32 keys a script", many.ours, &[("redis-rs", bare)]);
+
+    println!("without a trip");
+    let local = |rate| tollgate::Limiter::<[u8]>::builder(TokenBucket::new(rate)).build();
+    let (refusing, admitting) = (local(Rate::per_day(1))?, local(Rate::per_second(1_000_000_000))?);
+    let _ = refusing.check(b"alice");
+    let in_process = timed(bench.decisions, async || drop(black_box(refusing.check(b"alice")))).await;
+    let limiter = redis.limiter("flood", [TokenBucket::new(Rate::per_day(1))]).deny_cache(KEYS as usize);
+    let limiter = limiter.build()?;
+    let _ = limiter.check("alice").await?;
+    let flood = timed(bench.decisions, async || drop(black_box(limiter.check(b"alice").await))).await;
+    row("a refusal in process", in_process, &[]);
+    row("a refused flood, with a deny cache", flood, &[("a refusal in process", in_process)]);
+    let in_process = timed(bench.decisions, async || drop(black_box(admitting.check(b"alice")))).await;
+    let limiter = redis.limiter("open", [TokenBucket::new(rate)]).build()?;
+    drop(bench.child.kill());
+    while !limiter.counts().breaker.is_open {
+        let _ = limiter.check("alice").await;
+    }
+    let open = timed(bench.decisions, async || drop(black_box(limiter.check(b"alice").await))).await;
+    row("a check in process", in_process, &[]);
+    row("a check while the breaker is open", open, &[("a check in process", in_process)]);
     Ok(())
 }
 
-/// Decides with 16 requests in flight.
-async fn decide(limiter: &Limiter) {
+impl Bench {
+    fn start() -> Result<Self, Box<dyn Error>> {
+        let decisions = std::env::args().nth(1).map_or(Ok(200_000), |number| number.parse())?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+        let mut server = Command::new("redis-server");
+        server.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        let child = server.stdout(Stdio::null()).spawn()?;
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
+        let begun = Instant::now();
+        loop {
+            match client.get_connection() {
+                Ok(connection) => return Ok(Self { child, port, connection, decisions }),
+                Err(error) if begun.elapsed() > Duration::from_secs(10) => return Err(error.into()),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+
+    /// The CPU times of the server and of this thread so far.
+    fn before(&mut self) -> redis::RedisResult<Cost> {
+        let info: String = redis::cmd("INFO").arg("cpu").query(&mut self.connection)?;
+        let of = |name: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.and_then(|number| number.trim().parse::<f64>().ok()).unwrap_or(f64::NAN)
+        };
+        let thread = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let nanos = thread.split(' ').next().and_then(|number| number.parse::<f64>().ok());
+        let ours = nanos.unwrap_or(f64::NAN) / 1e9;
+        Ok(Cost { server: of("used_cpu_user") + of("used_cpu_sys"), ours })
+    }
+
+    /// What each decision has cost since then.
+    fn since(&mut self, before: Cost) -> redis::RedisResult<Cost> {
+        let (now, decisions) = (self.before()?, self.decisions as f64);
+        let each = |before: f64, now: f64| (now - before) / decisions;
+        Ok(Cost { server: each(before.server, now.server), ours: each(before.ours, now.ours) })
+    }
+
+    fn cost(&mut self, run: impl FnOnce(&Self) -> std::io::Result<()>) -> Result<Cost, Box<dyn Error>> {
+        let before = self.before()?;
+        run(self)?;
+        Ok(self.since(before)?)
+    }
+
+    fn benchmark(&self, command: &[&str]) -> std::io::Result<()> {
+        let numbers = [IN_FLIGHT, KEYS, self.decisions].map(|number| number.to_string());
+        let [pipeline, keys, count] = &numbers;
+        let mut benchmark = Command::new("redis-benchmark");
+        benchmark.args(["-p", &self.port, "-c", "1", "-P", pipeline, "-r", keys, "-n", count, "-q"]);
+        let status = benchmark.args(command).stdout(Stdio::null()).status()?;
+        assert!(status.success(), "redis-benchmark failed");
+        Ok(())
+    }
+}
+
+/// The key of a worker's request.
+fn key(worker: u64, number: u64) -> String {
+    ((number * IN_FLIGHT + worker) * 7_919 % KEYS).to_string()
+}
+
+async fn decide(limiter: &Limiter, decisions: u64) {
     let worker = |worker: u64| async move {
-        for number in 0..DECISIONS / IN_FLIGHT {
-            let key = (number * IN_FLIGHT + worker) * 7_919 % KEYS;
-            let answer = limiter.check(key.to_string()).await;
+        for number in 0..decisions / IN_FLIGHT {
+            let answer = limiter.check(key(worker, number)).await;
             assert!(answer.is_ok_and(|answer| answer.is_allowed()));
         }
     };
-    futures_util::future::join_all((0..IN_FLIGHT).map(worker)).await;
+    join_all((0..IN_FLIGHT).map(worker)).await;
 }
 
-fn show(name: &str, seconds: f64, get: f64) {
-    println!("{name}: {:.2} us, {:.1} GET", seconds * 1e6, seconds / get);
-}
-
-fn benchmark(port: &str, command: &[&str]) -> std::io::Result<()> {
-    let (pipeline, keys, count) = (IN_FLIGHT.to_string(), KEYS.to_string(), DECISIONS.to_string());
-    let mut benchmark = Command::new("redis-benchmark");
-    benchmark.args(["-p", port, "-c", "1", "-P", &pipeline, "-r", &keys, "-n", &count, "-q"]);
-    let status = benchmark.args(command).stdout(Stdio::null()).status()?;
-    assert!(status.success(), "redis-benchmark failed");
-    Ok(())
-}
-
-/// The CPU time that the server has used, in seconds.
-fn cpu(server: &mut redis::Connection) -> redis::RedisResult<f64> {
-    let info: String = redis::cmd("INFO").arg("cpu").query(server)?;
-    let of = |name: &str| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|number| number.trim().parse::<f64>().ok()).unwrap_or(f64::NAN)
+/// The same script, without this crate.
+async fn ask(to: &redis::aio::MultiplexedConnection, hash: &str, decisions: u64) -> redis::RedisResult<()> {
+    let worker = |worker: u64| {
+        let mut to = to.clone();
+        async move {
+            for number in 0..decisions / IN_FLIGHT {
+                let mut command = redis::cmd("EVALSHA");
+                command.arg(hash).arg(1).arg(KEY.replace("__rand_int__", &key(worker, number)));
+                command.arg("").arg(1_000).arg(1).arg(1_000).arg(1_000).arg(1);
+                let _: Vec<i64> = command.query_async(&mut to).await?;
+            }
+            Ok(())
+        }
     };
-    Ok(of("used_cpu_user") + of("used_cpu_sys"))
+    join_all((0..IN_FLIGHT).map(worker)).await.into_iter().collect()
+}
+
+/// Seconds of a call, of the fastest of nine runs.
+async fn timed<T: Future<Output = ()>>(calls: u64, call: impl Fn() -> T) -> f64 {
+    let mut fastest = f64::INFINITY;
+    for _ in 0..9 {
+        let begun = Instant::now();
+        for _ in 0..calls {
+            call().await;
+        }
+        fastest = fastest.min(begun.elapsed().as_secs_f64() / calls as f64);
+    }
+    fastest
+}
+
+fn row(name: &str, seconds: f64, beside: &[(&str, f64)]) {
+    print!("  {name:<48} {:>8.3} us", seconds * 1e6);
+    for (other, its) in beside {
+        print!(", {:.2} of {other}", seconds / its);
+    }
+    println!();
 }
