@@ -1,6 +1,7 @@
 //! Several servers: a cluster, and the master that Sentinel names.
 
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, SlidingLog, TokenBucket};
@@ -8,7 +9,7 @@ use tollgate_redis::{Charged, FailureKind, Redis};
 
 use crate::cluster::Cluster;
 use crate::run;
-use crate::server::{Server, Store};
+use crate::server::{Server, Store, free_port};
 
 #[test]
 fn a_cluster_decides_as_one_store() {
@@ -76,4 +77,41 @@ fn a_server_without_tls_is_a_failure_not_a_panic() {
         assert!(kinds.contains(&failed.kind) && failed.charged == Charged::No, "{failed}");
     });
     answerer.join().unwrap();
+}
+
+/// The child's trusted certificates, in the place of the system's.
+const TRUSTED: &str = "SSL_CERT_FILE";
+
+/// This test starts itself again with the server's certificate as a trusted one, which a process
+/// reads from its environment.
+#[test]
+fn a_store_behind_tls_decides() {
+    const URL: &str = "TOLLGATE_TLS_URL";
+    if let Ok(url) = std::env::var(URL) {
+        return run(async {
+            let redis = Redis::builder(url).deadline(Duration::from_secs(10)).build().await.unwrap();
+            let limiter = redis.limiter("l", [TokenBucket::new(Rate::per_hour(1))]).build().unwrap();
+            assert!(limiter.check("alice").await.unwrap().is_allowed());
+            assert!(!limiter.check("alice").await.unwrap().is_allowed());
+        });
+    }
+    let folder = std::env::temp_dir().join(format!("tollgate-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (folder.join("certificate"), folder.join("key"));
+    std::fs::write(&certificate, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let (port, [certificate, key]) = (free_port(), [certificate, key].map(|file| file.display().to_string()));
+    let tls = format!("--tls-port {port} --tls-cert-file {certificate} --tls-key-file {key}");
+    let arguments = [&*tls, &format!("--tls-ca-cert-file {certificate}"), "--tls-auth-clients no"];
+    let Some(_server) = Server::start_with(Store::Redis, &arguments) else { return };
+    let again = |trusted: &str| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "topologies::a_store_behind_tls_decides"]);
+        child.env(URL, format!("rediss://127.0.0.1:{port}")).env(TRUSTED, trusted);
+        child.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+    };
+    assert!(again(&certificate), "the certificate is trusted");
+    assert!(!again(&key), "no certificate is trusted");
+    std::fs::remove_dir_all(folder).unwrap();
 }
