@@ -66,9 +66,9 @@ impl Drop for Redis {
     }
 }
 
-/// The status of a check of a request to this path.
-fn check(server: &str, path: &str) -> Result<u16, Box<dyn Error>> {
-    let body = format!(r#"{{ "target": "{path}", "client": "203.0.113.9" }}"#);
+/// The status of a check of a request of a client to this path.
+fn check(server: &str, path: &str, client: &str) -> Result<u16, Box<dyn Error>> {
+    let body = format!(r#"{{ "target": "{path}", "client": "{client}" }}"#);
     let mut stream = TcpStream::connect(server)?;
     let head = "POST /v1/check HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length:";
     stream.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes())?;
@@ -78,24 +78,27 @@ fn check(server: &str, path: &str) -> Result<u16, Box<dyn Error>> {
     Ok(status.parse()?)
 }
 
-/// Asks both servers in turns, and prints what they said.
-fn ask(servers: &[String], path: &str) -> Result<(), Box<dyn Error>> {
+/// Asks both servers in turns, and says what they said.
+fn ask(servers: &[String], path: &str) -> Result<String, Box<dyn Error>> {
     let mut counts = [[0; 3]; 2];
     for number in 0..30 {
-        let status = check(&servers[number % 2], path)?;
+        let status = check(&servers[number % 2], path, "203.0.113.9")?;
         let column = [200, 429, 503].iter().position(|known| *known == status);
         counts[number % 2][column.ok_or_else(|| format!("status {status}"))?] += 1;
     }
     let [[one, ..], [other, ..]] = counts;
     let [limited, unavailable] = [1, 2].map(|column| counts[0][column] + counts[1][column]);
-    println!(
-        "  {path:<8} {one:>2} + {other:>2} admitted, {limited:>2} limited (429), {unavailable:>2} without a store (503)"
-    );
-    Ok(())
+    let said = format!("  {path:<8} {one:>2} + {other:>2} admitted, {limited:>2} limited (429)");
+    Ok(format!("{said}, {unavailable:>2} without a store (503)"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    run(|line| println!("{line}")).await
+}
+
+/// Tells each line of what happens.
+pub(crate) async fn run(mut tell: impl FnMut(String) + Send + 'static) -> Result<(), Box<dyn Error>> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let redis = Redis::start(port)?;
     let file = std::env::temp_dir().join(format!("tollgate-two-servers-{}.toml", std::process::id()));
@@ -110,20 +113,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let paths = ["/strict", "/open", "/shares"];
     let asked = tokio::task::spawn_blocking(move || -> Result<(), String> {
-        let ask_all = || paths.iter().try_for_each(|path| ask(&servers, path)).map_err(|e| e.to_string());
-        println!("two servers, one Redis, 10 an hour, 15 requests to each:");
-        ask_all()?;
-        println!("Redis is stopped:");
+        let mut ask_all = |what: &str| {
+            tell(what.to_owned());
+            paths.iter().try_for_each(|path| {
+                tell(ask(&servers, path).map_err(|error| error.to_string())?);
+                Ok::<_, String>(())
+            })
+        };
+        ask_all("two servers, one Redis, 10 an hour, 15 requests to each:")?;
         drop(redis);
-        ask_all()?;
-        println!("Redis is back, and has forgotten:");
+        ask_all("Redis is stopped:")?;
         let _redis = Redis::start(port).map_err(|error| error.to_string())?;
-        while check(&servers[0], "/strict").is_ok_and(|status| status == 503)
-            || check(&servers[1], "/strict").is_ok_and(|status| status == 503)
-        {
+        // Another client: it takes nothing from the one that is counted.
+        let fails =
+            |server: &String| check(server, "/strict", "198.51.100.1").is_ok_and(|status| status == 503);
+        while servers.iter().any(fails) {
             sleep(Duration::from_millis(50));
         }
-        ask_all()
+        ask_all("Redis is back, and has forgotten:")
     });
     asked.await??;
     std::fs::remove_file(&file)?;

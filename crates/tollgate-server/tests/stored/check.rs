@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::redis_server::{Server, Store};
 use crate::support::{Running, start};
+use crate::two_servers;
 
 /// Rules with this store as `redis`, which has time enough on a loaded machine.
 pub(crate) fn rules(url: &str, rules: &str) -> String {
@@ -192,6 +193,16 @@ async fn tickets_give_back_to_the_store() {
     let fourth = ticket(20).await;
     assert_eq!(settle(json!({ "ticket": fourth, "cost": 90 })).await, 20);
     left(&other, 0).await;
+}
+
+/// The page has the output of the example.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_says_what_the_page_says() {
+    let Some(_is_there) = Server::start(Store::Redis) else { return };
+    let (lines, told) = std::sync::mpsc::channel();
+    two_servers::run(move |line| lines.send(line).unwrap()).await.unwrap();
+    let told: String = told.iter().map(|line| line + "\n").collect();
+    assert!(include_str!("../../../../docs/distributed.md").contains(&told), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,3 +12,6 @@ mod secrets;
 #[path = "../v1/support.rs"]
 #[allow(dead_code)]
 mod support;
+#[path = "../../examples/two_servers.rs"]
+#[allow(dead_code)]
+mod two_servers;
