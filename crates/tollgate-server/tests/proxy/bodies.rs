@@ -8,12 +8,15 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tollgate_server::Settings;
+use tollgate_server::{ListenAddress, Server, Settings};
 
 use super::support::{
-    Body, Gate, LONG, Written, echo, eventually, full, recorder, start, start_with, upstream,
+    Body, Gate, LONG, Written, call, echo, eventually, full, path, recorder, start, start_with, upstream,
 };
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
@@ -225,6 +228,74 @@ async fn a_client_that_does_not_read_holds_no_place() {
     let unread = sender.send_request(request).await.unwrap();
     proxy.until("/free", 200).await;
     drop(unread);
+}
+
+/// The client must not take half an answer for a whole one.
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_not_whole() {
+    let (halves, address) = (Arc::new(AtomicUsize::new(0)), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let (counted, url) = (Arc::clone(&halves), format!("http://{}", address.local_addr().unwrap()));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = address.accept().await {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let half: &[u8] = match counted.fetch_add(1, Relaxed) {
+                0 => b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf",
+                _ => b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+            };
+            stream.write_all(half).await.unwrap();
+        }
+    });
+    let proxy = start(ONE_AT_ONCE, &[url]).await;
+    for _ in 0..2 {
+        let answer = proxy.raw(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await;
+        assert!(answer.contains("half") && !answer.ends_with("0\r\n\r\n"), "{answer}");
+    }
+    assert_eq!(halves.load(Relaxed), 2, "nothing is in flight");
+}
+
+/// Its upstream reads no more of the body then.
+#[tokio::test]
+async fn an_early_answer_reaches_a_client_that_writes() {
+    let address = upstream(|_: Request<Incoming>| async { Response::new(full("early")) });
+    let proxy = start(ONE_AT_ONCE, &[format!("http://{}", address.await)]).await;
+    let mut stream = proxy.connect().await;
+    stream.write_all(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9999\r\n\r\nbegun").await.unwrap();
+    let mut answer = [0; 12];
+    timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    drop(stream);
+    proxy.until("/", 200).await;
+}
+
+/// SIGTERM ends the server so.
+#[tokio::test]
+async fn requests_in_progress_are_answered_before_the_end() {
+    let gate = Gate::new().await;
+    let rules = path("rules.toml");
+    std::fs::write(&rules, "version = 1\nrule = [{ name = 'each', key = 'client', limits = '9/s' }]")
+        .unwrap();
+    let mut settings = Settings::new(&rules);
+    settings.proxy.push("127.0.0.1:0".parse().unwrap());
+    settings.forward.upstreams.push(gate.url.parse().unwrap());
+    let server = Server::start(settings).await.unwrap();
+    let Some(ListenAddress::Tcp(address)) = server.addresses().last().cloned() else { panic!("no TCP") };
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("http://a.test/").body(Full::<Bytes>::default()).unwrap();
+    let requests = async { tokio::join!(call(address, "GET", "/", &[], ""), sender.send_request(request)) };
+    let ended = async {
+        gate.arrivals(2).await;
+        let ending = tokio::spawn(server.end());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!ending.is_finished() && TcpStream::connect(address).await.is_err());
+        gate.open();
+        timeout(LONG, ending).await.unwrap().unwrap();
+    };
+    let ((first, second), ()) = tokio::join!(requests, ended);
+    assert_eq!((first.status.as_u16(), second.unwrap().status().as_u16()), (200, 200));
+    std::fs::remove_file(rules).unwrap();
 }
 
 #[tokio::test]
