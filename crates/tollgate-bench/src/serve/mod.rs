@@ -59,7 +59,8 @@ pub(crate) struct Options {
     /// The number of rounds
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Run only the contests whose titles contain this text, or "memory", "tail", "stalls" or "trace"
+    /// Run only the contests whose titles contain this text, or "memory", "tail", "stalls" or
+    /// "trace"
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// The keys in debt, of "memory" and "stalls"
