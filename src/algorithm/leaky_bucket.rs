@@ -52,6 +52,7 @@ pub struct LeakyBucket {
 /// What a leaky bucket does with a request that it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Mode {
     /// The request may act at once.
     Meter,

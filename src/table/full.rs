@@ -19,6 +19,7 @@ use crate::table::word::Word;
 /// step refills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum WhenFull {
     /// The key with the least debt loses its slot, and the new key inherits it *with that debt*, if
     /// it is at most half of the smallest limit: a flood of new keys displaces its own. Otherwise
