@@ -305,7 +305,9 @@ fn a_check_ends_when_the_limiters_runtime_does_not_run() {
             // Some are admitted by the permits that are left.
             for _ in 0..100 {
                 let check = tokio::time::timeout(LONG, limiter.check("alice")).await;
-                if check.expect("each check ends").is_err() {
+                if let Err(failed) = check.expect("each check ends") {
+                    // Nothing is waited for that has ended.
+                    assert_eq!(failed.kind == FailureKind::Timeout, !has_ended, "{failed}");
                     return;
                 }
             }
