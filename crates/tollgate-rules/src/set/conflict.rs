@@ -39,6 +39,11 @@ pub enum Cause {
     TierRemoved,
     /// The store that keeps the counts, or that there is one.
     Store,
+    /// `was`: the rule takes the state of another one, so its own is lost.
+    Displaced {
+        /// The name of the rule whose state it takes.
+        was: Box<str>,
+    },
     /// The name, and the rule does not say so by `was`.
     Renamed {
         /// The name of the old rule that has the same key and limits.
@@ -60,6 +65,9 @@ impl fmt::Display for Conflict {
             Cause::Limit(error) => write!(f, ": {error}")?,
             Cause::Store => write!(f, ": another store keeps its counts, which begin anew")?,
             Cause::TierRemoved => write!(f, " is gone")?,
+            Cause::Displaced { was } => {
+                write!(f, ": it takes the state of `{was}` (was = \"{was}\"), and its own is lost")?;
+            }
             Cause::Renamed { was } => {
                 write!(f, ": it seems to be `{was}` (was = \"{was}\" beside it keeps the state)")?;
             }

@@ -123,6 +123,10 @@ impl<C: Clock + Clone + 'static> Succession<C> {
                 limited.push(Limited::new(rule, &old.clock).map_err(Hindrance::Build)?);
                 continue;
             };
+            let own = olds.get(&rule.name).filter(|own| !taken.contains(own));
+            if let Some(own) = own {
+                plan.is_displaced(rule, &before[*own], before[index].rule);
+            }
             limited.push(plan.succeed(rule, &before[index]).map_err(Hindrance::Build)?);
         }
         let Plan { changes, conflicts, .. } = plan;
@@ -161,6 +165,15 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
                 cause: Cause::Renamed { was },
                 keys_in_debt,
             });
+        }
+    }
+
+    /// Reports a rule that takes the state of another one, and whose own no rule takes.
+    fn is_displaced(&mut self, rule: &Rule, own: &Before<'_, C>, was: &Rule) {
+        if !rule.forget && own.limited.has_state() {
+            let (keys_in_debt, was) = (own.limited.keys_in_debt(), was.name.clone());
+            let cause = Cause::Displaced { was };
+            self.conflicts.push(Conflict { rule: rule.name.clone(), tier: None, cause, keys_in_debt });
         }
     }
 
@@ -292,9 +305,10 @@ fn is_same_place(old: &Rule, new: &Rule) -> bool {
 }
 
 impl<C: Clock + Clone + 'static> Limited<C> {
-    /// How many keys are in debt: of all its limiters, the most.
+    /// How many keys are in debt, in all tiers, or banned.
     fn keys_in_debt(&self) -> usize {
-        self.allowances.iter().map(Allowance::keys_in_debt).sum()
+        let banned = self.bans.as_ref().map_or(0, |bans| bans.usage().live_keys);
+        self.allowances.iter().map(Allowance::keys_in_debt).sum::<usize>().max(banned)
     }
 
     /// Whether there is a limiter, or are bans, whose state would be lost.
@@ -304,7 +318,7 @@ impl<C: Clock + Clone + 'static> Limited<C> {
 
     /// Whether a key is in debt, or banned.
     pub(super) fn is_in_debt(&self) -> bool {
-        self.keys_in_debt() > 0 || self.bans.as_ref().is_some_and(|bans| bans.usage().live_keys > 0)
+        self.keys_in_debt() > 0
     }
 
     /// How much memory its keys take now.

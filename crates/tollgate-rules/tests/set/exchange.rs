@@ -52,6 +52,32 @@ fn conflict(error: Result<u64, ReloadError>) -> (Cause, usize) {
     (conflicts[0].cause.clone(), conflicts[0].keys_in_debt)
 }
 
+/// Two rules of the old file become one: it can keep one state only.
+#[test]
+fn a_rule_that_takes_the_state_of_another_may_not_lose_its_own() {
+    let one = |name: &str, more: &str| {
+        format!("{{ name = '{name}', key = 'client', limits = '10/d,burst=10'{more} }}")
+    };
+    let mut live = Live::new(&format!("rule = [{}, {}]", one("q", ""), one("r", "")));
+    assert!(live.spend(X, 4));
+    assert_eq!(live.left(X), [6, 6]);
+    let merged = |more: &str| format!("rule = [{}]", one("q", &format!(", was = 'r'{more}")));
+    assert_eq!(conflict(live.reload(&merged(""))), (Cause::Displaced { was: "r".into() }, 1));
+    assert_eq!(live.left(X), [6, 6]);
+    live.reload(&merged(", forget = true")).unwrap();
+    assert_eq!(live.left(X), [6]);
+}
+
+/// A key that only a ban holds is a debt, too.
+#[test]
+fn banned_keys_count_among_those_that_a_reload_would_forget() {
+    let mut live = Live::new(&r("limits = '1/s,burst=1', ban = '1h'"));
+    assert!(live.spend(X, 1) && !live.spend(X, 1));
+    live.clock.advance(Duration::from_secs(60));
+    let other = "rule = [{ name = 'r', key = 'host', limits = '1/s,burst=1', ban = '1h' }]";
+    assert_eq!(conflict(live.reload(other)), (Cause::Key, 1));
+}
+
 #[test]
 fn a_reload_keeps_what_is_owed() {
     let mut live = Live::new(&r("limits = '10/s,burst=10'"));

@@ -82,8 +82,11 @@ impl Wire {
         }
     }
 
-    /// The bytes that are not answered yet, and where answers are written.
+    /// The bytes that are not answered yet, and where answers are written: behind those that the
+    /// client has not read.
     pub(super) fn buffers(&mut self) -> (&[u8], &mut Vec<u8>) {
+        // What is left counts against `UNREAD_BYTES`; what was sent must not.
+        self.output.drain(..std::mem::take(&mut self.sent));
         (&self.input[self.used..], &mut self.output)
     }
 

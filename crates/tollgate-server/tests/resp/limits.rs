@@ -155,34 +155,45 @@ fn resident() -> usize {
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// A client that never reads: the server stops reading and keeps little of it.
+/// Says a command again and again, and reads nothing, until neither the server nor the operating
+/// system takes more.
+async fn say_until_stuck(client: &mut Client, command: &str) {
+    let commands = command.repeat(60_000 / command.len());
+    let mut said = 0;
+    while let Ok(written) =
+        tokio::time::timeout(Duration::from_millis(500), client.stream.write_all(commands.as_bytes())).await
+    {
+        written.unwrap();
+        said += commands.len();
+        assert!(said < 64 << 20, "the server reads what it cannot answer");
+    }
+}
+
+/// Clients that never read: the server stops reading and keeps little of them. Answers of any size
+/// may fill a connection: many small ones, or one that is larger than what is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_never_reads_is_closed() {
     if !is_alone("limits::a_client_that_never_reads_is_closed") {
         return;
     }
     let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let mut clients = [running.connect().await, running.connect().await];
     let before = resident();
-    let bulk = "x".repeat(60_000);
-    let echo = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{bulk}\r\n");
-    let mut said = 0;
-    // Until neither the server nor the operating system takes more.
-    while let Ok(written) =
-        tokio::time::timeout(Duration::from_millis(500), client.stream.write_all(echo.as_bytes())).await
-    {
-        written.unwrap();
-        said += echo.len();
-        assert!(said < 64 << 20, "the server reads what it cannot answer");
+    let bulk = "x".repeat(59_000);
+    let commands = [format!("*2\r\n$4\r\nECHO\r\n$59000\r\n{bulk}\r\n"), "PING\r\n".to_owned()];
+    for (client, command) in clients.iter_mut().zip(&commands) {
+        say_until_stuck(client, command).await;
     }
     let grown = resident().saturating_sub(before);
-    assert!(grown < 16 << 20, "{grown} bytes for one client");
-    // It is closed some 30 seconds later, though it sends on.
+    assert!(grown < 24 << 20, "{grown} bytes for two clients");
+    // They are closed some 30 seconds later, though they send on.
     let begun = Instant::now();
-    loop {
-        match tokio::time::timeout(Duration::from_secs(1), client.stream.write_all(b"PING\r\n")).await {
-            Ok(Err(_)) => break,
-            _ => assert!(begun.elapsed() < Duration::from_secs(40), "it is not closed"),
+    for client in &mut clients {
+        loop {
+            match tokio::time::timeout(Duration::from_secs(1), client.stream.write_all(b"PING\r\n")).await {
+                Ok(Err(_)) => break,
+                _ => assert!(begun.elapsed() < Duration::from_secs(40), "it is not closed"),
+            }
         }
     }
     assert!(begun.elapsed() > Duration::from_secs(20), "{:?}", begun.elapsed());

@@ -199,6 +199,7 @@ fn cause_text(conflict: &Conflict) -> String {
         Cause::NumberOfLimits => format!("{tier}the number of limits changes"),
         Cause::Limit(error) => format!("{tier}{error}"),
         Cause::TierRemoved => format!("{tier}it goes"),
+        Cause::Displaced { was } => format!("it takes the state of `{was}`, and its own is lost"),
         Cause::Renamed { was } => {
             format!("it has the key and limits of `{was}`, which goes: was = \"{was}\" keeps its debts")
         }
