@@ -6,10 +6,10 @@ use super::*;
 fn spellings_of_a_path_are_one_to_what_restricts() {
     let names =
         Names::new("rule = [{ name = 'r', match.path = '/login', key = 'everyone', limits = '1/s' }]");
-    for same in ["/login", "/Login/", "//login", "/%6Cogin", "/a/../login", "/login?x"] {
+    for same in ["/login", "/Login/", "//login", "/%6Cogin", "/a/../login", "/login?x", "/login;x=1"] {
         assert_eq!(names.of(&get(same)), ["r"], "{same}");
     }
-    for other in ["/login%2F", "/login;x=1", "/loginx"] {
+    for other in ["/login%2Fx", "/login%3Bx", "/loginx"] {
         assert!(names.of(&get(other)).is_empty(), "{other}");
     }
 }
@@ -198,7 +198,7 @@ fn every_attribute_can_be_a_key() {
     for (attribute, value) in [
         ("method", "POST"),
         ("host", "api.example.com"),
-        ("path", "/files/a%2fb"),
+        ("path", "/files/a/b"),
         ("header.x-key", "k"),
         ("cookie.sid", "\"s\""),
         ("cookie.b", "2"),

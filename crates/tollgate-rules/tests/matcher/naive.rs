@@ -375,47 +375,32 @@ fn paths(request: &PlainRequest) -> Vec<Path> {
     if !normal.starts_with('/') {
         return vec![Path { folded: folded(&dotless(&format!("/{normal}"))), exact: normal }];
     }
-    let mut forms = Vec::new();
-    for (decodes, cuts) in [(true, true), (true, false), (false, true)] {
-        forms.extend(revealed(&normal, decodes, cuts));
-    }
-    if normal.contains("//") {
-        forms.push(merged(&normal));
-    }
-    forms.push(normal);
     let mut paths: Vec<Path> = Vec::new();
-    let is_merged_alike = |form: &str| !form.contains("/.");
-    for (number, form) in forms.iter().enumerate() {
-        let is_slashes = number + 2 == forms.len() && forms.last().unwrap().contains("//");
-        if is_slashes && is_merged_alike(forms.last().unwrap()) {
-            continue;
-        }
-        let exact = dotless(form);
-        let path = Path { folded: folded(&exact), exact };
-        if !paths.contains(&path) {
-            paths.push(path);
+    for steps in ["/;", ";/", "/", ";", ""] {
+        let form = opened(&normal, steps);
+        let may_merge = form.contains("//") && form.contains("/.");
+        for form in may_merge.then(|| merged(&form)).into_iter().chain([form]) {
+            let exact = dotless(&form);
+            let path = Path { folded: folded(&exact), exact };
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
         }
     }
     paths
 }
 
-/// What a server sees that decodes slashes or cuts parameters before it removes dot segments, if
-/// one appears by that.
-fn revealed(path: &str, decodes: bool, cuts: bool) -> Option<String> {
-    let marked =
-        if decodes { path.replace("%2F", "/\u{1}").replace("%5C", "/\u{1}") } else { path.to_owned() };
-    let parts: Vec<&str> = marked.split('/').collect();
-    let mut seen = Vec::new();
-    let mut found = false;
-    for (number, part) in parts.iter().enumerate() {
-        let next = parts.get(number + 1).is_some_and(|next| next.starts_with('\u{1}'));
-        let own = part.trim_start_matches('\u{1}');
-        let cut = if cuts { own.split(';').next().unwrap() } else { own };
-        let is_hidden = part.starts_with('\u{1}') || next || cut != own;
-        found |= is_hidden && (cut == "." || cut == "..");
-        seen.push(cut);
+/// What a server sees that decodes slashes (`/`) or cuts parameters (`;`), in this order, before it
+/// removes dot segments.
+fn opened(path: &str, steps: &str) -> String {
+    let mut path = path.to_owned();
+    for step in steps.chars() {
+        path = match step {
+            '/' => path.replace("%2F", "/").replace("%5C", "/"),
+            _ => path.split('/').map(|part| part.split(';').next().unwrap()).collect::<Vec<_>>().join("/"),
+        };
     }
-    found.then(|| merged(&seen.join("/")))
+    path
 }
 
 fn merged(path: &str) -> String {
