@@ -62,7 +62,7 @@ pub enum Why {
         /// These.
         reasons: Vec<Reason>,
     },
-    /// A part of its key is missing, and it does not concern such requests.
+    /// A part of its key is absent, and it does not concern such requests.
     WithoutKey {
         /// The parts of the key, in the order of the rule.
         key: Vec<KeyPart>,
@@ -167,7 +167,7 @@ impl Compiled {
     fn parts(&self, seen: &Seen<'_>, path: Option<PathMatch<'_>>) -> Vec<KeyPart> {
         let part = |part: &Part| {
             let mut bytes = Vec::new();
-            let is_there = part.write(seen, path, &mut bytes);
+            let is_there = part.write(seen, path, &mut bytes).is_ok();
             let value = match (&part.source, seen.client) {
                 (Source::Client, Some(client)) => group(client, seen.ipv6_prefix),
                 _ => text(&bytes),

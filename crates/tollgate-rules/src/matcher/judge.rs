@@ -20,10 +20,18 @@ pub(super) enum Judgement<'m> {
     Unmatched,
     /// An alternative of `except` holds.
     Excepted(&'m All),
-    /// A part of the key is missing, and the rule does not concern such requests.
+    /// A part of the key is absent, and the rule does not concern such requests.
     WithoutKey(Option<PathMatch<'m>>),
     /// It does, unless another rule replaces it.
     Concerns(Judged, Option<PathMatch<'m>>),
+}
+
+/// Why a part of a key is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lack {
+    /// It is there, but empty, too long, or there twice.
+    Unusable,
+    Absent,
 }
 
 impl Compiled {
@@ -44,7 +52,8 @@ impl Compiled {
             return Judgement::Excepted(&self.except[number]);
         }
         let key = self.write_key(seen, path, keys);
-        if key.is_none() && self.missing == MissingKey::Pass {
+        // A client must not leave a rule by what it adds.
+        if key == Err(Lack::Absent) && self.missing == MissingKey::Pass {
             return Judgement::WithoutKey(path);
         }
         let concerned = Concerned {
@@ -54,7 +63,7 @@ impl Compiled {
                 CompiledCost::Fixed(cost) => cost,
                 _ => self.cost(seen, stack),
             },
-            is_refused_without_key: key.is_none() && self.missing == MissingKey::Refuse,
+            is_refused_without_key: key.is_err() && self.missing == MissingKey::Refuse,
             key: key.unwrap_or(0..0),
         };
         let replaces = self.replaces != Replaced::None
@@ -120,28 +129,35 @@ impl Compiled {
         }
     }
 
-    /// Appends the key, and returns where it is; `None`: a part is missing. A key of one part is
-    /// its bytes; of several, each has its length before it.
+    /// Appends the key, and returns where it is. A key of one part is its bytes; of several, each
+    /// has its length before it.
+    ///
+    /// # Errors
+    ///
+    /// A part is missing: [`Lack::Absent`] if any part is.
     fn write_key(
         &self,
         seen: &Seen<'_>,
         path: Option<PathMatch<'_>>,
         keys: &mut Vec<u8>,
-    ) -> Option<Range<usize>> {
-        let begin = keys.len();
+    ) -> Result<Range<usize>, Lack> {
+        let (begin, mut lack) = (keys.len(), None);
         for part in &self.key {
             let before = keys.len();
             let prefix = if self.key.len() > 1 { 2 } else { 0 };
             keys.extend_from_slice(&[0; 2][..prefix]);
-            if !part.write(seen, path, keys) {
-                keys.truncate(begin);
-                return None;
-            }
+            lack = lack.max(part.write(seen, path, keys).err());
             let length = keys.len() - before - prefix;
             // A value has at most 4096 bytes.
             keys[before..before + prefix].copy_from_slice(&(length as u16).to_be_bytes()[..prefix]);
         }
-        Some(begin..keys.len())
+        match lack {
+            None => Ok(begin..keys.len()),
+            Some(lack) => {
+                keys.truncate(begin);
+                Err(lack)
+            }
+        }
     }
 }
 
@@ -163,16 +179,24 @@ fn number(seen: &Seen<'_>, source: &Source, default: u64) -> u64 {
 }
 
 impl Part {
-    /// Appends the part's value. Returns `false`, and may have appended anything, if it is missing:
-    /// absent, empty, too long, or there twice.
-    pub(super) fn write(&self, seen: &Seen<'_>, path: Option<PathMatch<'_>>, key: &mut Vec<u8>) -> bool {
+    /// Appends the part's value.
+    ///
+    /// # Errors
+    ///
+    /// It is missing, and anything may have been appended.
+    pub(super) fn write(
+        &self,
+        seen: &Seen<'_>,
+        path: Option<PathMatch<'_>>,
+        key: &mut Vec<u8>,
+    ) -> Result<(), Lack> {
         let begin = key.len();
         let reading = || seen.readings().get(path.map_or(0, |path| path.reading));
         let value = match &self.source {
             Source::Client => {
-                let Some(client) = seen.client else { return false };
+                let Some(client) = seen.client else { return Err(Lack::Absent) };
                 write_key(client, seen.ipv6_prefix, key);
-                return true;
+                return Ok(());
             }
             Source::Path => reading()
                 .map(|path| seen.bytes(if seen.form == Form::Folded { &path.lower } else { &path.exact })),
@@ -198,11 +222,18 @@ impl Part {
                         differs |= !may_repeat || key[begin..] != *value;
                     }
                 });
-                return !differs && (1..=MAX_VALUE).contains(&(key.len() - begin));
+                return match (is_one, !differs && (1..=MAX_VALUE).contains(&(key.len() - begin))) {
+                    (false, _) => Err(Lack::Absent),
+                    (true, false) => Err(Lack::Unusable),
+                    (true, true) => Ok(()),
+                };
             }
         };
-        let Some(value) = value.filter(|value| (1..=MAX_VALUE).contains(&value.len())) else { return false };
+        let value = value.ok_or(Lack::Absent)?;
+        if !(1..=MAX_VALUE).contains(&value.len()) {
+            return Err(Lack::Unusable);
+        }
         key.extend_from_slice(value);
-        true
+        Ok(())
     }
 }

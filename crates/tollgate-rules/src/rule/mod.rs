@@ -95,7 +95,8 @@ pub enum MissingKey {
     Share,
     /// It is refused.
     Refuse,
-    /// The rule does not concern it.
+    /// The rule does not concern it, if the part is absent. One that is empty, too long or there
+    /// twice shares: else a client could leave the rule by it.
     Pass,
 }
 

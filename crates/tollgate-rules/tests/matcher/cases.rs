@@ -61,8 +61,25 @@ fn a_header_twice_is_missing_in_a_key() {
         let (shared, refused) = (share.one(request), refuse.one(request));
         assert_eq!((shared.1.len(), shared.0.is_refused_without_key), (0, false));
         assert_eq!((refused.1.len(), refused.0.is_refused_without_key), (0, true));
-        assert!(pass.of(request).is_empty(), "{request:?}");
     }
+    assert!(pass.of(&absent[0]).is_empty());
+    for present in &absent[1..] {
+        let (concerned, key) = pass.one(present);
+        assert_eq!((key.len(), concerned.is_refused_without_key), (0, false), "{present:?}");
+    }
+}
+
+#[test]
+fn only_an_absent_part_of_a_key_passes() {
+    let names = Names::new(
+        "rule = [{ name = 'r', match.path = '/a/{id}', key = ['path.id', 'query.k', 'cookie.c'], missing = 'pass', limits = '1/s' }]",
+    );
+    let of = |target: &str, cookie: &str| {
+        names.of(&PlainRequest { headers: pairs(&[("cookie", cookie)]), ..get(target) })
+    };
+    assert_eq!(of("/a/b?k=1&k=2", "c="), ["r"]);
+    assert_eq!(of(&format!("/a/{}?k=1", "x".repeat(5_000)), "c=1"), ["r"]);
+    assert!(of("/a/b?k=1&k=2", "").is_empty(), "a part is absent");
 }
 
 #[test]

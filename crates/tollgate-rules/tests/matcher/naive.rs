@@ -80,7 +80,10 @@ impl Context<'_> {
                 })
             }
         };
-        if key.is_none() && rule.missing == MissingKey::Pass {
+        let is_absent = |part| self.part(part, &matched).is_none() && self.is_absent(part);
+        if rule.missing == MissingKey::Pass
+            && matches!(&rule.key, Key::Attributes(parts) if parts.iter().any(is_absent))
+        {
             return None;
         }
         let refused = key.is_none() && rule.missing == MissingKey::Refuse;
@@ -223,6 +226,12 @@ impl Context<'_> {
             return None;
         }
         found.into_iter().flatten().next()
+    }
+
+    /// Whether a part of a key that is missing is not there at all.
+    fn is_absent(&self, part: &Attribute) -> bool {
+        use Attribute::{Capture, Client, Path, Route};
+        matches!(part, Client | Path | Route | Capture(_)) || self.values(part).is_empty()
     }
 
     fn part(&self, attribute: &Attribute, matched: &Match) -> Option<Vec<u8>> {

@@ -281,7 +281,7 @@ pub(in crate::file) static RULE: Table = table(
             "missing",
             Kind::Choice(&["share", "refuse", "pass"]),
             "share",
-            "A request without a part of the key: all such share one limit, are refused, or pass.",
+            "A request without a part of the key: all such share one limit, are refused, or pass if it is absent.",
         ),
         required("limits", LIMITS, "One to eight limits, all or nothing; or \"unlimited\"; or \"block\"."),
         optional(
