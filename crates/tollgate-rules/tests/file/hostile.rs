@@ -34,10 +34,15 @@ fn a_byte_order_mark_and_any_line_ends_are_taken() {
 #[test]
 fn too_much_is_an_error_that_says_how_much() {
     assert_eq!(code(&of(vec![b'#'; (4 << 20) + 1])), Code::TooMuch);
-    let many: String = (0..10_001).map(|n| rule(&n.to_string(), "")).collect();
-    let many = of(format!("version = 1\n{many}"));
-    let told: Vec<_> = many.problems().iter().map(|problem| problem.code).collect();
-    assert!(told.contains(&Code::TooMuch) || told.contains(&Code::OutOfRange), "{many}");
+    for count in [10_001, 100_000] {
+        let rules: String =
+            (0..count).map(|n| format!("{{name='{n}',key='host',limits='block'}},")).collect();
+        let many = of(format!("version = 1\nrule = [{rules}]"));
+        let errors = many.problems().iter().filter(|problem| !problem.is_warning());
+        let told: Vec<_> = errors.map(|problem| problem.code).collect();
+        // The first is that of the JSON Schema; the second counts included files, too.
+        assert_eq!(told, [Code::OutOfRange, Code::TooMuch]);
+    }
     let list: Vec<_> = (0..99_999).map(|n| format!("\"v{n}\"")).collect();
     let rules: String = (0..11).map(|n| rule(&n.to_string(), "match.label.x = \"@l\"")).collect();
     let values = of(format!("version = 1\nlists.l = [{}]\n{rules}", list.join(",")));
@@ -125,6 +130,33 @@ fn what_is_no_file_is_told_without_waiting() {
     // `rules.toml` alone stands in the directory "".
     assert!(Disk.names("".as_ref()).unwrap().contains(&"Cargo.toml".to_owned()));
     fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_that_is_large_or_written_meanwhile_is_refused() {
+    let path = std::env::temp_dir().join(format!("tollgate-rules-{}.toml", std::process::id()));
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(100 << 20).unwrap();
+    let begin = Instant::now();
+    assert_eq!(code(&read(&path, &Disk)), Code::TooMuch);
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    let is_told = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut bytes = 2 << 20;
+            while begin.elapsed() < Duration::from_secs(60) && path.exists() {
+                bytes = if bytes < 3 << 20 { bytes + 1 } else { 2 << 20 };
+                file.set_len(bytes).unwrap();
+            }
+        });
+        let told = |reading: &Reading| {
+            code(reading) == Code::Unreadable && reading.to_string().contains("written while it was read")
+        };
+        let is_told = (0..100).any(|_| told(&read(&path, &Disk)));
+        fs::remove_file(&path).unwrap();
+        writer.join().unwrap();
+        is_told
+    });
+    assert!(is_told, "no reading was refused");
 }
 
 #[test]

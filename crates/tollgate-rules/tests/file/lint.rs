@@ -33,6 +33,8 @@ fn w1_a_key_that_clients_choose_needs_another_rule() {
     assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nmatch.path = \"/v3/**\"")]), ["W1"]);
     assert_eq!(codes(&[by_key, ("c", "key = [\"client\", \"query.x\"]")]), ["W1"], "clients choose x");
     assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nmode = \"shadow\"")]), ["W1"]);
+    assert_eq!(codes(&[by_key, ("c", "key = \"label.user\"\nmissing = \"pass\"")]), ["W1"]);
+    assert_eq!(codes(&[by_key, ("c", "key = \"client\"\ncharge_if.status = 401")]), ["W1"]);
     assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nlimits = \"unlimited\"")]), ["W1"]);
 }
 
@@ -41,6 +43,9 @@ fn w2_some_requests_meet_no_rule() {
     let found = problems(&[rule("r", "match.path = \"/x\"")]);
     assert_eq!((found.len(), found[0].code.as_str(), found[0].line), (1, "W2", 1));
     assert_eq!(problems(&[rule("r", "mode = \"shadow\"")])[0].code.as_str(), "W2");
+    let passes = rule("r", "key = \"label.user\"\nmissing = \"pass\"");
+    assert_eq!(problems(&[passes])[0].code.as_str(), "W2");
+    assert_eq!(problems(&[rule("r", "charge_if.status = 401")])[0].code.as_str(), "W2");
     assert!(problems(&[rule("r", "")]).is_empty());
 }
 

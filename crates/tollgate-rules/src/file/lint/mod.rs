@@ -73,11 +73,19 @@ fn alternatives(applies: &[Conditions]) -> &[Conditions] {
     if applies.is_empty() { &EVERYTHING } else { applies }
 }
 
+/// Whether a rule limits every request that it concerns, whatever its key and the response are.
+fn limits_each(rule: &Rule) -> bool {
+    rule.mode == Mode::Enforce
+        && rule.limits != Limits::Unlimited
+        && rule.charge_if.is_none()
+        && (rule.key == Key::Everyone || rule.missing != MissingKey::Pass)
+}
+
 /// W1: keys that a client chooses, where nothing else limits it.
 fn chosen_keys(files: &mut Files<'_>, rules: &[Placed], work: &mut Work) {
     use Attribute::{Capture, Cookie, Header, Path, Query};
     let is_chosen = |part: &Attribute| matches!(part, Header(_) | Cookie(_) | Query(_) | Path | Capture(_));
-    let limits = |rule: &Rule| rule.mode == Mode::Enforce && matches!(rule.limits, Limits::Each(_));
+    let limits = |rule: &Rule| limits_each(rule) && rule.limits != Limits::Block;
     let holds = |placed: &&Placed| match &placed.rule.key {
         Key::Everyone => limits(&placed.rule),
         Key::Attributes(parts) => limits(&placed.rule) && !parts.iter().any(is_chosen),
@@ -112,15 +120,18 @@ fn chosen_keys(files: &mut Files<'_>, rules: &[Placed], work: &mut Work) {
     }
 }
 
-/// W2: requests that no rule concerns.
+/// W2: requests that no rule limits.
 fn unmatched(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
-    let concerns_all = |Placed { rule, .. }: &Placed| {
-        rule.mode == Mode::Enforce && rule.limits != Limits::Unlimited && rule.applies.is_empty()
-    };
-    if !rules.iter().any(concerns_all) {
+    let limits_all = |placed: &Placed| limits_each(&placed.rule) && placed.rule.applies.is_empty();
+    if !rules.iter().any(limits_all) {
         let place = Place { file: main, span: 0..0 };
-        let message = "no enforced rule is without `match`: a request that no rule concerns is admitted";
-        files.add(&place, Code::W2, message, Some("a rule without `match`, for all requests"));
+        let message = "no enforced rule limits every request: what no rule limits is admitted";
+        files.add(
+            &place,
+            Code::W2,
+            message,
+            Some("a rule without `match`, `charge_if` and `missing = \"pass\"`"),
+        );
     }
 }
 
