@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched};
 
@@ -32,7 +32,7 @@ use crate::{resp, rls, v1};
 /// settings.resp.push("127.0.0.1:6380".parse()?);
 /// let server = Server::start(settings).await?;
 /// tokio::signal::ctrl_c().await?;
-/// server.end().await;
+/// server.end().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -44,7 +44,7 @@ pub struct Server {
     settings: Settings,
     drain: Drain,
     addresses: Vec<(Listener, ListenAddress)>,
-    accepting: Vec<JoinHandle<()>>,
+    accepting: TaskTracker,
     grpc: Arc<rls::Grpc>,
     state: Option<Keeper>,
     watched: Watched,
@@ -142,8 +142,9 @@ impl Server {
         let state = settings.state.as_ref().map(|path| {
             Keeper::spawn(Arc::clone(&core), path.clone(), settings.state_interval, drain.ends.clone())
         });
-        let (addresses, accepting) = (Vec::new(), Vec::new());
+        let (addresses, accepting) = (Vec::new(), TaskTracker::new());
         let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
+        tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&v1).forget_ended_tickets()));
         let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
         let mut server = Self {
             v1,
@@ -161,14 +162,13 @@ impl Server {
         };
         for (listener, listening) in bound {
             server.addresses.push((listener, listening.address().clone()));
-            let accepting = server.accept(listener, listening);
-            server.accepting.push(accepting);
+            server.accept(listener, listening);
         }
         begun.disarm();
         Ok(server)
     }
 
-    fn accept(&self, kind: Listener, listening: Listening) -> JoinHandle<()> {
+    fn accept(&self, kind: Listener, listening: Listening) {
         let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
         let counts = Arc::clone(&self.core);
         let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
@@ -203,7 +203,7 @@ impl Server {
         };
         let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
         let bounds = Bounds { most: limits.connections, handshake: limits.read_timeout };
-        tokio::spawn(accept_all(listening, bounds, self.drain.clone(), serve, refuse, count))
+        self.accepting.spawn(accept_all(listening, bounds, self.drain.clone(), serve, refuse, count));
     }
 
     #[cfg(test)]
@@ -219,7 +219,7 @@ impl Server {
 
     /// Reads the rules file now, and puts it in force if it is in order. Returns the generation in
     /// force. Blocks while it reads. The [files of envoyproxy/ratelimit](Settings::envoy) are read
-    /// with it; a mistake of theirs is logged.
+    /// with it; a mistake of theirs is logged, and counted as a reload that failed.
     ///
     /// # Errors
     ///
@@ -236,9 +236,10 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The operating system refuses to hand over signals.
+    /// The operating system refuses to hand over signals; or the state is not saved at the end.
     pub async fn run(self) -> io::Result<()> {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new()
+            .map_err(|error| io::Error::new(error.kind(), format!("signals cannot be received: {error}")))?;
         for (listener, address) in &self.addresses {
             let tls = self.settings.tls(*listener).is_some() && matches!(address, ListenAddress::Tcp(_));
             tracing::info!(%address, tls, "listening for {}", listener.name());
@@ -268,7 +269,7 @@ impl Server {
                 std::process::exit(1);
             });
         })
-        .await;
+        .await?;
         tracing::info!("ended");
         Ok(())
     }
@@ -297,21 +298,23 @@ impl Server {
     /// is not ready. Then there are no more connections, each request in progress is answered, and
     /// after [`drain_timeout`](Settings::drain_timeout) the rest is closed. Then the state is
     /// saved.
-    pub async fn end(self) {
-        self.end_by(std::future::pending()).await;
+    ///
+    /// # Errors
+    ///
+    /// The state is not saved.
+    pub async fn end(self) -> io::Result<()> {
+        self.end_by(std::future::pending()).await
     }
 
     /// Ends the server, without waiting for more once `hurry` is there.
-    async fn end_by(self, hurry: impl Future<Output = ()>) {
+    async fn end_by(self, hurry: impl Future<Output = ()>) -> io::Result<()> {
         let Self { core, settings, drain, accepting, state, watched, .. } = self;
         core.draining.cancel();
+        accepting.close();
         let drained = async {
             tokio::time::sleep(settings.drain_delay).await;
             drain.ends.cancel();
-            for accepting in accepting {
-                // A task that panicked accepts no connections either.
-                let _ = accepting.await;
-            }
+            accepting.wait().await;
             drain.connections.close();
             if tokio::time::timeout(settings.drain_timeout, drain.connections.wait()).await.is_err() {
                 tracing::warn!(connections = drain.connections.len(), "closing what is still open");
@@ -319,11 +322,16 @@ impl Server {
         };
         tokio::select! {
             () = drained => {}
-            () = hurry => drain.ends.cancel(),
+            () = hurry => {}
         }
+        drain.ends.cancel();
+        accepting.wait().await;
+        // What is charged after the last save would be forgotten.
+        drain.close().await;
         drop(watched);
-        if let Some(state) = state {
-            state.finish().await;
+        match state {
+            Some(state) => state.finish().await,
+            None => Ok(()),
         }
     }
 }

@@ -53,5 +53,5 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
             error => error.to_string(),
         })
     })?;
-    server.run().await.map_err(|error| Failure::Usage(format!("signals cannot be received: {error}")))
+    server.run().await.map_err(|error| Failure::Usage(error.to_string()))
 }

@@ -103,7 +103,6 @@ impl Admin {
             let (decisions, connections) = metrics.listener(listener);
             json!({ "name": listener.name(), "decisions": decisions, "connections": connections })
         };
-        let error = status.last_error.map(|error| error.to_string());
         web::json(
             StatusCode::OK,
             &json!({
@@ -114,7 +113,7 @@ impl Admin {
                 "sha256": hex(&status.hash),
                 "since": unix(status.since),
                 "reloaded_at": metrics.reloaded_at(),
-                "last_error": error,
+                "last_error": self.core.last_error(),
                 "ages": ages,
                 "requests": requests,
                 "rules": live,

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
+use tokio::sync::Mutex;
 
 use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer};
@@ -76,7 +77,7 @@ impl Admin {
         let answered = match (request.method().as_str(), request.uri().path()) {
             ("GET" | "HEAD", "/healthz") => Ok(text("ok\n")),
             ("GET" | "HEAD", "/readyz") => Ok(self.ready()),
-            ("GET" | "HEAD", "/metrics") => Ok(self.metrics()),
+            ("GET" | "HEAD", "/metrics") => self.read_tables(Self::metrics).await,
             ("GET" | "HEAD", "/") => Ok(page::answer()),
             (_, "/healthz" | "/readyz" | "/metrics" | "/") => Err(not_allowed("GET")),
             (_, path) if path.starts_with("/admin/") => Arc::clone(&self).administer(peer, request).await,
@@ -104,7 +105,7 @@ impl Admin {
         let is_post = *request.method() == Method::POST;
         match path["/admin/".len()..].split_once('/').unwrap_or((&path["/admin/".len()..], "")) {
             ("rules", "") if is_get => Ok(self.show_rules()),
-            ("live", "") if is_get => Ok(self.show_live()),
+            ("live", "") if is_get => self.read_tables(Self::show_live).await,
             ("top", "") if is_get => self.show_top(request.uri().query()),
             ("plan", "") if is_post => {
                 let body = self.body(request).await?;
@@ -149,12 +150,20 @@ impl Admin {
         }
     }
 
+    /// Draws a page that reads whole tables: one at a time, on a thread that serves no clients. A
+    /// client that leaves does not let the next begin before the page is done.
+    async fn read_tables(self: &Arc<Self>, page: fn(&Self) -> Answer) -> Result<Answer, Failure> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+        let (turn, admin) = (ONE_AT_A_TIME.lock().await, Arc::clone(self));
+        rules::blocking(move || {
+            let _turn = turn;
+            page(&admin)
+        })
+        .await
+    }
+
     fn metrics(&self) -> Answer {
-        let page = self.core.metrics.page(
-            self.core.calls.load().usage(),
-            &self.core.state,
-            &self.core.store_counts(),
-        );
+        let page = self.core.metrics.page(&self.core);
         web::with(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page)
     }
 }

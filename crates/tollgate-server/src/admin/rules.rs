@@ -43,7 +43,7 @@ impl Admin {
                 "generation": status.generation,
                 "sha256": hex(&status.hash),
                 "since": unix(status.since),
-                "last_error": status.last_error.map(|error| error.to_string()),
+                "last_error": self.core.last_error(),
                 "rules": rules,
             }),
         )
@@ -96,7 +96,14 @@ impl Admin {
             match done {
                 Ok(generation) => {
                     tracing::info!(%who, generation, ?forget, "reloaded by an administrator");
-                    web::json(StatusCode::OK, &json!({ "generation": generation }))
+                    // The rules are in order: an error is of the files of envoyproxy/ratelimit.
+                    match self.core.last_error() {
+                        None => web::json(StatusCode::OK, &json!({ "generation": generation })),
+                        Some(error) => web::json(
+                            StatusCode::UNPROCESSABLE_ENTITY,
+                            &json!({ "generation": generation, "error": error }),
+                        ),
+                    }
                 }
                 Err(error) => {
                     tracing::error!(%who, %error, ?forget, "a reload by an administrator failed");
@@ -109,7 +116,7 @@ impl Admin {
 }
 
 /// Runs what reads files and builds limiters where no connection waits for it.
-async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {
+pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| Failure(StatusCode::INTERNAL_SERVER_ERROR, "the server ends".into()))
 }

@@ -1,13 +1,19 @@
 //! Pages and orders of a server that decides.
 
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_rules::{Ask, PlainRequest};
+use tollgate::{Clock, Timestamp};
+use tollgate_rules::{Ask, Disk, LiveRules, PlainRequest};
 
+use super::Admin;
+use crate::core::{Core, ServerClock};
+use crate::listen::{Connection, Drain, Peer, Stream};
 use crate::metrics::Listener;
 use crate::{Server, Settings};
 
@@ -144,4 +150,48 @@ async fn serve_for_a_picture() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A clock that knows which threads have asked it.
+#[derive(Debug, Default)]
+struct Asked(Mutex<HashSet<ThreadId>>);
+
+impl Clock for Asked {
+    fn now(&self) -> Timestamp {
+        self.0.lock().unwrap().insert(thread::current().id());
+        Timestamp::from_nanos(1)
+    }
+}
+
+#[tokio::test]
+async fn pages_that_read_tables_hold_up_no_client() {
+    let asked = Arc::new(Asked::default());
+    let path = std::env::temp_dir().join(format!("tollgate-pages-{}.toml", std::process::id()));
+    std::fs::write(&path, RULES).unwrap();
+    let settings = Settings::new(&path);
+    let live = LiveRules::open(&path, &Disk, Arc::clone(&asked) as ServerClock).unwrap();
+    let core = Arc::new(Core::new(live, Arc::clone(&asked) as ServerClock, 16, false).unwrap());
+    let admin = Admin::new(&core, &settings, &Drain::default()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    for page in ["/metrics", "/admin/live"] {
+        asked.0.lock().unwrap().clear();
+        let get = move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let head =
+                format!("GET {page} HTTP/1.1\r\nhost: {address}\r\nx-tollgate: 1\r\nconnection: close");
+            stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let getting = tokio::task::spawn_blocking(get);
+        let (stream, peer) = listener.accept().await.unwrap();
+        super::serve(Arc::clone(&admin), Connection { stream: Stream::Tcp(stream), peer: Peer::Tcp(peer) })
+            .await;
+        assert!(getting.await.unwrap().starts_with("HTTP/1.1 200"), "{page}");
+        let threads = asked.0.lock().unwrap().clone();
+        assert!(!threads.is_empty() && !threads.contains(&thread::current().id()), "{page}: {threads:?}");
+    }
+    std::fs::remove_file(path).unwrap();
 }

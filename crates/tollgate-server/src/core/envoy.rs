@@ -39,6 +39,8 @@ pub(crate) struct Envoy {
     set: EnvoySet<ServerClock>,
     /// The hash of the files that are in force.
     hash: Mutex<[u8; 32]>,
+    /// Why those that were last read are not; `None`: they are.
+    last_error: Mutex<Option<String>>,
     free: ArrayQueue<Box<Asked>>,
 }
 
@@ -69,7 +71,13 @@ impl Envoy {
         let config = reading.into_rules().map_err(|reading| EnvoyFilesError::Files(Box::new(reading)))?;
         let set =
             EnvoySet::new(config, files.charge, files.max_keys, clock).map_err(EnvoyFilesError::Limits)?;
-        Ok(Self { files, set, hash: Mutex::new(hash), free: ArrayQueue::new(FREE) })
+        Ok(Self {
+            files,
+            set,
+            hash: Mutex::new(hash),
+            last_error: Mutex::default(),
+            free: ArrayQueue::new(FREE),
+        })
     }
 
     /// Takes the counts that were saved. Returns what of them is forgotten.
@@ -143,12 +151,33 @@ impl Core {
     /// Reads the files of envoyproxy/ratelimit now, if there are any, and puts them in force if
     /// they are in order. Blocks while it reads.
     pub(crate) fn reload_envoy(&self) {
-        let Some(envoy) = &self.envoy else { return };
-        match envoy.reload(envoy.read()) {
+        if let Some(envoy) = &self.envoy {
+            self.take_envoy(envoy, envoy.read());
+        }
+    }
+
+    /// Puts these files of envoyproxy/ratelimit in force if they are in order. Logs and counts it.
+    pub(super) fn take_envoy(&self, envoy: &Envoy, reading: Reading<EnvoyConfig>) {
+        let done = envoy.reload(reading);
+        match &done {
             Ok(true) => tracing::info!("new files of envoyproxy/ratelimit are in force"),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "the old files of envoyproxy/ratelimit stay in force"),
         }
+        if !matches!(done, Ok(false)) {
+            self.metrics.reloaded(done.is_ok());
+        }
+        *envoy.last_error.lock().unwrap_or_else(PoisonError::into_inner) =
+            done.err().map(|error| error.to_string());
+    }
+
+    /// Why the rules file, or the files of envoyproxy/ratelimit, are not in force as they were last
+    /// read.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let of_rules = self.live.status().last_error.map(|error| error.to_string());
+        of_rules.or_else(|| {
+            self.envoy.as_ref()?.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        })
     }
 }
 

@@ -45,13 +45,7 @@ impl EnvoyWatch {
         let watch = move || {
             while let Some(envoy) = core.envoy.as_ref().filter(|_| !is_over.load(Relaxed)) {
                 if let Some(reading) = files.changed(envoy) {
-                    match envoy.reload(reading) {
-                        Ok(true) => tracing::info!("new files of envoyproxy/ratelimit are in force"),
-                        Ok(false) => {}
-                        Err(error) => {
-                            tracing::error!(%error, "the old files of envoyproxy/ratelimit stay in force");
-                        }
-                    }
+                    core.take_envoy(envoy, reading);
                 }
                 thread::park_timeout(INTERVAL);
             }

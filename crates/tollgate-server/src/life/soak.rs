@@ -137,7 +137,7 @@ fn every_key_stays_within_its_bound_under_full_load() {
             is_over.store(true, Relaxed);
         });
         ends.cancel();
-        runtime.block_on(keeper.finish());
+        runtime.block_on(keeper.finish()).unwrap();
         assert_eq!(core.state.failed_saves.load(Relaxed), 0);
         let used = memory();
         assert!(used <= *first.get_or_insert(used) + GROWTH, "{used} bytes, and {first:?} at first");

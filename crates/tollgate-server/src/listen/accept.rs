@@ -30,6 +30,23 @@ pub(crate) struct Drain {
     pub(crate) ends: CancellationToken,
     /// The connections.
     pub(crate) connections: TaskTracker,
+    /// Cancelled when the connections are not waited for any longer: each is closed at once.
+    pub(crate) closes: CancellationToken,
+}
+
+impl Drain {
+    /// Serves a connection until it ends, or is closed.
+    fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        let closed = self.closes.clone().run_until_cancelled_owned(connection);
+        self.connections.spawn(async move { _ = closed.await });
+    }
+
+    /// Closes the connections that are left, and waits for their end. No more must be accepted.
+    pub(crate) async fn close(&self) {
+        self.closes.cancel();
+        self.connections.close();
+        self.connections.wait().await;
+    }
 }
 
 /// A bound listener.
@@ -126,7 +143,7 @@ pub(crate) async fn accept_all<S, R>(
             // An answer before the handshake would be no TLS.
             if let (None, Ok(turn)) = (&listening.tls, Arc::clone(&refusing).try_acquire_owned()) {
                 let refused = refuse(connection);
-                drain.connections.spawn(async move {
+                drain.spawn(async move {
                     refused.await;
                     drop(turn);
                 });
@@ -135,7 +152,7 @@ pub(crate) async fn accept_all<S, R>(
         };
         let (tls, serve, count) = (listening.tls.clone(), serve.clone(), count.clone());
         let ends = drain.ends.clone();
-        drain.connections.spawn(async move {
+        drain.spawn(async move {
             let connection = match tls {
                 None => connection,
                 Some(tls) => {

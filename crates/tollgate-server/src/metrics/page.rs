@@ -2,12 +2,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tollgate_stored::StoreCounts;
-
 use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
 use super::{Generation, Metrics, process, unix_time};
+use crate::core::Core;
 use crate::state::StateReport;
 
 /// A rule's figures for one page.
@@ -37,18 +36,18 @@ impl<'g> Read<'g> {
 }
 
 impl Metrics {
-    /// The page of `/metrics`. `calls` are the keys of `CL.THROTTLE`.
-    pub(crate) fn page(&self, calls: tollgate::Usage, state: &StateReport, stores: &[StoreCounts]) -> String {
-        let generation = self.generation();
+    /// The page of `/metrics`.
+    pub(crate) fn page(&self, core: &Core) -> String {
+        let (generation, calls) = (self.generation(), core.calls.load().usage());
         let mut text = Text::default();
         self.write_listeners(&mut text);
         self.write_rules(&mut text, &generation);
-        super::stores::write(&mut text, stores);
-        self.write_reloads(&mut text);
+        super::stores::write(&mut text, &core.store_counts());
+        self.write_reloads(&mut text, core.last_error().is_none());
         text.family("tollgate_call_keys", "gauge", "Keys in debt to quotas that came with the call.")
             .sample(&[], calls.live_keys);
         text.family("tollgate_call_keys_max", "gauge", "The most such keys.").sample(&[], calls.max_keys);
-        write_state(&mut text, state);
+        write_state(&mut text, &core.state);
         text.family("tollgate_build_info", "gauge", "The version of the server.")
             .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         process::write(&mut text);
@@ -171,7 +170,7 @@ impl Metrics {
         }
     }
 
-    fn write_reloads(&self, text: &mut Text) {
+    fn write_reloads(&self, text: &mut Text, is_success: bool) {
         let status = self.live.status();
         let hash: String = status.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         text.family("tollgate_rules_generation", "gauge", "The number of the rules in force.")
@@ -179,7 +178,7 @@ impl Metrics {
         text.family("tollgate_rules_info", "gauge", "The hash of the rules in force.")
             .sample(&[("sha256", &hash)], 1);
         text.family("tollgate_rules_last_reload_successful", "gauge", "Whether the last reload succeeded.")
-            .sample(&[], u8::from(status.last_error.is_none()));
+            .sample(&[], u8::from(is_success));
         text.family(
             "tollgate_rules_last_reload_success_timestamp_seconds",
             "gauge",

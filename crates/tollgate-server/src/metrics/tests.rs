@@ -45,7 +45,7 @@ pub(crate) fn value(page: &str, sample: &str) -> f64 {
 }
 
 fn page(core: &Core) -> String {
-    core.metrics.page(core.calls.load().usage(), &core.state, &core.store_counts())
+    core.metrics.page(core)
 }
 
 #[test]

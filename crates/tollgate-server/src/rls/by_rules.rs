@@ -13,6 +13,7 @@
 //!     admitted
 //! ```
 
+use std::mem::take;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,6 +137,27 @@ struct Passed {
     generation: Arc<Generation>,
 }
 
+/// The tickets of the descriptors that were charged. Unless they are taken out, all is given back:
+/// also when the caller leaves while a store is asked.
+struct Charged(Vec<Option<Ticket<ServerClock>>>);
+
+impl Charged {
+    /// Gives all back, the last first.
+    fn give_back(&mut self) {
+        while let Some(ticket) = self.0.pop() {
+            if let Some(ticket) = ticket {
+                ticket.cancel();
+            }
+        }
+    }
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
 impl Round<'_> {
     /// Decides a descriptor, and counts the decision unless it is given back. `None`: refused.
     async fn ask(
@@ -205,18 +227,17 @@ impl Round<'_> {
 
     /// Charges each descriptor. If one is refused gives all back: which, and its status.
     async fn charge(&mut self) -> Option<(usize, DescriptorStatus)> {
-        let mut tickets: Vec<Option<Ticket<ServerClock>>> = Vec::with_capacity(self.call.descriptors.len());
+        let mut charged = Charged(Vec::with_capacity(self.call.descriptors.len()));
         for attempt in 1.. {
             let mut generation: Option<Arc<Generation>> = None;
             let mut is_overtaken = false;
             for (index, descriptor) in self.call.descriptors.iter().enumerate() {
                 let (passed, status) = self.ask(descriptor, Keep::Ticket).await;
                 let Some(passed) = passed else {
-                    cancel(&mut tickets);
                     self.response.statuses.clear();
                     return Some((index, status));
                 };
-                tickets.push(passed.ticket);
+                charged.0.push(passed.ticket);
                 self.response.statuses.push(status);
                 let first = generation.get_or_insert_with(|| Arc::clone(&passed.generation));
                 is_overtaken |= !Arc::ptr_eq(first, &passed.generation);
@@ -224,10 +245,10 @@ impl Round<'_> {
             if !is_overtaken || attempt == TRIES {
                 break;
             }
-            cancel(&mut tickets);
+            charged.give_back();
             self.response.statuses.clear();
         }
-        for (ticket, descriptor) in tickets.iter_mut().zip(&self.call.descriptors) {
+        for (ticket, descriptor) in take(&mut charged.0).iter_mut().zip(&self.call.descriptors) {
             if let Some(ticket) = ticket {
                 ticket.settle(reported(descriptor));
             }
@@ -269,13 +290,4 @@ fn keep_charges(
     }
     verdict.settle(reported(descriptor));
     None
-}
-
-/// Gives all back.
-fn cancel(tickets: &mut Vec<Option<Ticket<ServerClock>>>) {
-    while let Some(ticket) = tickets.pop() {
-        if let Some(ticket) = ticket {
-            ticket.cancel();
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! Saves every minute, and at the end.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,36 +29,37 @@ impl Keeper {
                     () = ends.cancelled() => return,
                     () = tokio::time::sleep(interval) => {}
                 }
-                save(Arc::clone(&kept), file.clone()).await;
+                // It is logged and counted; the next one may succeed.
+                let _ = save(Arc::clone(&kept), file.clone()).await;
             }
         });
         Self { core, path, task }
     }
 
     /// Saves for the last time, after a save that goes on.
-    pub(crate) async fn finish(self) {
+    pub(crate) async fn finish(self) -> io::Result<()> {
         // A task that panicked saves nothing either.
         let _ = self.task.await;
-        save(self.core, self.path).await;
+        save(self.core, self.path).await
     }
 }
 
-async fn save(core: Arc<Core>, path: PathBuf) {
-    let saved = tokio::task::spawn_blocking(move || {
-        let (begun, file) = (Instant::now(), path.display());
-        match file::save(&path, &core) {
-            Ok(debts) => {
-                let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                core.state.saved_at.store(unix.map_or(0, |unix| unix.as_secs()), Relaxed);
-                tracing::debug!(%file, debts, took = ?begun.elapsed(), "state was saved");
-            }
-            Err(error) => {
-                core.state.failed_saves.fetch_add(1, Relaxed);
-                tracing::error!(%file, %error, "STATE IS NOT SAVED: the file is as it was before");
-            }
+/// Saves the state. A failure is logged and counted, also that of a save that panicked.
+async fn save(core: Arc<Core>, path: PathBuf) -> io::Result<()> {
+    let (begun, kept, file) = (Instant::now(), Arc::clone(&core), path.clone());
+    let saving = tokio::task::spawn_blocking(move || file::save(&file, &kept));
+    let (saved, file) = (saving.await.map_err(io::Error::other).and_then(|saved| saved), path.display());
+    match saved {
+        Ok(debts) => {
+            let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            core.state.saved_at.store(unix.map_or(0, |unix| unix.as_secs()), Relaxed);
+            tracing::debug!(%file, debts, took = ?begun.elapsed(), "state was saved");
+            Ok(())
         }
-    });
-    if let Err(error) = saved.await {
-        tracing::error!(%error, "STATE IS NOT SAVED");
+        Err(error) => {
+            core.state.failed_saves.fetch_add(1, Relaxed);
+            tracing::error!(%file, %error, "STATE IS NOT SAVED: the file is as it was before");
+            Err(io::Error::new(error.kind(), format!("the state is not saved in {file}: {error}")))
+        }
     }
 }

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tollgate::{CallQuota, ManualClock};
 use tollgate_rules::{Ask, PlainRequest, Scratch};
 
 use super::{StateError, begin, file};
 use crate::core::{Core, ServerClock};
-use crate::server::StartError;
+use crate::server::{Server, StartError};
 use crate::settings::Settings;
 
 const BEGUN: u64 = 1_700_000_000;
@@ -326,4 +328,24 @@ fn a_kill_during_a_save_leaves_a_whole_file() {
         assert_eq!(server.call(&7_u32.to_le_bytes(), 0), 50, "round {round}");
     }
     assert!(last < 100_000_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_is_decided_after_the_last_save() {
+    let folder = Folder::new("last", DAILY);
+    let mut settings = folder.settings();
+    settings.http.push("127.0.0.1:0".parse().unwrap());
+    settings.drain_delay = Duration::ZERO;
+    settings.drain_timeout = Duration::from_millis(50);
+    let server = Server::start(settings).await.unwrap();
+    let address = server.addresses().next().unwrap().to_string();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(b"POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.end().await.unwrap();
+    // The request is complete only now.
+    let _ = client.write_all(b"}").await;
+    let mut answer = Vec::new();
+    let _ = client.read_to_end(&mut answer).await;
+    assert_eq!(String::from_utf8_lossy(&answer), "");
 }

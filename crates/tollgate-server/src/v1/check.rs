@@ -14,6 +14,8 @@
 //! Until the charges are given back, a concurrent call sees them: it may be refused where a batch
 //! takes the last units and then is refused itself. The error is on the side of refusing.
 
+use std::mem::take;
+
 use http::StatusCode;
 use serde::Serialize;
 use tollgate::Timestamp;
@@ -57,6 +59,20 @@ struct Decided {
     decided_at: Timestamp,
     /// Until when the ticket is kept.
     end: Timestamp,
+}
+
+/// The requests of a batch that is all or nothing. Unless they are taken out, what they were
+/// charged is given back, the last first: also when the caller leaves while a store is asked.
+struct Made(Vec<Decided>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for one in self.0.iter_mut().rev() {
+            if let Some(ticket) = one.ticket.take() {
+                ticket.cancel();
+            }
+        }
+    }
 }
 
 impl Act {
@@ -124,28 +140,26 @@ impl Service {
         head: RequestHead<'_>,
     ) -> (bool, Vec<Outcome>) {
         loop {
-            let mut made: Vec<Decided> = Vec::with_capacity(calls.len());
+            let mut made = Made(Vec::with_capacity(calls.len()));
             for call in calls {
-                made.push(self.decide(decider, act, call, head, true).await);
-                if !made.last().is_some_and(|last| last.outcome.is_admitted()) {
+                made.0.push(self.decide(decider, act, call, head, true).await);
+                if !made.0.last().is_some_and(|last| last.outcome.is_admitted()) {
                     break;
                 }
             }
-            let number = made.first().map_or(0, |first| first.outcome.generation);
-            if made.iter().any(|one| one.outcome.generation != number) {
+            let number = made.0.first().map_or(0, |first| first.outcome.generation);
+            if made.0.iter().any(|one| one.outcome.generation != number) {
                 // Other rules came into force in between.
-                cancel(&mut made);
                 continue;
             }
-            let is_admitted = made.iter().all(|one| one.outcome.is_admitted());
-            if is_admitted && self.keep_all(act, calls, &mut made) {
-                return (true, made.into_iter().map(|one| one.outcome).collect());
+            let is_admitted = made.0.iter().all(|one| one.outcome.is_admitted());
+            if is_admitted && self.keep_all(act, calls, &mut made.0) {
+                return (true, take(&mut made.0).into_iter().map(|one| one.outcome).collect());
             }
-            cancel(&mut made);
             let word = if is_admitted { "error" } else { "not_charged" };
             let mut outcomes: Vec<_> = calls.iter().map(|_| Outcome::without_numbers(word, number)).collect();
-            if !is_admitted && let Some(last) = made.pop() {
-                outcomes[made.len()] = last.outcome;
+            if !is_admitted && let Some(last) = made.0.pop() {
+                outcomes[made.0.len()] = last.outcome;
             }
             return (false, outcomes);
         }
@@ -219,15 +233,6 @@ impl Service {
             return false;
         }
         true
-    }
-}
-
-/// Gives back what requests were charged, the last first.
-fn cancel(made: &mut [Decided]) {
-    for one in made.iter_mut().rev() {
-        if let Some(ticket) = one.ticket.take() {
-            ticket.cancel();
-        }
     }
 }
 

@@ -93,6 +93,15 @@ impl Service {
         }
     }
 
+    /// Lets go of tickets that have ended, again and again: a burst may be the last to keep any.
+    pub(crate) async fn forget_ended_tickets(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(TICKET_LIFE / 4).await;
+            self.tickets.forget_ended(self.core.now());
+            self.places.forget_ended(self.core.now());
+        }
+    }
+
     pub(super) fn tickets_of(&self, act: Act) -> &Tickets {
         if act == Act::Acquire { &self.places } else { &self.tickets }
     }

@@ -85,6 +85,25 @@ impl Tickets {
         (now < end).then_some(ticket)
     }
 
+    /// Lets go of the tickets that have ended. They stay charged, and their places in flight are
+    /// given back.
+    pub(super) fn forget_ended(&self, now: Timestamp) {
+        for number in 0..PARTS {
+            let mut part = self.part(number);
+            let mut ended = Vec::new();
+            while let Some(&(end, first)) = part.ends.first()
+                && end <= now
+            {
+                ended.extend(part.take(first, end));
+            }
+            if part.tickets.is_empty() {
+                *part = Part::default();
+            }
+            drop(part);
+            drop(ended);
+        }
+    }
+
     fn part(&self, number: usize) -> MutexGuard<'_, Part> {
         self.parts[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,5 +145,40 @@ impl FromStr for TicketId {
             return Err(());
         }
         u128::from_str_radix(text, 16).map(Self).map_err(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tollgate::ManualClock;
+    use tollgate_rules::{Disk, LiveRules};
+
+    use super::super::service::{Service, TICKET_LIFE};
+    use super::*;
+    use crate::core::Core;
+    use crate::settings::Settings;
+
+    #[tokio::test(start_paused = true)]
+    async fn tickets_that_have_ended_are_let_go() {
+        let (file, clock) = (std::env::temp_dir().join("tollgate-tickets.toml"), ManualClock::new());
+        std::fs::write(&file, "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '999/s' }]")
+            .unwrap();
+        let shown: ServerClock = Arc::new(clock.clone());
+        let live = LiveRules::open(&file, &Disk, Arc::clone(&shown)).unwrap();
+        let core = Arc::new(Core::new(live, shown, 16, false).unwrap());
+        let service = Arc::new(Service::new(core, &Settings::new(&file)));
+        (0..200).for_each(|_| _ = service.post("/v1/check", b"{\"ticket\":true}"));
+        let kept =
+            || service.tickets.parts.iter().map(|part| part.lock().unwrap().tickets.len()).sum::<usize>();
+        tokio::spawn(Arc::clone(&service).forget_ended_tickets());
+        tokio::time::sleep(TICKET_LIFE).await;
+        assert_eq!(kept(), 200);
+        clock.advance(TICKET_LIFE);
+        tokio::time::sleep(TICKET_LIFE + Duration::from_secs(1)).await;
+        assert_eq!(kept(), 0);
+        std::fs::remove_file(file).unwrap();
     }
 }

@@ -6,9 +6,11 @@
 //! | `access` | who may administer |
 //! | `orders` | plans, reloads, keys |
 //! | `secrets` | no key and no token where others read |
+//! | `browser` | the live page in a real browser |
 //! | `monitoring` | the dashboard, the alerts and the page about metrics, against a live server |
 
 mod access;
+mod browser;
 mod client;
 mod monitoring;
 mod orders;

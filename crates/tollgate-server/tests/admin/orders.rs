@@ -1,5 +1,8 @@
 //! Plans, reloads, keys.
 
+use std::path::Path;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::client::{RULES, TestServer};
@@ -130,4 +133,46 @@ async fn pages_answer_their_method_only() {
     }
     let long = "x".repeat((1 << 20) + 1);
     assert_eq!(server.ask("POST", "/admin/plan", &long).status, 413);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_envoy_files_are_a_failed_reload_until_mended() {
+    let files = |directory: &Path, text: &str| {
+        let new = directory.join("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, directory.join("envoy.yaml")).unwrap();
+    };
+    let server = TestServer::start(RULES, |settings, directory| {
+        files(directory, "domain: d\n");
+        settings.envoy.push(directory.join("envoy.yaml"));
+    })
+    .await;
+    let shows = |line: &str| {
+        let page = server.ask("GET", "/metrics", "").body;
+        page.lines().any(|own| own.starts_with(line))
+    };
+    let becomes = async |line: &str| {
+        for _ in 0..600 {
+            if shows(line) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{line} expected: {}", server.ask("GET", "/metrics", "").body);
+    };
+    // The server itself sees what becomes of the files.
+    assert!(shows("tollgate_rules_last_reload_successful 1"));
+    files(&server.directory, "domain: [\n");
+    becomes("tollgate_rules_last_reload_successful 0").await;
+    assert!(!shows("tollgate_rules_reloads_total{result=\"failure\"} 0"));
+    let error = server.ask("GET", "/admin/rules", "").json()["last_error"].clone();
+    assert!(error.as_str().is_some_and(|error| error.contains("envoy.yaml")), "{error}");
+    assert_eq!(server.ask("GET", "/admin/live", "").json()["last_error"], error);
+    // An administrator is told, though the rules themselves are in order.
+    let told = server.ask("POST", "/admin/reload", "");
+    assert_eq!((told.status, &told.json()["error"]), (422, &error), "{}", told.body);
+    files(&server.directory, "domain: e\n");
+    becomes("tollgate_rules_last_reload_successful 1").await;
+    assert_eq!(server.ask("POST", "/admin/reload", "").status, 200);
+    assert_eq!(server.ask("GET", "/admin/rules", "").json()["last_error"], Value::Null);
 }

@@ -57,7 +57,7 @@ impl Running {
     }
 
     async fn end(mut self) {
-        self.server.take().unwrap().end().await;
+        self.server.take().unwrap().end().await.unwrap();
     }
 }
 

@@ -40,7 +40,7 @@ async fn health_is_not_serving_while_the_server_drains() {
     };
     tokio::time::timeout(Duration::from_secs(10), drained).await.expect("it says that it drains");
     assert_eq!(check(&mut client, "").await, Ok(ServingStatus::NotServing));
-    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("it ends").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("it ends").unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -179,7 +179,7 @@ async fn a_real_envoy_limits_by_the_rules() {
     assert!(refused.text.contains("quota-exceeded"), "{}", refused.text);
 
     // Without an answer requests pass, as the configuration says.
-    server.end().await;
+    server.end().await.unwrap();
     let unlimited = envoy.get("/reports").await;
     assert_eq!((unlimited.status(), unlimited.header("x-ratelimit-remaining")), ("200", None));
 }

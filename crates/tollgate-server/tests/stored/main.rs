@@ -4,6 +4,7 @@ mod check;
 #[path = "../admin/client.rs"]
 #[allow(dead_code)]
 mod client;
+mod leaves;
 mod listeners;
 mod random;
 #[path = "../../../tollgate-redis/tests/support/server.rs"]
