@@ -20,7 +20,7 @@ pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher,
 pub use request::{Field, PlainRequest, Request};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
-    Limit, Limits, MissingKey, Mode, Outcome, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
+    Limit, Limits, MissingKey, Mode, Outcome, Park, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
     StoreFailure, StoreLeases, StoreServer, Tier, Values,
 };
 pub use set::{

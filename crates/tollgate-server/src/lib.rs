@@ -17,6 +17,7 @@
 //! | `life` | signals, and what systemd is told |
 //! | `listen` | sockets, TLS, connections |
 //! | `core` | the rules in force, and who asks them |
+//! | `park` | requests that are kept for later |
 //! | `metrics` | counters and gauges |
 
 mod admin;
@@ -26,6 +27,7 @@ mod crossings;
 mod life;
 mod listen;
 mod metrics;
+mod park;
 mod proxy;
 mod resp;
 mod rls;
@@ -44,6 +46,7 @@ pub mod probe {
 
 pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
+pub use park::ParkError;
 pub use proxy::UpstreamError;
 pub use server::{Server, StartError};
 pub use settings::{BadUpstream, Limits, ProxySettings, Secret, Settings, Upstream};

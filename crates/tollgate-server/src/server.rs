@@ -15,6 +15,7 @@ use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
+use crate::park::{Park, ParkError};
 use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
@@ -94,6 +95,13 @@ pub enum StartError {
         /// The mistake.
         error: Box<StateError>,
     },
+    /// The file of requests that are kept for later: another process has it, or it is damaged.
+    Park {
+        /// The file.
+        path: PathBuf,
+        /// The mistake.
+        error: ParkError,
+    },
     /// The thread that watches the rules file.
     Watch(io::Error),
 }
@@ -125,6 +133,10 @@ impl Server {
         (core.envoy, core.state) = (envoy, report);
         if let Some(calls) = calls {
             core.calls.put(calls);
+        }
+        if let Some(path) = &settings.park {
+            let park = Park::open(path).map_err(|error| StartError::Park { path: path.clone(), error })?;
+            core.park = Some(Arc::new(park));
         }
         let core = Arc::new(core);
         let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
@@ -278,7 +290,7 @@ impl Server {
     fn warn_of_unserved(&self) {
         let set = self.core.live.rules();
         for (listener, _) in &self.addresses {
-            for problem in unserved(set.rules(), *listener) {
+            for problem in unserved(set.rules(), *listener, self.core.park.is_some()) {
                 let (code, hint) = (problem.code.as_str(), problem.hint.unwrap_or_default());
                 tracing::warn!(code, %hint, "{}: {}", listener.name(), problem.message);
             }
@@ -329,6 +341,9 @@ impl Server {
         // What is charged after the last save would be forgotten.
         drain.close().await;
         drop(watched);
+        if let Some(park) = &core.park {
+            park.close().await;
+        }
         match state {
             Some(state) => state.finish().await,
             None => Ok(()),
@@ -410,6 +425,9 @@ impl fmt::Display for StartError {
             }
             Self::Tls { listener, error } => write!(f, "--{listener}-tls: {error}"),
             Self::State { path, error } => write!(f, "the state file {}: {error}", path.display()),
+            Self::Park { path, error } => {
+                write!(f, "the file of parked requests {}: {error}", path.display())
+            }
             Self::AdminToken(error) => write!(f, "the administrator's token cannot be read: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
         }

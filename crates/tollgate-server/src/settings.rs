@@ -61,6 +61,9 @@ pub struct Settings {
     pub resp_admin_password: Option<Secret>,
     /// The file in which state is saved; `None`: it ends with the process.
     pub state: Option<PathBuf>,
+    /// The file of the requests that the [proxy](Self::proxy) keeps for later, where a rule says
+    /// `on_refusal = "park"`; `None`: it refuses them.
+    pub park: Option<PathBuf>,
     /// How often state is saved, besides at the end.
     pub state_interval: Duration,
     /// Whether the server does not start on a damaged state file. Otherwise it puts the file aside
@@ -169,6 +172,7 @@ impl Settings {
             resp_password: None,
             resp_admin_password: None,
             state: None,
+            park: None,
             state_interval: Duration::from_secs(60),
             strict_state: false,
             admin_token: None,

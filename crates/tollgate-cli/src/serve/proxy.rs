@@ -70,6 +70,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
     held_bytes: usize,
 
+    /// Keeps requests for later in this file, where a rule says on_refusal = "park" [default: they
+    /// are refused]
+    #[arg(long, value_name = "FILE")]
+    park: Option<PathBuf>,
+
     #[command(flatten)]
     pub(super) serve: Serve,
 }
@@ -97,6 +102,7 @@ impl Args {
         };
         needs_tcp(self.listen_tls.is_some(), "listen", &settings.proxy)?;
         settings.proxy_tls.clone_from(&self.listen_tls);
+        settings.park.clone_from(&self.park);
         let forward = &mut settings.forward;
         forward.upstreams.clone_from(&self.upstream);
         forward.upstream_ca.clone_from(&self.upstream_ca);

@@ -1,6 +1,7 @@
 //! `tollgate serve` as a process: signals, systemd, state, and what it says when it does not start.
 
 mod life;
+mod park;
 mod proxy;
 mod soak;
 mod start;

@@ -5,6 +5,7 @@
 //! | `attribute` | what a rule can see of a request |
 //! | `condition` | which requests a rule concerns |
 //! | `limits` | how much of them it admits, and at what cost |
+//! | `park` | refused requests that are kept for later |
 //! | `refusal` | how a refused request is answered |
 //! | `store` | where a rule keeps its counts, if not in this process |
 //! | `rules` | the rules of a file and what the file says for all of them |
@@ -13,6 +14,7 @@
 mod attribute;
 mod condition;
 mod limits;
+mod park;
 mod refusal;
 mod rules;
 mod store;
@@ -25,6 +27,7 @@ use tollgate::Inherit;
 pub use attribute::Attribute;
 pub use condition::{Condition, Conditions, Values};
 pub use limits::{Cost, CostCase, Limit, Limits, Tier};
+pub use park::Park;
 pub use refusal::{BodyFormat, HeaderStyle, Refusal};
 pub use rules::{Clients, Rules};
 pub(crate) use store::{DEADLINE, LEASE_TTL, PREFIX};
@@ -68,6 +71,8 @@ pub struct Rule {
     pub max_wait: Option<Duration>,
     /// The response to a refused request.
     pub refuse: Refusal,
+    /// How much is kept of what the rule refuses for a time; `None`: nothing, it is answered.
+    pub park: Option<Park>,
     /// What becomes of the keys' debts when a reload changes the numbers.
     pub inherit: Inherit,
     /// Whether a reload may forget the keys' debts, where the change cannot keep them.

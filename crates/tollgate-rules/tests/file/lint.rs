@@ -113,21 +113,23 @@ fn w9_a_rule_that_frees_what_another_blocks() {
 
 #[test]
 fn w11_rules_that_a_listener_cannot_keep() {
-    use tollgate_rules::Listener::{Auth, Check, RateLimitService, Redis};
+    use tollgate_rules::Listener::{Auth, Check, ProxyWithoutPark, RateLimitService, Redis};
     let text = [
         rule("all", ""),
         rule("exports", "limits = [\"10/s\", \"in-flight:2\"]"),
         rule("line", "limits = \"leaky-bucket:1/s,capacity=9,queue\""),
         rule("failed", "limits = \"10/s\"\ncharge_if.status = 401\nmode = \"shadow\""),
         rule("off", "limits = \"in-flight:2\"\nmode = \"off\""),
+        rule("later", "limits = \"9/s\"\non_refusal = \"park\""),
         rule("tiers", "tier = [{ name = \"t\", match.path = \"/t\", limits = \"in-flight:2\" }]"),
     ];
     let rules = crate::rules(&format!("version = 1\n{}", text.concat()));
     for (listener, names) in [
-        (Check, &["exports", "tiers"][..]),
-        (Auth, &["exports", "failed", "tiers"]),
-        (RateLimitService, &["exports", "line", "failed", "tiers"]),
-        (Redis, &["exports", "line", "failed", "tiers"]),
+        (Check, &["exports", "later", "tiers"][..]),
+        (Auth, &["exports", "failed", "later", "tiers"]),
+        (RateLimitService, &["exports", "line", "failed", "later", "tiers"]),
+        (Redis, &["exports", "line", "failed", "later", "tiers"]),
+        (ProxyWithoutPark, &["later"]),
     ] {
         let told = rules.unserved(listener);
         assert!(told.iter().all(|problem| problem.code == tollgate_rules::Code::W11 && problem.line == 0));

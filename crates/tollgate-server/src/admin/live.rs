@@ -103,6 +103,10 @@ impl Admin {
             let (decisions, connections) = metrics.listener(listener);
             json!({ "name": listener.name(), "decisions": decisions, "connections": connections })
         };
+        let parked = self.core.park.as_ref().map(|park| park.counts()).unwrap_or_default();
+        let parked = parked
+            .iter()
+            .fold([0, 0], |[parked, dead], (_, counts)| [parked + counts.parked, dead + counts.dead]);
         web::json(
             StatusCode::OK,
             &json!({
@@ -120,6 +124,8 @@ impl Admin {
                 "rules_left_out": left_out,
                 "keys": keys,
                 "shows_keys": metrics.shows_keys(),
+                // `null`: none are kept here.
+                "parked": self.core.park.is_some().then_some(parked),
                 "listeners": Listener::ALL.map(listener),
             }),
         )

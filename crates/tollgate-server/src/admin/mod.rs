@@ -5,6 +5,7 @@
 //! | `access` | who may administer |
 //! | `rules` | the rules in force, what a reload would do, reloads |
 //! | `keys`, `key_text` | the keys of a rule: the most refused, one that is looked at or helped |
+//! | `parked` | requests that are kept for later |
 //! | `live`, `history` | what the live page shows |
 //! | `page` | the live page, and what its browser may load |
 
@@ -14,6 +15,7 @@ mod key_text;
 mod keys;
 mod live;
 mod page;
+mod parked;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -113,7 +115,9 @@ impl Admin {
             }
             ("reload", "") if is_post => self.reload(who, request.uri().query()).await,
             ("keys", rule) if is_post => self.key(who, rule, &self.body(request).await?),
-            ("rules" | "live" | "top", "") => Err(not_allowed("GET")),
+            ("parked", "") if is_get => self.list_parked(request.uri().query()),
+            ("parked", id) if !id.is_empty() => self.parked(who, request.method(), id).await,
+            ("rules" | "live" | "top" | "parked", "") => Err(not_allowed("GET")),
             ("plan" | "reload", "") | ("keys", _) => Err(not_allowed("POST")),
             _ => Err(Failure(StatusCode::NOT_FOUND, "there is no such page".into())),
         }

@@ -5,13 +5,14 @@ use tollgate_rules::{Listener as Asking, Problem, Rules};
 use crate::metrics::Listener;
 
 /// What to warn of where this listener is open: each mistake once, although `http` is asked in two
-/// ways.
-pub(crate) fn unserved(rules: &Rules, listener: Listener) -> Vec<Problem> {
+/// ways. `parks` says whether there is a file for requests that are kept for later.
+pub(crate) fn unserved(rules: &Rules, listener: Listener, parks: bool) -> Vec<Problem> {
     let ways: &[Asking] = match listener {
         Listener::Http => &[Asking::Check, Asking::Auth],
         Listener::Grpc => &[Asking::RateLimitService],
         Listener::Resp => &[Asking::Redis],
-        // It serves the requests itself.
+        Listener::Proxy if !parks => &[Asking::ProxyWithoutPark],
+        // The proxy serves the requests itself.
         Listener::Admin | Listener::Proxy => &[],
     };
     let mut problems: Vec<Problem> = Vec::new();
@@ -36,17 +37,20 @@ mod tests {
                 { name = 'failed', key = 'client', limits = '5/min', charge_if.status = [401] },
                 { name = 'exports', key = 'client', limits = 'in-flight:2' },
                 { name = 'plain', key = 'client', limits = '5/min' },
+                { name = 'later', key = 'client', limits = '5/min', on_refusal = 'park' },
             ]";
         let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
         for (listener, warned) in [
-            (Listener::Http, &["`exports`", "`failed`"][..]),
-            (Listener::Grpc, &["`failed`", "`exports`"]),
-            (Listener::Resp, &["`failed`", "`exports`"]),
+            (Listener::Http, &["`exports`", "`later`", "`failed`"][..]),
+            (Listener::Grpc, &["`failed`", "`exports`", "`later`"]),
+            (Listener::Resp, &["`failed`", "`exports`", "`later`"]),
+            (Listener::Proxy, &["`later`"]),
             (Listener::Admin, &[]),
         ] {
-            let problems = unserved(&rules, listener);
+            let problems = unserved(&rules, listener, false);
             let named = problems.iter().map(|problem| problem.message.split(' ').next().unwrap());
             assert_eq!(named.collect::<Vec<_>>(), warned, "{}", listener.name());
         }
+        assert!(unserved(&rules, Listener::Proxy, true).is_empty());
     }
 }

@@ -7,6 +7,7 @@ use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
 use super::{Generation, Metrics, process, unix_time};
 use crate::core::Core;
+use crate::park::{Counts, EVENTS};
 use crate::state::StateReport;
 
 /// A rule's figures for one page.
@@ -43,6 +44,7 @@ impl Metrics {
         self.write_listeners(&mut text);
         self.write_rules(&mut text, &generation);
         super::stores::write(&mut text, &core.store_counts());
+        write_parked(&mut text, &core.park.as_ref().map(|park| park.counts()).unwrap_or_default());
         self.write_reloads(&mut text, core.last_error().is_none());
         text.family("tollgate_call_keys", "gauge", "Keys in debt to quotas that came with the call.")
             .sample(&[], calls.live_keys);
@@ -188,6 +190,25 @@ impl Metrics {
         text.family("tollgate_rules_reloads_total", "counter", "Reloads.");
         for (result, count) in ["success", "failure"].into_iter().zip(&self.reloads) {
             text.sample(&[("result", result)], count.load(Relaxed));
+        }
+    }
+}
+
+fn write_parked(text: &mut Text, parked: &[(Box<str>, Counts)]) {
+    text.family("tollgate_parked_requests", "gauge", "Requests of each rule that are kept for later.");
+    for (rule, counts) in parked {
+        for (state, count) in [("parked", counts.parked), ("dead", counts.dead)] {
+            text.sample(&[("rule", rule), ("state", state)], count);
+        }
+    }
+    text.family(
+        "tollgate_parked_total",
+        "counter",
+        "What became of them; full: of those that were not kept.",
+    );
+    for (rule, counts) in parked {
+        for (event, count) in EVENTS.into_iter().zip(counts.events) {
+            text.sample(&[("rule", rule), ("event", event)], count);
         }
     }
 }

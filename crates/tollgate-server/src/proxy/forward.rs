@@ -48,6 +48,10 @@ pub(super) struct Passing {
 #[derive(Clone)]
 pub(super) struct Switched(pub(super) OnUpgrade);
 
+/// What an answer carries if no upstream was reached: none has read of the request.
+#[derive(Clone)]
+pub(super) struct NotReached;
+
 /// Why a request has no response of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
@@ -84,7 +88,11 @@ impl Missing {
             Self::Late => (StatusCode::GATEWAY_TIMEOUT, "the upstream did not answer in time"),
             Self::Body => (StatusCode::BAD_REQUEST, "the body is broken, or came too slowly"),
         };
-        problem(status, detail).map(Download::Text)
+        let mut answer = problem(status, detail).map(Download::Text);
+        if matches!(self, Self::Upstream | Self::Upstreams(Failure::Connect | Failure::ConnectLate)) {
+            answer.extensions_mut().insert(NotReached);
+        }
+        answer
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `dial` | connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
 //! | `patience` | how long a body may stand still |
+//! | `parking` | requests that the rules refuse for a time: kept, and sent later |
 //! | `tunnel` | a connection after status 101 |
 
 mod dial;
@@ -22,6 +23,7 @@ mod download;
 mod forward;
 mod forwarded;
 mod head;
+mod parking;
 mod patience;
 mod service;
 mod tunnel;

@@ -19,6 +19,7 @@ use super::download::Answered;
 use super::forward::{Forward, Passing, Switched};
 use super::forwarded::{Origin, distrust};
 use super::head::judge;
+use super::parking::{self, MayPark};
 use super::tunnel::Tunnel;
 use super::upload::Upload;
 use super::upstreams::Upstreams;
@@ -30,12 +31,12 @@ use crate::web::{self, problem};
 
 /// What all connections of the proxy share.
 pub(crate) struct Proxy {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     limits: Limits,
-    settings: ProxySettings,
+    pub(super) settings: ProxySettings,
     /// The host of a request that names none.
     own_host: HeaderValue,
-    service: RulesService<Forward>,
+    pub(super) service: RulesService<Forward>,
 }
 
 /// One connection of a client.
@@ -83,6 +84,10 @@ impl Proxy {
         if let Some(name) = forward.cost_header.clone() {
             layer = layer.cost_from(move |_, headers| headers.get(&name)?.to_str().ok()?.trim().parse().ok());
         }
+        if let Some(park) = core.park.clone() {
+            let core = Arc::clone(core);
+            layer = layer.set_aside(move |head, verdict| parking::set_aside(&core, &park, head, verdict));
+        }
         let layer = layer.build_over(core.live.clone());
         let service = layer.layer(Forward::new(core, forward, &upstreams));
         let first = upstreams.all().first();
@@ -90,7 +95,9 @@ impl Proxy {
             first.and_then(|server| HeaderValue::from_str(server.upstream.authority.as_str()).ok());
         let own_host = own_host.ok_or(UpstreamError::None)?;
         let (core, limits, settings) = (Arc::clone(core), settings.limits, forward.clone());
-        Ok(Some(Arc::new(Self { core, limits, settings, own_host, service })))
+        let proxy = Arc::new(Self { core, limits, settings, own_host, service });
+        parking::drain(&proxy, drain);
+        Ok(Some(proxy))
     }
 
     /// Serves one connection until the client or the server ends it.
@@ -138,6 +145,11 @@ impl Client {
                 return refused(head.version, detail);
             }
         };
+        if let Some(park) = &core.park
+            && let Some(id) = head.uri.path().strip_prefix(parking::STATES)
+        {
+            return parking::state(park, &head.method, id).map(Answered::Unasked);
+        }
         if !clients.trusted_proxies.iter().any(|network| network.contains(&self.origin.peer)) {
             distrust(&mut head.headers, &clients.header);
         }
@@ -160,6 +172,11 @@ impl Client {
             core.metrics.protocol_error(Listener::Proxy, "body");
             return refused(Version::HTTP_11, "the body is broken");
         };
+        if let Some(may_park) = answer.extensions_mut().remove::<MayPark>()
+            && let Some(answer) = parking::keep(core, may_park, upload.clone()).await
+        {
+            return answer.map(Answered::Unasked);
+        }
         upload.discard();
         let Some(Switched(upstream)) = answer.extensions_mut().remove() else {
             return answer.map(Answered::Asked);

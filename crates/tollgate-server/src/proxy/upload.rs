@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ const DISCARDED: (usize, Duration) = (1 << 20, Duration::from_secs(5));
 pub(super) struct Upload(Option<Arc<Mutex<Arriving>>>);
 
 struct Arriving {
-    body: Incoming,
+    body: Either<Incoming, Full<Bytes>>,
     /// Data as one part: each part would cost more than the smallest ones have bytes.
     held: BytesMut,
     held_trailers: Option<Frame<Bytes>>,
@@ -56,17 +56,37 @@ impl Upload {
         if body.is_end_stream() {
             return Self(None);
         }
+        let patience = Patience::new(settings.idle_timeout, ends);
+        let body = Either::Left(body);
+        Self::of(body, settings.held_bytes, is_expecting, patience, client_header)
+    }
+
+    /// A body that is whole.
+    pub(super) fn whole(body: Bytes) -> Self {
+        if body.is_empty() {
+            return Self(None);
+        }
+        Self::of(Either::Right(Full::new(body)), 0, false, Patience::new(Duration::ZERO, None), "")
+    }
+
+    fn of(
+        body: Either<Incoming, Full<Bytes>>,
+        most_held: usize,
+        is_expecting: bool,
+        patience: Patience,
+        client_header: &str,
+    ) -> Self {
         Self(Some(Arc::new(Mutex::new(Arriving {
             body,
             held: BytesMut::new(),
             held_trailers: None,
-            most_held: settings.held_bytes,
+            most_held,
             is_expecting,
             client_header: client_header.into(),
             is_taken: false,
             has_failed: false,
             is_awaited: false,
-            patience: Patience::new(settings.idle_timeout, ends),
+            patience,
         }))))
     }
 
@@ -164,7 +184,7 @@ impl Body for Upload {
             }
             Poll::Ready(Some(Err(error))) => {
                 arriving.has_failed = true;
-                Poll::Ready(Some(Err(error.into())))
+                Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {

@@ -4,6 +4,7 @@ mod bodies;
 mod heads;
 mod heads2;
 mod leaves;
+mod park;
 mod peers;
 mod rules;
 mod seen;

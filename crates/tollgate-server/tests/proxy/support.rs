@@ -174,7 +174,18 @@ pub(crate) async fn upstream<F>(
 where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    upstream_at("127.0.0.1:0".parse().unwrap(), handler).await
+}
+
+/// The same at an address.
+pub(crate) async fn upstream_at<F>(
+    address: SocketAddr,
+    handler: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+) -> SocketAddr
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

@@ -11,6 +11,7 @@ use tollgate::{Clock, ThreadTimer, Timer};
 use tollgate_http::UnixZero;
 use tollgate_rules::{Disk, LiveRules, ReloadError, Verdict, Watched};
 
+use super::aside::{Aside, AsideHook};
 use super::charges::CostFrom;
 use super::decide::{FileState, VerdictHook};
 use super::generation::Generation;
@@ -60,6 +61,7 @@ pub struct RulesBuilder {
     hooks: Hooks,
     on_reload: Option<ReloadHook>,
     on_verdict: Option<VerdictHook>,
+    set_aside: Option<AsideHook>,
     cost_from: Option<CostFrom>,
     original_uri: Option<OriginalUri>,
     max_wait_with_body: Duration,
@@ -77,6 +79,7 @@ impl RulesBuilder {
             hooks: Hooks::default(),
             on_reload: None,
             on_verdict: None,
+            set_aside: None,
             cost_from: None,
             original_uri: None,
             max_wait_with_body: Duration::ZERO,
@@ -135,6 +138,20 @@ impl RulesBuilder {
         hook: impl Fn(&Verdict<'_, Arc<dyn Clock + Send + Sync>>) + Send + Sync + 'static,
     ) -> Self {
         self.on_verdict = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls `hook` with each request and what the rules say of it. If it returns an [`Aside`], the
+    /// request is refused, also where the rules admit it: it is charged nothing then, and
+    /// [`on_verdict`](Self::on_verdict) is not called.
+    pub fn set_aside(
+        mut self,
+        hook: impl Fn(RequestHead<'_>, &Verdict<'_, Arc<dyn Clock + Send + Sync>>) -> Option<Aside>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.set_aside = Some(Box::new(hook));
         self
     }
 
@@ -230,6 +247,7 @@ impl RulesBuilder {
             labels: self.labels,
             hooks: self.hooks,
             on_verdict: self.on_verdict,
+            set_aside: self.set_aside,
             cost_from: self.cost_from,
             original_uri: self.original_uri,
             max_wait_with_body: self.max_wait_with_body,

@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use tollgate::Timestamp;
 use tollgate_http::{RequestHead, UnixZero};
 use tollgate_rules::{Ask, Line, Ruling, StoredAnswer};
 
+use super::aside::{AsideHook, refused_aside};
 use super::charges::{Charges, CostFrom};
 use super::generation::Generation;
 use super::local::{Local, with_local};
@@ -34,6 +35,7 @@ pub(crate) struct FileState {
     pub(super) labels: Labels,
     pub(super) hooks: Hooks,
     pub(super) on_verdict: Option<VerdictHook>,
+    pub(super) set_aside: Option<AsideHook>,
     pub(super) cost_from: Option<CostFrom>,
     pub(super) original_uri: Option<OriginalUri>,
     pub(super) max_wait_with_body: Duration,
@@ -154,6 +156,15 @@ impl FileState {
                 return Some(Decided::Asks(Box::pin(async move { stores.ask(asks).await })));
             }
         }
+        let aside = self.set_aside.as_ref().and_then(|set_aside| set_aside(head, &verdict));
+        if verdict.is_admitted()
+            && let Some(aside) = aside
+        {
+            let (lines, decided_at) = (refused_aside(verdict.lines(), &aside), verdict.decided_at());
+            verdict.cancel();
+            turns.into_iter().for_each(Turns::give_back);
+            return Some(self.refuse(head, &lines, generation, decided_at, Some(aside.note)));
+        }
         if let Some(on_verdict) = &self.on_verdict {
             on_verdict(&verdict);
         }
@@ -165,11 +176,12 @@ impl FileState {
             let decided_at = verdict.decided_at();
             verdict.cancel();
             turns.into_iter().for_each(Turns::give_back);
-            return Some(self.refuse(head, &lines, generation, decided_at));
+            return Some(self.refuse(head, &lines, generation, decided_at, None));
         }
         if !verdict.is_admitted() {
             turns.into_iter().for_each(Turns::give_back);
-            return Some(self.refuse(head, verdict.lines(), generation, verdict.decided_at()));
+            let note = aside.map(|aside| aside.note);
+            return Some(self.refuse(head, verdict.lines(), generation, verdict.decided_at(), note));
         }
         self.report(head, verdict.lines(), generation);
         Some(Decided::Admitted(self.admit(verdict, generation, is_ready, turns)))
@@ -217,6 +229,7 @@ impl FileState {
         lines: &[Line],
         generation: &Generation,
         decided_at: Timestamp,
+        note: Option<Extensions>,
     ) -> Decided {
         self.report(head, lines, generation);
         let Some(refusal) = generation.http.refusal(lines) else {
@@ -225,7 +238,8 @@ impl FileState {
         if let Some(on_limited) = &self.hooks.on_limited {
             on_limited(&refusal.describe(head));
         }
-        let response = refusal.respond_in_protocol(head, decided_at, &self.unix_zero);
+        let mut response = refusal.respond_in_protocol(head, decided_at, &self.unix_zero);
+        response.extensions_mut().extend(note.unwrap_or_default());
         Decided::Refused(Box::new(response))
     }
 }

@@ -14,9 +14,11 @@
 //! | `local` | a thread's handle of the rules and its buffers |
 //! | `decide` | from a request to a verdict |
 //! | `stores` | the stores of rules |
+//! | `aside` | requests that a hook refuses, whatever the rules say |
 //! | `charges`, `turns` | what a request may still give back; its turns in queues |
 //! | `service`, `future` | the tower service and its response |
 
+mod aside;
 mod builder;
 mod charges;
 mod decide;
@@ -31,6 +33,7 @@ mod stores;
 mod turns;
 mod view;
 
+pub use aside::Aside;
 pub use builder::RulesBuilder;
 pub use error::RulesError;
 pub use future::RulesFuture;

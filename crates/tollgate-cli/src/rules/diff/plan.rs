@@ -146,6 +146,7 @@ fn changed_fields(old: &Rule, new: &Rule) -> Vec<String> {
         ("replaces", replaced(&old.replaces) != replaced(&new.replaces)),
         ("charge_if", old.charge_if != new.charge_if),
         ("refuse", old.refuse != new.refuse),
+        ("park", old.park != new.park),
         ("inherit", old.inherit != new.inherit),
         ("max_keys", old.max_keys != new.max_keys),
     ] {

@@ -4,9 +4,11 @@
 //! it. A field has a kind, which is all that can be said of its value alone; what depends on other
 //! fields, `read` checks.
 
+mod park;
 mod stores;
 
 use super::text::Text;
+use park::{RULE_ON_REFUSAL, RULE_PARK};
 use stores::{RULE_DENY_CACHE, RULE_LEASES, RULE_ON_FAILURE, RULE_STORE, STORE};
 
 /// A table of TOML, and its fields.
@@ -324,6 +326,8 @@ pub(in crate::file) static RULE: Table = table(
             "the file's answer",
             "How a refusal by this rule is answered.",
         ),
+        RULE_ON_REFUSAL,
+        RULE_PARK,
         optional(
             "inherit",
             Kind::Choice(&["as-is", "proportional", "additive"]),

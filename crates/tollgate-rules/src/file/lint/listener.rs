@@ -11,6 +11,9 @@ use crate::rule::{Limit, Limits, Mode, Rule, Rules};
 /// | [`Auth`](Self::Auth) | only looked at | not asked | kept: it waits |
 /// | [`RateLimitService`](Self::RateLimitService) | only looked at | not asked | refused |
 /// | [`Redis`](Self::Redis) | only looked at | not asked | refused |
+/// | [`ProxyWithoutPark`](Self::ProxyWithoutPark) | kept | kept | kept |
+///
+/// None parks requests: what a rule would park is refused.
 ///
 /// A rule that is only looked at is charged by a report of the response, and can be exceeded by the
 /// requests that are served meanwhile. In front of the served program itself, as in a middleware,
@@ -26,11 +29,13 @@ pub enum Listener {
     RateLimitService,
     /// The protocol of Redis.
     Redis,
+    /// The proxy, without a file for requests that are kept for later.
+    ProxyWithoutPark,
 }
 
 impl Rules {
-    /// Warns (`W11`) of rules that this way of asking cannot keep, at most thrice of each rule. The
-    /// warnings have no place in a file.
+    /// Warns (`W11`) of rules that this way of asking cannot keep, at most four times of each rule.
+    /// The warnings have no place in a file.
     ///
     /// # Examples
     ///
@@ -61,20 +66,25 @@ fn unserved(rule: &Rule, listener: Listener) -> impl Iterator<Item = Problem> {
             Limit::Quota(quota) => queues |= quota.is_queue(),
         }
     }
-    let hears_responses = listener == Listener::Check;
-    let waits = matches!(listener, Listener::Check | Listener::Auth);
+    let serves = listener == Listener::ProxyWithoutPark;
+    let hears_responses = serves || listener == Listener::Check;
+    let waits = serves || matches!(listener, Listener::Check | Listener::Auth);
     let told = [
         (rule.charge_if.is_some() && !hears_responses).then_some((
             "charges by status, which is not told here: it is only looked at",
             "report each response, or put the middleware in front",
         )),
-        is_in_flight.then_some((
+        (is_in_flight && !serves).then_some((
             "limits requests in flight, whose end is not told here: that limit is not asked",
             "acquire and release it, or put the middleware in front",
         )),
         (queues && !waits).then_some((
             "lets requests wait, which callers cannot here: those are refused",
             "a leaky bucket without a queue",
+        )),
+        rule.park.is_some().then_some((
+            "parks what it refuses, which is not kept here: those requests are refused",
+            "`tollgate proxy` with --park FILE",
         )),
     ];
     let name = rule.name.clone();

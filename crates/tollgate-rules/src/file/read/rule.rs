@@ -14,7 +14,7 @@ use crate::file::files::Place;
 use crate::file::problem::Code;
 use crate::file::text::{attribute, limit, value};
 use crate::rule::{
-    Attribute, Ban, Cost, CostCase, Key, Limit, Limits, MissingKey, Mode, Replaces, Rule, Tier,
+    Attribute, Ban, Cost, CostCase, Key, Limit, Limits, MissingKey, Mode, Park, Replaces, Rule, Tier,
 };
 
 /// A rule, and where its parts stand.
@@ -92,6 +92,7 @@ impl Reader<'_, '_> {
         let ban = self.ban(table);
         let max_wait = self.positive(table, "max_wait");
         let refuse = inner(table, "refuse").map(|table| self.answer(table)).unwrap_or_default();
+        let park = self.park(table);
         let key = self.key(table);
         let store = self.store(table, stores);
         let is_whole = store.is_ok()
@@ -123,6 +124,7 @@ impl Reader<'_, '_> {
                 ban,
                 max_wait,
                 refuse,
+                park,
                 inherit: match text(table, "inherit") {
                     Some("as-is") => Inherit::AsIs,
                     Some("proportional") => Inherit::Proportional,
@@ -240,6 +242,34 @@ impl Reader<'_, '_> {
         Some(Ban(ban))
     }
 
+    /// What the rule keeps of the requests that it refuses.
+    fn park(&mut self, table: &DeTable<'_>) -> Option<Park> {
+        let given = inner(table, "park");
+        if text(table, "on_refusal") != Some("park") {
+            if let Some(value) = table.get("park") {
+                let message = "`park` means nothing: the rule answers what it refuses";
+                self.add(value.span(), Code::Unfit, message, "on_refusal = \"park\"");
+            }
+            return None;
+        }
+        let default = Park::default();
+        let Some(given) = given else { return Some(default) };
+        let headers = given.get("headers").map(|names| {
+            let names = each(names).filter_map(|name| name.get_ref().as_str());
+            names.map(|name| name.to_ascii_lowercase().into()).collect()
+        });
+        Some(Park {
+            requests: number(given, "requests").unwrap_or(default.requests),
+            requests_per_key: number(given, "requests_per_key").unwrap_or(default.requests_per_key),
+            bytes: number(given, "bytes").unwrap_or(default.bytes),
+            body: number(given, "body").unwrap_or(default.body),
+            age: self.positive(given, "age").unwrap_or(default.age),
+            tries: number(given, "tries").unwrap_or(default.tries),
+            retry: self.positive(given, "retry").unwrap_or(default.retry),
+            headers,
+        })
+    }
+
     fn replaces(&mut self, table: &DeTable<'_>) -> (Replaces, Vec<Range<usize>>) {
         let Some(value) = table.get("replaces") else { return (Replaces::None, Vec::new()) };
         let names: Vec<Box<str>> =
@@ -260,10 +290,17 @@ impl Reader<'_, '_> {
 
     /// Reports fields that mean nothing beside the others.
     fn fits(&mut self, placed: &Placed) {
-        let Rule { limits, tiers, ban, max_wait, charge_if, max_keys, .. } = &placed.rule;
+        let Rule { limits, tiers, ban, max_wait, charge_if, max_keys, park, .. } = &placed.rule;
         let limited = || std::iter::once(limits).chain(tiers.iter().map(|tier| &tier.limits));
         let is_limited = limited().any(|limits| matches!(limits, Limits::Each(_)));
-        for (name, given) in [("ban", ban.is_some()), ("charge_if", charge_if.is_some())] {
+        let parks = park.is_some();
+        if parks && ban.is_some() {
+            let message = "a rule that parks what it refuses cannot ban its key";
+            self.files.add(&placed.field("ban"), Code::Unfit, message, Some("another rule for the ban"));
+        }
+        for (name, given) in
+            [("ban", ban.is_some()), ("charge_if", charge_if.is_some()), ("on_refusal", parks)]
+        {
             if given && !is_limited {
                 let place = placed.field(name);
                 let message = format!("`{name}` means nothing: the rule has no limit that is used up");

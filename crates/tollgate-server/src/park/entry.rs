@@ -1,0 +1,172 @@
+//! What is known of a request that was kept.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use tokio_rustls::rustls::crypto::{SecureRandom, ring::default_provider};
+use tollgate_rules::Park as Bounds;
+
+use super::kept::{Kept, latin};
+
+static RANDOM: LazyLock<&'static dyn SecureRandom> = LazyLock::new(|| default_provider().secure_random);
+
+/// The most characters of a method and target that an entry shows.
+const SHOWN: usize = 256;
+
+/// Names a request that is kept. It cannot be guessed: who has it may ask for the state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) struct Id(u128);
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// It waits, or is being sent.
+    Parked,
+    /// An upstream has answered it.
+    Sent,
+    /// It was too old to be sent.
+    Expired,
+    /// It failed too often. It is kept, and can be sent again.
+    Dead,
+    /// An administrator has cancelled it.
+    Cancelled,
+}
+
+/// What is known of a request that was kept. Times are milliseconds of Unix time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) id: Id,
+    pub(crate) rule: Box<str>,
+    #[serde(with = "latin")]
+    pub(crate) key: Vec<u8>,
+    /// The method and the target, cut.
+    pub(crate) shown: String,
+    /// How much it takes of its rule's bytes.
+    pub(crate) bytes: u64,
+    /// Its place in the queue: after all with a lower one.
+    pub(crate) turn: u64,
+    pub(crate) parked_at: u64,
+    pub(crate) expires_at: u64,
+    /// How long it is kept from `parked_at` on, in milliseconds.
+    pub(crate) age: u64,
+    pub(crate) most_tries: u32,
+    /// The time before the second try, in milliseconds.
+    pub(crate) retry: u64,
+    pub(crate) tries: u32,
+    pub(crate) state: State,
+    /// That of the last answer.
+    pub(crate) status: Option<u16>,
+    pub(crate) ended_at: Option<u64>,
+}
+
+impl State {
+    /// Whether the request itself is still kept.
+    pub(super) fn is_held(self) -> bool {
+        matches!(self, Self::Parked | Self::Dead)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Parked => "parked",
+            Self::Sent => "sent",
+            Self::Expired => "expired",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Entry {
+    /// `None` if the system has no random numbers.
+    pub(super) fn new(
+        rule: &str,
+        key: &[u8],
+        bounds: &Bounds,
+        kept: &Kept,
+        bytes: usize,
+        now: u64,
+    ) -> Option<Self> {
+        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let age = millis(bounds.age);
+        Some(Self {
+            id: Id::random()?,
+            rule: rule.into(),
+            key: key.into(),
+            shown: format!("{} {}", kept.method, kept.target).chars().take(SHOWN).collect(),
+            bytes: bytes as u64,
+            turn: 0,
+            parked_at: now,
+            expires_at: now.saturating_add(age),
+            age,
+            most_tries: bounds.tries,
+            retry: millis(bounds.retry),
+            tries: 0,
+            state: State::Parked,
+            status: None,
+            ended_at: None,
+        })
+    }
+
+    pub(super) fn end(&mut self, state: State, now: u64) {
+        (self.state, self.ended_at) = (state, Some(now));
+    }
+
+    /// Dead -> Parked, with all its tries and its whole age.
+    pub(super) fn revive(&mut self, now: u64) -> bool {
+        if self.state != State::Dead {
+            return false;
+        }
+        (self.state, self.ended_at, self.tries) = (State::Parked, None, 0);
+        self.expires_at = now.saturating_add(self.age);
+        true
+    }
+}
+
+impl Id {
+    fn random() -> Option<Self> {
+        let mut bytes = [0; 16];
+        RANDOM.fill(&mut bytes).ok()?;
+        Some(Self(u128::from_be_bytes(bytes)))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Who reads a log may not ask for the state.
+        f.write_str("Id")
+    }
+}
+
+impl FromStr for Id {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+        id.map(Self).ok_or("an id has 32 hexadecimal digits")
+    }
+}
+
+impl From<Id> for String {
+    fn from(id: Id) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        text.parse()
+    }
+}
