@@ -158,7 +158,15 @@ fn a_moving_slot_forgets_nothing() {
             source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[to]]);
             sleep(Duration::from_millis(100)).await;
             // One by one: between them, a request of several limits has keys on both sides.
-            let names: Vec<String> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+            // Those without debt are gone: a busy machine may charge nothing for that long.
+            let mut names: Vec<String> = Vec::new();
+            for _ in 0..100 {
+                names = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+                if names.len() >= 3 {
+                    break;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
             assert!(names.len() >= 3, "the keys are there: {names:?}");
             for name in names {
                 let port = target.port().to_string();

@@ -54,7 +54,7 @@ fn conflict(error: Result<u64, ReloadError>) -> (Cause, usize) {
 
 /// Two rules of the old file become one: it can keep one state only.
 #[test]
-fn a_rule_that_takes_the_state_of_another_may_not_lose_its_own() {
+fn a_rule_may_not_lose_its_state_for_another_one() {
     let one = |name: &str, more: &str| {
         format!("{{ name = '{name}', key = 'client', limits = '10/d,burst=10'{more} }}")
     };
