@@ -89,3 +89,16 @@ fn state_is_saved_while_the_server_runs() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+#[test]
+fn a_failed_last_save_is_no_clean_end() {
+    let folder = Folder::new("unsaved");
+    std::fs::create_dir(folder.path("gone")).expect("a folder");
+    let state = folder.path("gone/state");
+    let mut server = Running::start(serve(&folder, &["--drain-delay", "0", "--state", &state]));
+    server.says("serving");
+    std::fs::remove_dir_all(folder.path("gone")).expect("it is there");
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(2), "{}", server.said);
+    assert!(server.says("the state is not saved").contains("state"));
+}

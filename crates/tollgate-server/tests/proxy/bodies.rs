@@ -291,7 +291,7 @@ async fn requests_in_progress_are_answered_before_the_end() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!ending.is_finished() && TcpStream::connect(address).await.is_err());
         gate.open();
-        timeout(LONG, ending).await.unwrap().unwrap();
+        timeout(LONG, ending).await.unwrap().unwrap().unwrap();
     };
     let ((first, second), ()) = tokio::join!(requests, ended);
     assert_eq!((first.status.as_u16(), second.unwrap().status().as_u16()), (200, 200));
