@@ -180,11 +180,14 @@ impl Park {
         if !self.shared.lock().begin(number) {
             return Ok(None);
         }
+        let read = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| Kept::from_bytes(&bytes));
         let loaded = self.store.load(number).await;
+        // One that the file has lost stays first in its queue: it may not be asked for in a spin.
+        let loaded = loaded.and_then(|bytes| read(bytes).ok_or(ParkError::Unreadable));
         if loaded.is_err() {
             self.shared.lock().pause(number);
         }
-        Ok(loaded?.and_then(|bytes| Kept::from_bytes(&bytes)))
+        loaded.map(Some)
     }
 
     /// The request is to be sent again later: it was not sent, or this did not count.
