@@ -113,7 +113,7 @@ fn exact(sent: &[Sent]) -> usize {
 
 /// The most requests admitted in any interval beyond what the limit allows there. The interval
 /// counts from when its first request was sent until the answer to its last one was there: in
-/// between both were decided, so what remains was admitted too much at whatever instants they were.
+/// between the proxy decided both, so the rest is above the limit at any instants in there.
 fn above(sent: &[Sent]) -> usize {
     let admitted: Vec<&Sent> = sent.iter().filter(|one| one.is_admitted).collect();
     let mut above = 0;

@@ -16,8 +16,8 @@ pub(crate) fn of_name(name: &[u8]) -> u16 {
 /// A name of this form that lies in `slot`: `prefix:{k:#probe0110100111010001}:probe`. No key of a
 /// client has it.
 ///
-/// The checksum is linear: a digit that is 1 instead of 0 flips the same bits of it, whatever the
-/// other digits are. No 16 digits in a row flip bits that cancel out, so the digits for a slot are
+/// The checksum is linear: a digit that is 1 instead of 0 flips the same bits beside any other
+/// digits. No 16 digits in a row flip bits that cancel out, so the digits for a slot are
 /// the solution of linear equations.
 pub(crate) fn name_within(prefix: &str, slot: u16) -> String {
     let name = |digits: u16| format!("{prefix}:{{k:#probe{digits:016b}}}:probe");

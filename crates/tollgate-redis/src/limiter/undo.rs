@@ -14,11 +14,11 @@ impl Limiter {
     /// Gives back the charge of an admitted request; returns how many units came back. Part of a
     /// unit that time had not won back yet counts as one.
     ///
-    /// The rules are those of [`tollgate::Limiter::refund`]: never more than the request still
-    /// owes, nothing that a later reservation depends on, and of a queue only the newest. The log
-    /// gives back any request that is inside of its window. A reservation gives nothing back once
-    /// it has departed. The refund happens once, even if the network sends it twice, and also if
-    /// this future is dropped.
+    /// The rules are those of [`tollgate::Limiter::refund`]: never more than the debt that the
+    /// request left, nothing that a later reservation depends on, and of a queue only the newest.
+    /// The log gives back any request that is inside of its window. A reservation gives nothing
+    /// back once it has departed. The refund happens once, even if the network sends it twice, and
+    /// also if this future is dropped.
     ///
     /// # Errors
     ///

@@ -7,9 +7,9 @@ use super::{Events, Random, arrivals, excess, runs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
-    /// What was charged since the last time is sent, and sent again when in doubt.
+    /// A centre sends its charges since the last time, and sends them again when in doubt.
     Increments,
-    /// What the others charged ends at an empty bucket.
+    /// The debt from other centres ends at an empty bucket.
     DebtEndsAtEmpty,
 }
 
@@ -17,7 +17,7 @@ enum Event {
     Request(usize),
     /// A centre sends its total to the others that do not know it.
     Forward(usize),
-    /// A total arrives, and by how much it is above what was known when it was sent.
+    /// A total arrives, with its distance from the total that was known when it was sent.
     Arrives {
         from: usize,
         to: usize,

@@ -1,4 +1,4 @@
-//! What is known of a request that was kept.
+//! The record of a parked request, without its body.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,7 +36,7 @@ pub(crate) enum State {
     Cancelled,
 }
 
-/// What is known of a request that was kept. Times are milliseconds of Unix time.
+/// The record of a parked request. Times are milliseconds of Unix time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) id: Id,

@@ -13,7 +13,7 @@ const ENDED: usize = 10_000;
 /// What can become of a request, as labels say it.
 pub(crate) const EVENTS: [&str; 6] = ["parked", "drained", "expired", "dead", "cancelled", "full"];
 
-/// What is kept of one rule.
+/// The parked requests of one rule, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) parked: usize,

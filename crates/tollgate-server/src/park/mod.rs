@@ -10,7 +10,7 @@
 //!
 //! | file | what |
 //! |------|------|
-//! | `entry` | what is known of a request that was kept |
+//! | `entry` | the record of a parked request |
 //! | `kept` | the request itself, as it is stored |
 //! | `index` | all entries in memory: queues, bounds, counts |
 //! | `store` | the file |
@@ -76,7 +76,7 @@ struct Shared {
     waiting: AtomicUsize,
 }
 
-/// What is asked of [`Park::list`].
+/// Selects entries for [`Park::list`].
 #[derive(Default)]
 pub(crate) struct Filter {
     pub(crate) rule: Option<String>,
@@ -110,7 +110,7 @@ fn now() -> u64 {
 }
 
 impl Park {
-    /// Opens the file, or makes it, and reads what is kept in it.
+    /// Opens the file, or makes it, and reads its entries.
     pub(crate) fn open(path: &Path) -> Result<Self, ParkError> {
         let (store, entries) = Store::open(path)?;
         Ok(Self::over(store, entries))

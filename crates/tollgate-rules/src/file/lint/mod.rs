@@ -73,7 +73,7 @@ fn alternatives(applies: &[Conditions]) -> &[Conditions] {
     if applies.is_empty() { &EVERYTHING } else { applies }
 }
 
-/// Whether a rule limits every request that it concerns, whatever its key and the response are.
+/// Whether a rule limits every request that it concerns, for all keys and responses.
 fn limits_each(rule: &Rule) -> bool {
     rule.mode == Mode::Enforce
         && rule.limits != Limits::Unlimited
