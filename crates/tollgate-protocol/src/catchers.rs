@@ -52,6 +52,7 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::NewcomerRefusedBlindly, "a newcomer stalls while its slot goes to others"),
         (Mutant::EraseProposals, "a log is reset that goes to others"),
         (Mutant::EraseBlindly, "a log is reset that goes to others"),
+        (Mutant::ResetZeroesTheTime, "a log's word before a reset does not come back"),
         (Mutant::ClaimKeepsParity, "short: one key is inserted by three"),
         (Mutant::RecycleReadsTheHeaderLate, "short: one key is inserted by three"),
         (Mutant::RecycleReadsTheClockEarly, "short: a key comes back and loses its slot"),

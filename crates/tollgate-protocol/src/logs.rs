@@ -11,9 +11,15 @@ use crate::values::Key;
 /// a time in it that is not its own.
 const STALLED_A_PERIOD: &str = "a key was refused for what another owed";
 
-/// As long as its word says the same time, refusals bring a log's head back to where it was, two
-/// laps later.
+/// An entry tells one bit of its lap. A thread that is stopped before it proposes, until the entry
+/// says after two laps what it said, proposes over another thread's proposal of the same time. What
+/// that thread then wins is marked as of an earlier lap, over a time in the window: it counts.
 const TWICE_AROUND: &str = "a refused request is not counted";
+
+/// A thread proposes over a time that has left, and was asked while a refund held the word. The
+/// refund lowers the head, and another thread wins the time as its own, with the proposal over it.
+/// That says rightly when it had left.
+const PROPOSED_OVER: &str = "an admission is logged earlier than it was made";
 
 /// One and two in any eight ticks.
 const ONE: Log = Log { limit: 1, period: 8, ring: 1, all: false };
@@ -104,7 +110,7 @@ pub(crate) const LOGS: &[Scenario] = &[
         name: "a newcomer stalls beside its slot's owner",
         known: &[STALLED_A_PERIOD],
         logs: &[(X, &[2]), (Z, &[18])],
-        times: &[11, 20],
+        times: &[12, 22],
         threads: &[&[Check(Y, 1)], &[Check(X, 1), Check(X, 1)]],
         ..of(ONE)
     },
@@ -118,7 +124,7 @@ pub(crate) const LOGS: &[Scenario] = &[
     Scenario {
         name: "two newcomers want one log",
         logs: &[(X, &[2]), (Z, &[10])],
-        times: &[11],
+        times: &[12],
         threads: &[&[Check(Y, 1), Check(Y, 1)], &[Check(W, 1), Check(Y, 1)]],
         ..of(ONE)
     },
@@ -127,6 +133,20 @@ pub(crate) const LOGS: &[Scenario] = &[
         logs: &[(X, &[10])],
         times: &[10, 18],
         threads: &[&[Check(X, 1), Check(X, 1)], &[Reset(X), Check(X, 1)]],
+        ..of(ONE)
+    },
+    Scenario {
+        name: "a log's word before a reset does not come back",
+        logs: &[(X, &[10])],
+        threads: &[&[Check(X, 1)], &[Reset(X), Check(X, 1), Reset(X), Check(X, 1)]],
+        ..of(ONE)
+    },
+    Scenario {
+        name: "a log's word before a refund beside charges",
+        known: &[PROPOSED_OVER],
+        logs: &[(X, &[2])],
+        times: &[10, 11, 18],
+        threads: &[&[Check(X, 1)], &[Take(X, 1)], &[Check(X, 1)]],
         ..of(ONE)
     },
     Scenario {
@@ -139,14 +159,14 @@ pub(crate) const LOGS: &[Scenario] = &[
     Scenario {
         name: "a newcomer stalls while its slot goes to others",
         logs: &[(X, &[2]), (Z, &[10])],
-        times: &[11, 20],
+        times: &[12, 22],
         threads: &[&[Check(Y, 1)], &[Check(W, 1), Check(W, 1)]],
         ..of(ONE)
     },
     Scenario {
         name: "a log is reset that goes to others",
         logs: &[(X, &[2]), (Z, &[10])],
-        times: &[11, 20],
+        times: &[12, 22],
         threads: &[&[Reset(X)], &[Check(Y, 1), Check(Y, 1), Check(Y, 1)]],
         ..of(ONE)
     },

@@ -128,6 +128,8 @@ pub enum Mutant {
     EraseProposals,
     /// A reset erases times without a look whether the head has moved.
     EraseBlindly,
+    /// A reset zeroes the word's time.
+    ResetZeroesTheTime,
     /// The short way reads the clock before the fingerprints, and does not ask whether the header
     /// commits all words.
     RecycleBesideAClaim,

@@ -8,8 +8,14 @@ pub(crate) const ENTRIES: usize = 3;
 /// The word's head takes so many of its lowest bits.
 const HEAD: u32 = 3;
 
+/// The bit above the head: whether the log may have times.
+const LIVE: u8 = 1 << HEAD;
+
+/// The word's time is above both, in steps of two ticks.
+const NEWEST: u32 = HEAD + 1;
+
 /// The most that the word's time can be.
-const NEWEST: u8 = u8::MAX >> HEAD;
+const LATEST: u8 = u8::MAX >> NEWEST;
 
 /// A place of the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,11 +55,12 @@ impl Log {
     }
 
     fn newest(payload: u8) -> u8 {
-        payload >> HEAD
+        payload >> NEWEST
     }
 
-    fn of(newest: u8, head: u8) -> u8 {
-        newest.min(NEWEST) << HEAD | head
+    /// The word of a log with times.
+    fn live(newest: u8, head: u8) -> u8 {
+        newest.min(LATEST) << NEWEST | LIVE | head
     }
 
     /// Which entry a position has, and its lap's low bit. Positions count modulo two laps.
@@ -79,29 +86,34 @@ impl Log {
         !had_left && seen.entry.when > 0 && seen.entry.when - 1 + self.period > now
     }
 
-    /// The payload once so many more are logged.
+    /// The payload once so many more are logged. A lap raises its time.
     pub(crate) fn logged(self, payload: u8, now: u8, cost: u8) -> u8 {
-        Self::of(now + 1, (Self::head(payload) + cost) % (2 * self.ring))
+        let (passed, around) = (Self::head(payload) + cost, 2 * self.ring);
+        let lap = u8::from(passed >= around);
+        Self::live((Self::newest(payload) + lap).max(now / 2 + 1), passed % around)
     }
 
     pub(crate) fn expired(self, payload: u8, now: u8) -> bool {
-        Self::newest(payload) == 0 || Self::newest(payload) + self.period <= now
+        payload & LIVE == 0 || 2 * Self::newest(payload) + self.period <= now
     }
 
+    /// The payload after a reset, which raises its time.
     pub(crate) fn forgiven(payload: u8) -> u8 {
-        Self::of(0, Self::head(payload))
+        Self::bumped(payload) & !LIVE
     }
 
     pub(crate) fn bumped(payload: u8) -> u8 {
-        Self::of(Self::newest(payload) + 1, Self::head(payload))
+        let newest = (Self::newest(payload) + 1).min(LATEST);
+        newest << NEWEST | payload & (LIVE | (LIVE - 1))
     }
 
     /// The payload once the newest units are given back, if they are those that `charged` it and
     /// are not gone.
     pub(crate) fn given_back(self, payload: u8, charged: u8, (since, now): (u8, u8), cost: u8) -> Option<u8> {
         let gone = self.expired(payload, now) || since + self.period <= now;
-        let head = (Self::head(payload) + 2 * self.ring - cost) % (2 * self.ring);
-        (payload == charged && !gone).then(|| Self::of(Self::newest(payload), head))
+        let (head, around) = (Self::head(payload), 2 * self.ring);
+        let newest = Self::newest(payload).saturating_sub((head < cost).into());
+        (payload == charged && !gone).then(|| Self::live(newest, (head + around - cost) % around))
     }
 
     /// A slot that logged these times, oldest first.
@@ -110,8 +122,8 @@ impl Log {
         for (entry, time) in ring.iter_mut().zip(times) {
             entry.when = time + 1;
         }
-        let newest = times.last().map_or(0, |time| time + 1);
+        let newest = times.last().map_or(0, |time| time / 2 + 1);
         let head = times.len() as u8 % (2 * self.ring);
-        (Word::default().charged(Self::of(newest, head)), ring)
+        (Word::default().charged(Self::live(newest, head)), ring)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Machine;
 use crate::mutant::Mutant;
+use crate::ring::Log;
 use crate::state::{MOMENTS, Pc, State};
 
 impl Machine<'_> {
@@ -23,10 +24,10 @@ impl Machine<'_> {
             }
             Pc::Settled => {
                 let payload = thread.seen.payload;
-                let forgiven = if thread.just {
-                    self.scenario.rule.forgiven(payload, self.now(&thread))
-                } else {
-                    payload
+                let forgiven = match () {
+                    () if !thread.just => payload,
+                    () if self.is(Mutant::ResetZeroesTheTime) => Log::head(payload),
+                    () => self.scenario.rule.forgiven(payload, self.now(&thread)),
                 };
                 let settled = thread.seen.charged(forgiven);
                 if !Self::swap_word(state, place, thread.seen.held(), settled) || !thread.just {
