@@ -359,11 +359,13 @@ impl<A: Algorithm> Versions<A> {
     }
 
     /// Puts the quotas that `renew` makes of the old ones in force, with what each tier inherits:
-    /// that is returned.
+    /// that is returned. Refused, if it is to be `reversible`, where the old quotas could not
+    /// follow.
     pub(crate) fn change(
         &self,
         clock: &impl Clock,
         origin: u64,
+        reversible: bool,
         renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
     ) -> Result<Vec<Inherit>, BuildError> {
         // A writer that panicked has changed nothing that is in force.
@@ -383,6 +385,10 @@ impl<A: Algorithm> Versions<A> {
             if number > NUMBER.max() {
                 return Err(BuildError::ChangedTooOften);
             }
+            if reversible {
+                let version = Version::new(rules.clone(), self.limiter, number, since);
+                Self::check_followed(&version, &writer.quotas, origin)?;
+            }
             self.put(number, Version::new(rules, self.limiter, number, since))
                 .ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
@@ -393,5 +399,15 @@ impl<A: Algorithm> Versions<A> {
             }
             // Another thread raised the horizon: the version built on less never becomes current.
         }
+    }
+
+    /// Checks that `quotas` can follow a version that no thread uses, within a minute of its start.
+    fn check_followed(version: &Version<A::Rule>, quotas: &[A], origin: u64) -> Result<(), BuildError> {
+        const MINUTE: u64 = 60_000_000_000;
+        let rules: Vec<A::Rule> = version.all().map(|compiled| *compiled.rule()).collect();
+        let until = version.term().map_or(0, |term| term.extend(MINUTE));
+        let inherits = vec![Inherit::Additive; rules.len()];
+        let change = Change { inherits: &inherits, since: version.since.saturating_add(MINUTE), until };
+        Self::remember(version, &A::recompile(quotas, origin, &rules, change)?, change).map(drop)
     }
 }

@@ -236,11 +236,52 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         quotas: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
     ) -> Result<(), BuildError> {
+        self.change_all(quotas, inherit, false)
+    }
+
+    /// [`reconfigure`](Self::reconfigure), refused with [`BuildError::ChangedTooOften`] also where
+    /// the old quotas could not be made current again: for a change of several limiters, all or
+    /// none. There is room to change back, by [`Inherit::Additive`], for the next minute, unless
+    /// requests are charged ahead of that.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, ManualClock, MultiLimiter, Rate, TokenBucket};
+    ///
+    /// let of = |second| [TokenBucket::new(Rate::per_second(second))];
+    /// let [one, other] = [10, 20].map(|second| {
+    ///     MultiLimiter::<str>::builder(of(second)).clock(ManualClock::new()).build().unwrap()
+    /// });
+    /// one.reconfigure_reversibly(of(5), Inherit::Additive)?;
+    /// if other.reconfigure_reversibly(of(0), Inherit::Additive).is_err() {
+    ///     one.reconfigure(of(10), Inherit::Additive)?;
+    /// }
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reconfigure_reversibly(
+        &self,
+        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        inherit: Inherit,
+    ) -> Result<(), BuildError> {
+        self.change_all(quotas, inherit, true)
+    }
+
+    fn change_all(
+        &self,
+        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+        inherit: Inherit,
+        reversible: bool,
+    ) -> Result<(), BuildError> {
         let quotas: Vec<Quota> = quotas.into_iter().map(Into::into).collect();
         if quotas.len() != self.core.places.len() {
             return Err(BuildError::CannotInherit { field: "limits" });
         }
-        self.change(|number, _| (quotas[number], inherit))
+        self.change(reversible, |number, _| (quotas[number], inherit))
     }
 
     /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the
@@ -273,12 +314,19 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ) -> Result<(), BuildError> {
         within("number", number as u64, 0_u64, self.core.places.len() as u64 - 1)?;
         let quota = quota.into();
-        self.change(|other, old| if other == number { (quota, inherit) } else { (old, Inherit::Additive) })
+        self.change(
+            false,
+            |other, old| if other == number { (quota, inherit) } else { (old, Inherit::Additive) },
+        )
     }
 
     /// Makes current what `renew` makes of each limit's number and quota.
-    fn change(&self, renew: impl Fn(usize, Quota) -> (Quota, Inherit)) -> Result<(), BuildError> {
-        self.core.change(|olds| {
+    fn change(
+        &self,
+        reversible: bool,
+        renew: impl Fn(usize, Quota) -> (Quota, Inherit),
+    ) -> Result<(), BuildError> {
+        self.core.change(reversible, |olds| {
             let each = self.core.places.numbers().iter().zip(olds).map(|(&number, old)| renew(number, old.0));
             Ok(each.map(|(quota, inherit)| (Each(quota), inherit)).unzip())
         })

@@ -304,8 +304,9 @@ fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, toll
     for (index, change) in changes.iter().enumerate() {
         if let Err(error) = change.make() {
             for made in changes[..index].iter().rev() {
-                // It has room for as many changes as the other, or is refused as that was.
-                let _ = made.undo();
+                // It was made only because there is room to take it back.
+                let undone = made.undo();
+                debug_assert!(undone.is_ok(), "`{}` keeps numbers of the refused rules", made.rule);
             }
             return Err((change.rule.clone(), error));
         }

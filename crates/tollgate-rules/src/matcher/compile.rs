@@ -1,6 +1,6 @@
 //! From rules as data to compiled ones.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::CompileError;
 use super::condition::{All, Paths, Test, Wanted};
@@ -164,12 +164,18 @@ impl Compiler<'_> {
                     }
                 };
                 let is_glob = |text: &&str| text.contains('*');
-                Wanted::Texts(Texts {
+                let mut wanted = Texts {
                     any,
                     exact: texts().filter(|text| !is_glob(text)).map(folded).collect(),
                     globs: texts().filter(is_glob).map(folded).collect(),
                     digests: values.digests.clone(),
-                })
+                    restricting: BTreeSet::new(),
+                };
+                // Servers do the work of a GET for HEAD.
+                if *attribute == Method && wanted.contains(b"GET") {
+                    wanted.restricting.insert(b"HEAD"[..].into());
+                }
+                Wanted::Texts(wanted)
             }
         };
         Ok(Test { attribute: attribute.clone(), source: self.source(attribute), wanted })

@@ -9,7 +9,8 @@ use crate::rule::Attribute;
 /// ways. What relaxes never holds where what restricts does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// It restricts: one reading and one value that fits is enough. Paths are folded.
+    /// It restricts: one reading and one value that fits is enough. Paths are folded, and `HEAD` is
+    /// a `GET`, too.
     Restricts,
     /// It relaxes: all readings and all values must fit, as they were sent. A value that is empty
     /// or too long is missing.
@@ -99,6 +100,10 @@ impl Paths {
     /// Returns how the path matches; `None`: it does not.
     fn matched(&self, seen: &Seen<'_>, side: Side, stack: &mut Stack) -> Option<PathMatch<'_>> {
         let mut first = None;
+        if seen.has_more_readings() {
+            let is_one = side == Side::Restricts && (self.any || !self.patterns.is_empty());
+            return is_one.then(|| PathMatch { reading: 0, pattern: self.patterns.first() });
+        }
         for (reading, path) in seen.readings().iter().enumerate() {
             let exact = seen.bytes(&path.exact);
             // A path that is no path, such as `*`, relaxes nothing but where any does.
@@ -125,7 +130,8 @@ impl Texts {
         let (mut some, mut all) = (false, true);
         seen.values(source, &mut |value, is_exact| match side {
             Side::Restricts => {
-                some = some || self.any || (value.len() <= MAX_VALUE && self.contains(value));
+                let fits = || self.contains(value) || self.restricting.contains(value);
+                some = some || self.any || (value.len() <= MAX_VALUE && fits());
             }
             Side::Relaxes => {
                 let is_there = !value.is_empty() && value.len() <= MAX_VALUE && is_exact;

@@ -212,7 +212,7 @@ fn reason(test: &Test, seen: &Seen<'_>, side: Side) -> Reason {
             let some = networks.networks().into_iter().take(MOST_WANTED);
             (*any, networks.len(), some.map(|network| network.to_string().into()).collect())
         }
-        Wanted::Texts(Texts { any, exact, globs, digests }) => {
+        Wanted::Texts(Texts { any, exact, globs, digests, .. }) => {
             let digest = |digest: &[u8; 32]| {
                 let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("sha256:{hex}").into()

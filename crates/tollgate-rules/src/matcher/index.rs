@@ -63,12 +63,13 @@ fn values<'t>(test: &'t Test, each: &mut dyn FnMut(Value<'t>)) -> bool {
             networks.networks().into_iter().for_each(|network| each(Value::Client(network)));
             true
         }
-        Wanted::Texts(Texts { any, exact, globs, digests }) => {
+        Wanted::Texts(Texts { any, exact, globs, digests, restricting }) => {
             let are_found = globs.iter().all(|glob| suffix(&test.source, glob).is_some());
             if *any || !digests.is_empty() || !are_found {
                 return false;
             }
-            exact.iter().chain(globs).for_each(|text| each(Value::Text(&test.source, text)));
+            let texts = exact.iter().chain(restricting).chain(globs);
+            texts.for_each(|text| each(Value::Text(&test.source, text)));
             true
         }
     }
@@ -138,7 +139,7 @@ impl Index {
                     self.texts.push(BySource { source, exact, suffixes });
                 }
                 let by = &mut self.texts[at];
-                for text in &texts.exact {
+                for text in texts.exact.union(&texts.restricting) {
                     by.exact.entry(text.clone()).or_default().push(rule);
                 }
                 for suffix in texts.globs.iter().filter_map(|glob| suffix(&test.source, glob)) {
@@ -152,8 +153,12 @@ impl Index {
     pub(super) fn find(&self, seen: &Seen<'_>, stack: &mut Stack, rules: &mut Vec<u32>) {
         rules.clear();
         rules.extend(&self.always);
-        for reading in seen.readings() {
-            self.paths.visit(seen.path(reading), stack, |rule| rules.push(rule));
+        if seen.has_more_readings() {
+            rules.extend(self.paths.all());
+        } else {
+            for reading in seen.readings() {
+                self.paths.visit(seen.path(reading), stack, |rule| rules.push(rule));
+            }
         }
         for BySource { source, exact, suffixes } in &self.texts {
             seen.values(source, &mut |value, _| {

@@ -222,6 +222,11 @@ impl Part {
                         differs |= !may_repeat || key[begin..] != *value;
                     }
                 });
+                if *source == Source::Read(METHOD) && key[begin..] == *b"HEAD" {
+                    // A client must not have a limit for each.
+                    key.truncate(begin);
+                    key.extend_from_slice(b"GET");
+                }
                 return match (is_one, !differs && (1..=MAX_VALUE).contains(&(key.len() - begin))) {
                     (false, _) => Err(Lack::Absent),
                     (true, false) => Err(Lack::Unusable),

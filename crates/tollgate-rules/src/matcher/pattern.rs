@@ -158,6 +158,11 @@ impl Trie {
         self.nodes[at as usize].end.push(number);
     }
 
+    /// Returns the numbers of all patterns.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> {
+        self.nodes.iter().flat_map(|node| node.rest.iter().chain(&node.end)).copied()
+    }
+
     /// Calls `visit` with the number of each pattern that a path without its first slash matches.
     pub(super) fn visit(&self, path: &[u8], stack: &mut Stack, mut visit: impl FnMut(u32)) {
         stack.clear();

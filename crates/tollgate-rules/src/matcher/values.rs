@@ -13,6 +13,8 @@ pub(super) struct Texts {
     pub(super) exact: BTreeSet<Box<[u8]>>,
     pub(super) globs: Vec<Box<[u8]>>,
     pub(super) digests: BTreeSet<[u8; 32]>,
+    /// Further texts, of which one is enough only for a condition that restricts.
+    pub(super) restricting: BTreeSet<Box<[u8]>>,
 }
 
 impl Texts {

@@ -80,6 +80,8 @@ pub(crate) struct Buffers {
     bytes: Vec<u8>,
     forms: Forms,
     readings: Vec<PathReading>,
+    /// Whether the path may have readings that are not among these.
+    has_more_readings: bool,
     items: Vec<Item>,
 }
 
@@ -92,6 +94,7 @@ impl Buffers {
         self.bytes.shrink_to(KEPT);
         self.forms.shrink_to(KEPT);
         self.readings.clear();
+        self.has_more_readings = false;
         self.items.clear();
         self.items.shrink_to(KEPT / size_of::<Item>());
     }
@@ -130,7 +133,8 @@ impl Buffers {
                 return;
             }
             if names.path {
-                path::read(target, &mut self.bytes, &mut self.forms, &mut self.readings);
+                let Self { bytes, forms, readings, .. } = &mut *self;
+                self.has_more_readings = !path::read(target, bytes, forms, readings);
             }
             if names.host
                 && let (_, Some(authority)) = path::parts_of(target)
@@ -212,6 +216,11 @@ impl<'r> Seen<'r> {
     /// Returns the readings of the path; none of a request without one.
     pub(crate) fn readings(&self) -> &'r [PathReading] {
         &self.buffers.readings
+    }
+
+    /// Returns whether the path may have other readings: any pattern that restricts fits.
+    pub(crate) fn has_more_readings(&self) -> bool {
+        self.buffers.has_more_readings
     }
 
     /// Returns the bytes at a place of a reading.

@@ -36,6 +36,10 @@ fn w1_a_key_that_clients_choose_needs_another_rule() {
     assert_eq!(codes(&[by_key, ("c", "key = \"label.user\"\nmissing = \"pass\"")]), ["W1"]);
     assert_eq!(codes(&[by_key, ("c", "key = \"client\"\ncharge_if.status = 401")]), ["W1"]);
     assert_eq!(codes(&[by_key, ("c", "key = \"client\"\nlimits = \"unlimited\"")]), ["W1"]);
+    let of = |method: &str, key: &str| format!("match.method = \"{method}\"\nkey = \"{key}\"");
+    let codes = |own: &str, other: &str| codes(&[("k", &of(own, "header.k")), ("c", &of(other, "client"))]);
+    assert_eq!(codes("POST", "GET"), ["W1"]);
+    assert_eq!(codes("HEAD", "GET"), [""; 0], "a rule for GET concerns HEAD, too");
 }
 
 #[test]

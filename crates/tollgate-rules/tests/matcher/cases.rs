@@ -9,7 +9,7 @@ fn spellings_of_a_path_are_one_to_what_restricts() {
     for same in ["/login", "/Login/", "//login", "/%6Cogin", "/a/../login", "/login?x", "/login;x=1"] {
         assert_eq!(names.of(&get(same)), ["r"], "{same}");
     }
-    for other in ["/login%2Fx", "/login%3Bx", "/loginx"] {
+    for other in ["/login%2Fx", "/login%3Ax", "/loginx"] {
         assert!(names.of(&get(other)).is_empty(), "{other}");
     }
 }

@@ -179,7 +179,13 @@ impl Context<'_> {
                             _ => glob(wanted, &text),
                         })
                 };
-                let found = self.values(attribute);
+                let mut found = self.values(attribute);
+                if *attribute == Attribute::Method
+                    && !strict
+                    && found.iter().any(|(method, _)| method == b"HEAD")
+                {
+                    found.push((b"GET".to_vec(), false));
+                }
                 let holds = if strict {
                     let good = |(value, exact): &(Vec<u8>, bool)| *exact && !value.is_empty() && fits(value);
                     !found.is_empty() && found.iter().all(good)
@@ -260,6 +266,7 @@ impl Context<'_> {
                     self.values(attribute).into_iter().map(|(value, _)| value).collect();
                 let may_repeat = matches!(attribute, Attribute::Method | Attribute::Host);
                 match &values[..] {
+                    [head] if *attribute == Attribute::Method && head == b"HEAD" => b"GET".to_vec(),
                     [one] => one.clone(),
                     [one, others @ ..] if may_repeat && others.iter().all(|other| other == one) => {
                         one.clone()
@@ -364,29 +371,60 @@ fn paths(request: &PlainRequest) -> Vec<Path> {
     let target = String::from_utf8(target.clone()).unwrap();
     let path = target.split(['?', '#']).next().unwrap();
     let path = path.strip_prefix("http://").map_or(path, |rest| rest.find('/').map_or("", |at| &rest[at..]));
-    // Escapes: those of unreserved characters decoded, others in upper case.
-    let mut normal = String::new();
-    let mut rest = if path.is_empty() { "/" } else { path };
-    while let Some(c) = rest.chars().next() {
-        if c == '%' {
-            let plain = char::from(u8::from_str_radix(&rest[1..3], 16).unwrap());
-            if plain.is_ascii_alphanumeric() || UNRESERVED.contains(plain) {
-                normal.push(plain);
-            } else {
-                normal += &rest[..3].to_uppercase();
-            }
-            rest = &rest[3..];
-        } else {
-            normal.push(c);
-            rest = &rest[1..];
-        }
-    }
+    let normal = normal(if path.is_empty() { "/" } else { path });
     if !normal.starts_with('/') {
         return vec![Path { folded: folded(&dotless(&format!("/{normal}"))), exact: normal }];
     }
+    let once = readings(&normal);
+    let mut paths: Vec<Path> = Vec::new();
+    let firsts = once.iter().map(|path| &path.exact);
+    for first in [&normal].into_iter().chain(firsts) {
+        if let Some(twice) = twice(first) {
+            paths.extend(readings(&twice));
+        }
+    }
+    paths.retain(|path| !once.contains(path));
+    let mut all: Vec<Path> = Vec::new();
+    for path in paths.into_iter().chain(once) {
+        if !all.contains(&path) {
+            all.push(path);
+        }
+    }
+    all
+}
+
+/// The escapes of unreserved characters decoded, others in upper case. Without broken ones.
+fn normal(path: &str) -> String {
+    let mut normal = String::new();
+    let mut rest = path;
+    while let Some(c) = rest.chars().next() {
+        let hex = rest.get(1..3).filter(|_| c == '%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match hex.map(char::from) {
+            Some(plain) if plain.is_ascii_alphanumeric() || UNRESERVED.contains(plain) => normal.push(plain),
+            Some(_) => normal += &rest[..3].to_uppercase(),
+            None => {
+                normal.push(c);
+                rest = &rest[1..];
+                continue;
+            }
+        }
+        rest = &rest[3..];
+    }
+    normal
+}
+
+/// A normal path decoded once more, if that changes it.
+fn twice(path: &str) -> Option<String> {
+    let path_of = |text: String| text.split(['?', '#']).next().unwrap().to_owned();
+    let plain =
+        |path: &str| path.replace("%3B", ";").replace("%3F", "?").replace("%23", "#").replace("%25", "%");
+    (plain(path) != path).then(|| normal(&path_of(plain(path))))
+}
+
+fn readings(normal: &str) -> Vec<Path> {
     let mut paths: Vec<Path> = Vec::new();
     for steps in ["/;", ";/", "/", ";", ""] {
-        let form = opened(&normal, steps);
+        let form = opened(normal, steps);
         let may_merge = form.contains("//") && form.contains("/.");
         for form in may_merge.then(|| merged(&form)).into_iter().chain([form]) {
             let exact = dotless(&form);

@@ -53,9 +53,9 @@ const PATTERNS: [&str; 16] = [
     "/a;p",
     "/a%2Fb",
 ];
-const PIECES: [&str; 24] = [
+const PIECES: [&str; 29] = [
     "/", "/", "/", "/", "a", "b", "A", "c", "/a", "/b", "/a/b", "//", "/.", "/..", "%61", "%2F", "%2f",
-    "%5c", "%2e", ";", ";p", "%3b", "%ff", "/%2E%2e/",
+    "%5c", "%2e", ";", ";p", "%3b", "%ff", "/%2E%2e/", "%3Bp", "%252F", "%2561", "%253B", "%3F",
 ];
 const VALUES: [&str; 6] = ["x", "y", "xy", "X", "", "7"];
 const WANTED: [&str; 7] = ["*", "x", "y", "x*", "*y", "X", "7"];
@@ -77,7 +77,7 @@ fn conditions(random: &mut Random) -> String {
         fields.push(format!("path = {}", list(&[random.some(12, &PATTERNS), vec!["@none".into()]].concat())));
     }
     for (field, values) in [
-        ("method", &["GET", "post", "*", "P*"][..]),
+        ("method", &["GET", "HEAD", "post", "*", "P*", "G*"][..]),
         ("host", &["*", "a.test", "*.A.test", "c*"]),
         ("client", &["*", "192.0.2.0/24", "2001:db8::/32", "2001:db8::1", "0.0.0.0/0"]),
         ("domain", &WANTED),
@@ -177,7 +177,7 @@ fn request(random: &mut Random) -> PlainRequest {
         headers.push(("Cookie".into(), format!("b=1; c={}", random.of(&VALUES)).into()));
     }
     PlainRequest {
-        method: (!random.is(8)).then(|| random.of(&["GET", "get", "POST", "PUT"]).into()),
+        method: (!random.is(8)).then(|| random.of(&["GET", "HEAD", "get", "head", "POST", "PUT"]).into()),
         host: random.is(2).then(|| random.of(&HOSTS).into()),
         target: (!random.is(20)).then(|| target.into()),
         client: (!random.is(8)).then(|| random.of(&CLIENTS).parse().unwrap()),

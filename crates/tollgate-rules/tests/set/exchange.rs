@@ -91,6 +91,34 @@ fn a_reload_keeps_what_is_owed() {
     assert_eq!(live.left(Y), [5]);
 }
 
+/// The debts last longer than all changes together, so that a limit has no room left for one more.
+#[test]
+fn a_reload_near_the_last_change_is_taken_back_whole() {
+    let text = |first: u32, second: u32| {
+        format!(
+            "rule = [{{ name = 'a', key = 'client', limits = '1/d,burst={first}' }},
+                     {{ name = 'b', key = 'client', limits = '1/d,burst={second}' }}]"
+        )
+    };
+    let mut live = Live::new(&text(100, 100));
+    assert!(live.spend(X, 90));
+    // The second has one change more, that takes nearly as much room as a last one.
+    live.reload(&text(100, 450)).unwrap();
+    let mut generation = 2;
+    let refused = (102..2_000).find_map(|burst| {
+        let before = live.left(X);
+        let error = live.reload(&text(burst, burst)).err();
+        generation += u64::from(error.is_none());
+        error.map(|error| (error, before))
+    });
+    let (error, before) = refused.expect("changes are not without end");
+    assert!(matches!(&error, ReloadError::Change { rule, .. } if &**rule == "b"), "{error}");
+    assert!(generation > 100, "{generation}");
+    assert_eq!((live.left(X), live.live.status().generation), (before.clone(), generation));
+    let [a, b] = before[..] else { panic!("two rules") };
+    assert_eq!((a, live.spend(X, a.min(b) + 1), live.spend(X, a.min(b))), (b, false, true));
+}
+
 #[test]
 fn other_fields_leave_the_state_as_it_is() {
     let mut live = Live::new(&r("limits = '10/d', mode = 'shadow'"));

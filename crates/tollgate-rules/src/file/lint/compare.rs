@@ -81,6 +81,10 @@ impl Work {
         }
         let may_meet = |one: &str, other: &str| match attribute {
             Attribute::Path => paths_may_meet(one, other),
+            // `HEAD` meets a rule for `GET`, too.
+            Attribute::Method if one.eq_ignore_ascii_case("HEAD") || other.eq_ignore_ascii_case("HEAD") => {
+                true
+            }
             _ => one.contains('*') || other.contains('*') || one.eq_ignore_ascii_case(other),
         };
         let texts = one.texts.iter().any(|one| other.texts.iter().any(|other| may_meet(one, other)));
