@@ -48,7 +48,7 @@ enum Command {
     Man(pages::Man),
     /// Serve the limits of a rules file (this binary was built without it)
     #[cfg(not(feature = "serve"))]
-    #[command(disable_help_flag = true)]
+    #[command(disable_help_flag = true, alias = "proxy")]
     Serve {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         options: Vec<std::ffi::OsString>,

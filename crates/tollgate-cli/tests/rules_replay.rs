@@ -373,15 +373,19 @@ fn a_log_can_come_by_standard_input() {
 
 #[test]
 fn the_report_shows_the_rules() {
-    let rules = Temporary::new("page.toml", SMALL.as_bytes());
+    let rules = Temporary::new("page.toml", SMALL.replace("'off'", "'shadow'").as_bytes());
     let log = Temporary::new("page.log", LOG.as_bytes());
     let page = Temporary::new("page.html", b"");
     let run = tollgate(&["replay", "--rules", rules.text(), log.text(), "--report", page.text()]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     let page = std::fs::read_to_string(page.path()).expect("it was written");
-    for part in
-        ["<h2>Rules</h2>", "<bdi>each</bdi>", "<code>keys</code> not decided: host,", "<bdi>192.0.2.1</bdi>"]
-    {
+    for part in [
+        "<h2>Rules</h2>",
+        "<bdi>each</bdi>",
+        "<bdi>later (shadow)</bdi>",
+        "<code>keys</code> not decided: host,",
+        "<bdi>192.0.2.1</bdi>",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }

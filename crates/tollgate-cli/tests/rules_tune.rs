@@ -22,6 +22,11 @@ key = 'client'
 limits = 'fixed-window:1/min'
 charge_if.status = 404
 [[rule]]
+name = 'unasked'
+match.path = '/nowhere'
+key = 'client'
+limits = '1/s'
+[[rule]]
 name = 'users'
 key = 'label.user'
 limits = '1/s'
@@ -45,6 +50,7 @@ fn each_limit_gets_its_smallest_sufficient_numbers() {
   each      token-bucket:10/min,burst=5     3      100 %  token-bucket:9/min,burst=5
   posts     sliding-log:9/h                 1      100 %  sliding-log:1/h
   failures  fixed-window:1/min              3      100 %  fixed-window:1/min
+  unasked   token-bucket:1/s,burst=1        0             no request concerned it
   users  not decided: label.user is not in this log (--map label.user=FIELD)
   free   unlimited: no number to tune
 ";

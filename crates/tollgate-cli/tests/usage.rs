@@ -129,7 +129,7 @@ fn help_has_examples_and_the_version_is_printed() {
 #[cfg(not(feature = "serve"))]
 #[test]
 fn serve_without_its_feature_tells_how_to_install_it() {
-    for arguments in [&["serve"][..], &["serve", "--rules", "rules.toml"], &["serve", "--help"]] {
+    for arguments in [&["serve"][..], &["serve", "--rules", "rules.toml"], &["serve", "--help"], &["proxy"]] {
         let run = tollgate(arguments);
         assert_eq!((run.code, &*run.out), (Some(2), ""), "{arguments:?}: {}", run.err);
         for part in ["built without the server", "cargo install --path crates/tollgate-cli --features serve"]

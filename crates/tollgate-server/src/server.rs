@@ -66,6 +66,8 @@ pub enum StartError {
     AdminToken(io::Error),
     /// An address.
     Listen {
+        /// What it speaks: `http`, `admin`, `grpc`, `resp` or `proxy`.
+        listener: &'static str,
         /// The address.
         address: ListenAddress,
         /// Why it was not bound.
@@ -380,8 +382,11 @@ fn bind(settings: &Settings, drain: &Drain) -> Result<Vec<(Listener, Listening)>
         let tls = tls.map(|files| Tls::watch(files, protocols, drain.ends.clone())).transpose();
         let tls = tls.map_err(|error| StartError::Tls { listener: listener.name(), error })?;
         for address in addresses {
-            let listening = Listening::bind(address, tls.clone())
-                .map_err(|error| StartError::Listen { address: address.clone(), error })?;
+            let listening = Listening::bind(address, tls.clone()).map_err(|error| StartError::Listen {
+                listener: listener.name(),
+                address: address.clone(),
+                error,
+            })?;
             judge(settings, listener, listening.address())?;
             bound.push((listener, listening));
         }
@@ -402,8 +407,9 @@ impl fmt::Display for StartError {
             Self::Envoy(error) => error.fmt(f),
             Self::Calls(error) => error.fmt(f),
             Self::Upstream(error) => error.fmt(f),
-            Self::Listen { address, error } => {
-                write!(f, "{address} cannot be listened on: {error}")?;
+            Self::Listen { listener, address, error } => {
+                let option = if *listener == "proxy" { "listen" } else { *listener };
+                write!(f, "--{option}: {address} cannot be listened on: {error}")?;
                 match error.kind() {
                     io::ErrorKind::AddrInUse => write!(f, "; another process does: choose another port"),
                     io::ErrorKind::PermissionDenied => write!(f, "; ports below 1024 need a privilege"),

@@ -39,7 +39,7 @@ fn errors_say_what_to_do() {
     let held = (held.local_addr().expect("it is bound").to_string(), held);
     let cases: [(&[&str], &[&str]); 9] = [
         (&["--http", "8080"], &["127.0.0.1:8080, unix:/path or fd:name"]),
-        (&["--http", &held.0], &[&held.0, "choose another port"]),
+        (&["--http", &held.0], &["--http", &held.0, "choose another port"]),
         (&["--resp", "fd:resp"], &["fd:resp", "socket unit"]),
         (&["--state", &state], &["create it"]),
         (&["--strict-state"], &["--state"]),

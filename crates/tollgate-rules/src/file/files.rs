@@ -200,7 +200,15 @@ impl<'s> Files<'s> {
         for error in errors {
             let span = error.span().unwrap_or(0..0);
             let twice = error.message() == "duplicate key";
-            let hint = twice.then_some("each key once in a table");
+            // Lines of YAML, and the opening brace of JSON.
+            let is_foreign = ["key with no value", "invalid key-value pair"]
+                .iter()
+                .any(|beginning| error.message().starts_with(beginning));
+            let hint = match (twice, is_foreign) {
+                (true, _) => Some("each key once in a table"),
+                (_, true) => Some("a rules file is TOML: name = \"value\""),
+                _ => None,
+            };
             self.add(&Place { file, span }, Code::Syntax, error.message(), hint);
             self.broken |= !twice;
         }

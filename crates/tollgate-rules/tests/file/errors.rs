@@ -212,6 +212,15 @@ fn a_syntax_error_is_told_beside_other_mistakes() {
 }
 
 #[test]
+fn json_and_yaml_are_told_to_be_no_toml() {
+    for text in ["{\"version\": 1}\n", "version: 1\nrule:\n  - name: r\n"] {
+        let reading = reading(text);
+        let hints: Vec<_> = reading.problems().iter().filter_map(|problem| problem.hint.as_deref()).collect();
+        assert!(hints.iter().any(|hint| hint.contains("is TOML")), "{text}: {hints:?}");
+    }
+}
+
+#[test]
 fn one_bracket_too_few_is_told_as_such() {
     let text = "version = 1\n[rule]\nname = \"r\"\nkey = \"everyone\"\nlimits = \"1/s\"\n";
     let reading = reading(text);

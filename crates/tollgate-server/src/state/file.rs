@@ -113,14 +113,27 @@ pub(super) fn put_aside(path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Checks what no later save could change: the directory is there.
+/// Checks what no later save could change: the directory is there, and the path is free or names a
+/// file that opens.
 pub(super) fn check(path: &Path) -> Result<(), StateError> {
     let directory = directory(path);
-    if directory.is_dir() {
-        return Ok(());
+    if !directory.is_dir() {
+        let why =
+            format!("there is no directory {}: create it, for the user of the server", directory.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, why).into());
     }
-    let why = format!("there is no directory {}: create it, for the user of the server", directory.display());
-    Err(io::Error::new(io::ErrorKind::NotFound, why).into())
+    // A directory, or a file of another user, is not damaged: it must stay where it is.
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(there) if !there.is_file() => {
+            let why = "it is no file: name one, such as DIRECTORY/state";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, why).into())
+        }
+        _ => {
+            File::open(path)?;
+            Ok(())
+        }
+    }
 }
 
 fn directory(path: &Path) -> &Path {

@@ -237,6 +237,15 @@ fn a_damaged_file_is_put_aside() {
 }
 
 #[test]
+fn a_directory_is_not_put_aside_as_a_damaged_file() {
+    let folder = Folder::new("directory", DAILY);
+    fs::create_dir(folder.state()).unwrap();
+    let error = begin(&folder.settings(), &clock(BEGUN)).map(drop).unwrap_err();
+    assert!(error.to_string().contains("it is no file"), "{error}");
+    assert!(folder.state().is_dir());
+}
+
+#[test]
 fn calls_without_room_are_told_and_forgotten() {
     let folder = Folder::new("room", DAILY);
     let server = Quiet::new(&folder.settings(), BEGUN);

@@ -116,7 +116,10 @@ impl Service {
 
     async fn route(&self, peer: Peer, request: Request<Incoming>) -> Answer {
         let Some(route) = Route::at(request.uri().path()) else {
-            return problem(StatusCode::NOT_FOUND, "nothing is served at this path");
+            return problem(
+                StatusCode::NOT_FOUND,
+                "nothing is served at this path: see /openapi.json; the live page is on the admin listener",
+            );
         };
         let methods = route.methods();
         if !methods.is_empty() && !methods.contains(request.method()) {

@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
+use tollgate_rules::Mode;
+
 use super::outcome::Outcome;
+use crate::by_rules::mode_text;
 use crate::failure::Failure;
 use crate::replay::page::{command_line, now};
 use crate::report::{self, KeyRow, KeyTally, Report, Timeline};
@@ -23,11 +26,19 @@ pub(super) fn write(path: &Path, outcome: &Outcome<'_>, top: usize) -> Result<()
     let names: Vec<_> = most_denied.iter().map(|(number, _)| text(*number)).collect();
     let clients: Vec<_> =
         names.iter().zip(&most_denied).map(|(key, (_, tally))| KeyRow { key, tally: *tally }).collect();
+    let titles: Vec<_> = outcome
+        .decided()
+        .map(|(rule, _)| match rule.mode {
+            Mode::Enforce => rule.name.to_string(),
+            mode => format!("{} ({})", rule.name, mode_text(mode)),
+        })
+        .collect();
     let rules: Vec<_> = outcome
         .decided()
-        .map(|(rule, counts)| {
+        .zip(&titles)
+        .map(|((_, counts), key)| {
             let tally = KeyTally { requests: counts.concerned, denied: counts.refused };
-            KeyRow { key: &rule.name, tally }
+            KeyRow { key, tally }
         })
         .collect();
     let undecided: Vec<_> = outcome.undecided().map(|(rule, reason)| (&*rule.name, reason)).collect();

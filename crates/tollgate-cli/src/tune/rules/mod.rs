@@ -55,7 +55,8 @@ struct Row {
     keys: usize,
     /// How many keys it never refuses as it is.
     untouched: usize,
-    /// With the smallest count that never refuses enough keys, if the engine accepts one.
+    /// With the smallest count that never refuses enough keys, if there are keys and the engine
+    /// accepts one.
     smallest: Option<Quota>,
 }
 
@@ -91,7 +92,7 @@ fn measure(quota: Quota, keys: &ByKey, keep: Share, zero: u64) -> Row {
     let mut needs: Vec<u64> = keys.values().map(need).collect();
     needs.sort_unstable();
     let count = keep.of(keys.len()).checked_sub(1).map_or(1, |last| needs[last]);
-    let smallest = (count != u64::MAX).then(|| scaled(quota, count));
+    let smallest = (count != u64::MAX && !keys.is_empty()).then(|| scaled(quota, count));
     Row { name: String::new(), now: quota, keys: keys.len(), untouched, smallest }
 }
 
@@ -179,12 +180,18 @@ impl fmt::Display for Tuning<'_> {
         let smallest = format!("smallest for {}", self.keep);
         columns.row(["rule", "limit now", "keys", "untouched", &smallest].map(str::to_owned));
         for row in &self.rows {
+            let (untouched, none) = match row.keys {
+                0 => (String::new(), "no request concerned it"),
+                keys => {
+                    (ascii_spaces(percent(row.untouched as u64, keys as u64)), "none that the engine accepts")
+                }
+            };
             columns.row([
                 row.name.clone(),
                 row.now.to_string(),
                 grouped(row.keys as u64),
-                ascii_spaces(percent(row.untouched as u64, row.keys as u64)),
-                row.smallest.map_or("none that the engine accepts".to_owned(), |quota| quota.to_string()),
+                untouched,
+                row.smallest.map_or(none.to_owned(), |quota| quota.to_string()),
             ]);
         }
         write!(f, "{columns}")?;
