@@ -82,6 +82,19 @@ fn a_restarted_proxy_forgives_nothing() {
 }
 
 #[test]
+fn an_upstream_that_fails_is_logged() {
+    let folder = Folder::new("proxy-down");
+    // The port is free again when the listener is dropped.
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound");
+    let (rules, upstream) = (folder.path("rules.toml"), format!("http://{closed}"));
+    let mut server = Running::start(proxy(&rules, &["--listen", "127.0.0.1:0", "--upstream", &upstream]));
+    let answer = get(&server.address("proxy"));
+    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    let warned = server.says("an upstream fails");
+    assert!(warned.contains("WARN") && warned.contains(&upstream), "{warned}");
+}
+
+#[test]
 fn wrong_options_of_the_proxy_say_what_to_do() {
     let folder = Folder::new("proxy-errors");
     let rules = folder.path("rules.toml");

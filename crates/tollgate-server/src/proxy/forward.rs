@@ -146,7 +146,7 @@ impl Shared {
                 Err(of) => missing = of,
             }
             let Missing::Upstreams(failure) = missing else { break };
-            server.rest();
+            server.rest(failure);
             if failure == Failure::Broken {
                 break;
             }

@@ -22,6 +22,9 @@ use crate::settings::{ProxySettings, Upstream};
 /// How long an upstream that has failed gets no requests, while others are there.
 const REST: Duration = Duration::from_secs(2);
 
+/// The least time between two warnings of one upstream, so that one that flaps fills no log.
+const WARNED: Duration = Duration::from_secs(10);
+
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
 const KEPT: Duration = Duration::from_secs(4);
 
@@ -43,6 +46,8 @@ pub(super) struct Server {
     since: Instant,
     /// Until when it rests, in milliseconds.
     rests: AtomicU64,
+    /// Until when no failure is logged, in milliseconds.
+    warned: AtomicU64,
 }
 
 /// Counts a request until it is dropped.
@@ -118,6 +123,7 @@ impl Server {
             is_well: AtomicBool::new(true),
             since: Instant::now(),
             rests: AtomicU64::new(0),
+            warned: AtomicU64::new(0),
         })
     }
 
@@ -166,9 +172,14 @@ impl Server {
     }
 
     /// It has failed: others are chosen before it for a while.
-    pub(super) fn rest(&self) {
-        let rest = u64::try_from(REST.as_millis()).unwrap_or(u64::MAX);
-        self.rests.store(self.now().saturating_add(rest).max(1), Relaxed);
+    pub(super) fn rest(&self, failure: Failure) {
+        let (now, warned) = (self.now(), self.warned.load(Relaxed));
+        let after = |time: Duration| now.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        self.rests.store(after(REST).max(1), Relaxed);
+        // Of threads that fail together, one warns.
+        if now >= warned && self.warned.compare_exchange(warned, after(WARNED), Relaxed, Relaxed).is_ok() {
+            tracing::warn!(upstream = %self.upstream, ?failure, "an upstream fails");
+        }
     }
 
     /// Names the upstream in the target; with HTTP/2 the host that the client asked for.
