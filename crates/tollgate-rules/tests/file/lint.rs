@@ -100,6 +100,8 @@ fn limits_and_costs_that_surprise_are_told() {
         crate::reading(&format!("version = 1\nmemory_budget_mib = 1_000_000\n{}{log}", rule("all", "")));
     assert_eq!(reading.problems().iter().map(|problem| problem.code.as_str()).collect::<Vec<_>>(), ["W7"]);
     assert_eq!(codes(&[("r", "limits = \"sliding-log:100000/d\"")]), [""; 0]);
+    let stored = "key = \"client\"\nlimits = \"sliding-log:5000/d\"\nstore = \"redis://10.0.0.7\"";
+    assert_eq!(codes(&[("r", stored)]), [""; 0]);
     assert_eq!(codes(&[("r", "forget = true")]), ["W8"]);
     assert_eq!(codes(&[("r", "limits = \"sliding-log:5/min\"\ncharge_if.status = 401")]), ["W10"]);
 }

@@ -209,10 +209,12 @@ fn tiers(files: &mut Files<'_>, placed: &Placed, work: &mut Work) {
 
 /// W5, W7, W10: limits that may surprise.
 fn each_limit(files: &mut Files<'_>, placed: &Placed) {
-    let Rule { key, max_keys, charge_if, .. } = &placed.rule;
+    let Rule { key, max_keys, charge_if, store, .. } = &placed.rule;
+    // What a store keeps takes no memory here.
+    let is_small = *key == Key::Everyone || store.is_some();
     for (limit, place) in placed.each_limit() {
         let Limit::Quota(quota) = limit else { continue };
-        let bytes = if *key == Key::Everyone { 0 } else { memory(*quota, *max_keys).unwrap_or_default() };
+        let bytes = if is_small { 0 } else { memory(*quota, *max_keys).unwrap_or_default() };
         match quota {
             Quota::FixedWindow(_) if quota.rate().period() > LONG_WINDOW => {
                 let message = format!("`{quota}` admits up to twice its count around the end of a window");
