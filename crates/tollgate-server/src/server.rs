@@ -434,7 +434,7 @@ impl fmt::Display for StartError {
             Self::Park { path, error } => {
                 write!(f, "the file of parked requests {}: {error}", path.display())
             }
-            Self::AdminToken(error) => write!(f, "the administrator's token cannot be read: {error}"),
+            Self::AdminToken(error) => write!(f, "--admin-token-file: the token cannot be read: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
         }
     }
