@@ -35,7 +35,7 @@ impl fmt::Display for IngestError {
             Self::UnknownFormat { file } => write!(
                 f,
                 "{file}: cannot tell its format from its name and first lines; say it with \
-                 --format clf, combined, json, csv, tsv or trace"
+                 --format clf, combined, json, csv, tsv or trace; of compressed files only gzip is read"
             ),
             Self::NoField { file, what, hint, found } => {
                 write!(f, "{file}: no field looks like the {what}; name one with {hint}")?;
