@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::algorithm::{Algorithm, Carry, Numbers, Payload, Settings};
+use crate::algorithm::{Algorithm, Carry, Payload, Rule, Settings};
 use crate::clock::Clock;
 use crate::core::{Core, Limits, OnDecision, Space, Words};
 use crate::key::KeyHasher;
@@ -36,12 +36,15 @@ impl<L: Limits, C: Clock> Core<L, C> {
             in_order[index] = rule;
         }
         core.versions.resume(&in_order, shift);
-        let past = Past { header: &header, shift, now, max_keys: core.max_keys };
+        let debts = SavedDebts { header: &header, now, max_keys: core.max_keys };
         let version = core.versions.current();
         let mut room = Ok(());
         for index in given {
             if let Some(words) = core.each().get(index) {
-                room = room.and(past.enter(&mut input, words, version.dated(index), &in_order[index])?);
+                let (dated, saved) = (version.dated(index), &in_order[index]);
+                let carry = |payload| dated.rule.carry(payload, saved, shift);
+                let carry_time = |when| dated.rule.carry_time(when, saved, shift);
+                room = room.and(debts.enter(&mut input, words, dated, carry, carry_time)?);
             }
         }
         input.finish()?;
@@ -72,28 +75,29 @@ pub(crate) fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
     (Shift::between(header.reading, Reading { at: now.as_nanos(), unix }), now)
 }
 
-/// From where, and to where, keys are carried.
-struct Past<'h> {
-    header: &'h Header,
-    shift: Shift,
-    now: Timestamp,
-    max_keys: usize,
+/// The debts in a saved limiter, and what the limiter that gets them has room for.
+pub(crate) struct SavedDebts<'h> {
+    pub(crate) header: &'h Header,
+    pub(crate) now: Timestamp,
+    pub(crate) max_keys: usize,
 }
 
-impl Past<'_> {
-    /// Enters the debts to one limit; `saved` is the rule that wrote it down. Within: whether there
-    /// was room, which counts once the whole input has been found right.
-    fn enter<R: Numbers>(
+impl SavedDebts<'_> {
+    /// Enters the debts to one limit that have not run out. `carry` and `carry_time` convert a saved
+    /// payload, and a time of a log, to this clock. Within: whether there was room, which counts
+    /// once the whole input has been found right.
+    pub(crate) fn enter<R: Rule>(
         &self,
         input: &mut Reader<impl Read>,
         words: &impl Words,
         rule: Dated<'_, R>,
-        saved: &R,
+        carry: impl Fn(u64) -> Payload,
+        carry_time: impl Fn(u64) -> Option<u64>,
     ) -> Result<Result<(), RestoreError>, RestoreError> {
-        let Self { header, shift, now, max_keys } = *self;
+        let Self { header, now, max_keys } = *self;
         let at = rule.moment_to_read(now);
         let (mut has_room, mut found) = (true, 0_u64);
-        let keys = records(input, rule, saved, shift, |debt| {
+        let keys = records(input, rule, carry, carry_time, |debt| {
             let (Debt::Key { payload, .. } | Debt::Shared { payload, .. }) = debt;
             if rule.expired(payload.stored(), at) {
                 return;
@@ -113,13 +117,12 @@ fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rul
     Ok(rules.into_iter().zip(header.origins()).map(|(rule, origin)| rule.with_origin(origin)).collect())
 }
 
-/// Hands every debt that has not run out to `each`, as this clock tells it, and returns how many
-/// keys were saved.
-fn records<R: Numbers>(
+/// Hands every debt to `each`, as this clock tells it, and returns how many keys were saved.
+fn records<R: Rule>(
     input: &mut Reader<impl Read>,
     dated: Dated<'_, R>,
-    saved: &R,
-    shift: Shift,
+    carry: impl Fn(u64) -> Payload,
+    carry_time: impl Fn(u64) -> Option<u64>,
     mut each: impl FnMut(Debt<'_>),
 ) -> Result<u64, RestoreError> {
     let rule = dated.rule;
@@ -133,24 +136,22 @@ fn records<R: Numbers>(
         match input.byte()? {
             KEY => {
                 let fingerprint = Fingerprint::from_bits(input.word()?);
-                let payload = payload(input.word()?)?;
+                let payload = carry(payload(input.word()?)?);
                 times.clear();
                 let len = input.half()?;
                 if u64::from(len) > rule.ring_len() {
                     return Err(RestoreError::Corrupt);
                 }
                 for _ in 0..len {
-                    times.extend(rule.carry_time(input.word()?, saved, shift));
+                    times.extend(carry_time(input.word()?));
                 }
                 keys += 1;
-                let payload = rule.carry(payload, saved, shift);
                 if covered(payload) {
                     each(Debt::Key { fingerprint, payload, times: &times });
                 }
             }
             SHARED => {
-                let (ending, payload) = (input.word()?, payload(input.word()?)?);
-                let payload = rule.carry(payload, saved, shift);
+                let (ending, payload) = (input.word()?, carry(payload(input.word()?)?));
                 if ending == 0 {
                     return Err(RestoreError::Corrupt);
                 }

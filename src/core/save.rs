@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::algorithm::{Algorithm, Moment, Numbers, Settings};
+use crate::algorithm::{Algorithm, Moment, Numbers, Rule, Settings};
 use crate::clock::Clock;
 use crate::core::version::{Compiled, Version};
 use crate::core::{Core, Limits, Words};
@@ -29,7 +29,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
             for index in given {
                 // Tiers share the words of the first.
                 if let Some(words) = self.each().get(index) {
-                    keys += debts(&mut out, words, &book, index)?;
+                    let (rule, at) = (book.rule(index), book.at(index));
+                    keys += debts(&mut out, words, rule, at, |debt| book.anew(index, debt))?;
                 }
             }
             out.finish()?;
@@ -108,24 +109,27 @@ impl<'l, R: Numbers> Book<'l, R> {
     }
 }
 
-/// Writes down what the keys of a table owe by the rule of this number: how many keys that is.
-fn debts<R: Numbers, W: Write>(
+/// Writes down the debts of a table at `at`, each as `anew` makes it for the next process, and their
+/// end: how many keys that is.
+pub(crate) fn debts<R: Rule, W: Write>(
     out: &mut Writer<W>,
     words: &impl Words,
-    book: &Book<'_, R>,
-    number: usize,
+    rule: Dated<'_, R>,
+    at: Moment,
+    anew: impl Fn(Debt<'_>) -> Debt<'_>,
 ) -> io::Result<usize> {
     let mut keys = 0;
-    words.debts(book.rule(number), book.at(number), |debt| {
+    words.debts(rule, at, |debt| {
         keys += usize::from(matches!(debt, Debt::Key { .. }));
-        record(out, book.anew(number, debt))
+        record(out, anew(debt))
     })?;
-    end(out, keys)?;
+    out.byte(END)?;
+    out.word(keys as u64)?;
     Ok(keys)
 }
 
 /// Writes down a debt.
-pub(crate) fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
+fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Result<()> {
     match debt {
         Debt::Key { fingerprint, payload, times } => {
             out.byte(KEY)?;
@@ -140,10 +144,4 @@ pub(crate) fn record<W: Write>(out: &mut Writer<W>, debt: Debt<'_>) -> io::Resul
             out.word(payload.bits())
         }
     }
-}
-
-/// Ends the debts of a table.
-pub(crate) fn end<W: Write>(out: &mut Writer<W>, keys: usize) -> io::Result<()> {
-    out.byte(END)?;
-    out.word(keys as u64)
 }

@@ -2,7 +2,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::algorithm::{Moment, Numbers, Payload, Refund, Rule, Stored, Taken};
+use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
@@ -75,7 +75,7 @@ pub trait Words {
 
     /// Hands every debt at `at` to `each`, while other threads check.
     #[doc(hidden)]
-    fn debts<R: Numbers, E>(
+    fn debts<R: Rule, E>(
         &self,
         rule: Dated<'_, R>,
         at: Moment,
@@ -84,7 +84,7 @@ pub trait Words {
 
     /// Enters a debt before the words are shared. `false` when there is no room for it.
     #[doc(hidden)]
-    fn enter<R: Numbers>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool;
+    fn enter<R: Rule>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool;
 
     /// The fingerprints of the keys in debt, of those whose buckets' numbers are `class` modulo
     /// `classes`.
@@ -171,7 +171,7 @@ impl Words for Table {
         self.view(fingerprint).prefetch(fingerprint);
     }
 
-    fn debts<R: Numbers, E>(
+    fn debts<R: Rule, E>(
         &self,
         rule: Dated<'_, R>,
         at: Moment,
@@ -180,7 +180,7 @@ impl Words for Table {
         self.debts(rule, at, each)
     }
 
-    fn enter<R: Numbers>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
+    fn enter<R: Rule>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
         self.enter(rule, at, debt)
     }
 
@@ -321,7 +321,7 @@ impl Words for OneWord {
     #[inline]
     fn prefetch(&self, _: Fingerprint) {}
 
-    fn debts<R: Numbers, E>(
+    fn debts<R: Rule, E>(
         &self,
         rule: Dated<'_, R>,
         at: Moment,
@@ -332,7 +332,7 @@ impl Words for OneWord {
         each(Debt::Key { fingerprint, payload: rule.current(word.payload()), times: &times })
     }
 
-    fn enter<R: Numbers>(&self, rule: Dated<'_, R>, _: Moment, debt: Debt<'_>) -> bool {
+    fn enter<R: Rule>(&self, rule: Dated<'_, R>, _: Moment, debt: Debt<'_>) -> bool {
         if let Debt::Key { payload, times, .. } = debt {
             self.slot.enter(Self::KEY, rule.rule.log(payload, self.ring::<R>(), times));
         }

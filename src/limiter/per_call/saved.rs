@@ -4,12 +4,10 @@ use std::io::{self, Read, Write};
 
 use crate::algorithm::{PerCallRule, Rule};
 use crate::clock::Clock;
-use crate::core::{end, hasher, naming, reading, record, shift};
+use crate::core::{SavedDebts, debts, hasher, naming, reading, shift};
 use crate::key::Key;
 use crate::limiter::per_call::{PerCallBuilder, PerCallLimiter};
-use crate::saved::{END, Header, KEY, Kind, Reader, RestoreError, Writer, payload};
-use crate::table::Debt;
-use crate::table::Fingerprint;
+use crate::saved::{Header, Kind, Reader, RestoreError, Writer};
 use crate::time::Timestamp;
 
 impl<K: Key + ?Sized, C: Clock> PerCallLimiter<K, C> {
@@ -46,12 +44,8 @@ impl<K: Key + ?Sized, C: Clock> PerCallLimiter<K, C> {
         let mut out = Writer::begin(out)?;
         let naming = naming(&self.state.hasher, Some(&self.state.table));
         Header::write(&mut out, Kind::PerCall, 0, reading, &[], &naming)?;
-        let (mut keys, at) = (0, rule.moment(Timestamp::from_nanos(reading.at)));
-        self.state.table.debts(self.state.dated(&rule), at, |debt| {
-            keys += 1;
-            record(&mut out, debt)
-        })?;
-        end(&mut out, keys)?;
+        let at = rule.moment(Timestamp::from_nanos(reading.at));
+        let keys = debts(&mut out, &self.state.table, self.state.dated(&rule), at, |debt| debt)?;
         out.finish()?;
         Ok(keys)
     }
@@ -90,34 +84,11 @@ impl<K: Key + ?Sized, C: Clock> PerCallBuilder<K, C> {
         let limiter = self.hashing_by(hasher)?;
         let state = &limiter.state;
         let (shift, now) = shift(&header, &state.clock);
-        let rule = PerCallRule::ANY;
-        let (dated, at) = (state.dated(&rule), rule.moment(now));
-        let (mut has_room, mut found, mut keys) = (true, 0_u64, 0_u64);
-        loop {
-            match input.byte()? {
-                KEY => {
-                    let fingerprint = Fingerprint::from_bits(input.word()?);
-                    let payload = PerCallRule::carry(payload(input.word()?)?, shift);
-                    if input.half()? != 0 {
-                        return Err(RestoreError::Corrupt);
-                    }
-                    keys += 1;
-                    if !rule.expired(payload, at) {
-                        found += 1;
-                        has_room &=
-                            state.table.enter(dated, at, Debt::Key { fingerprint, payload, times: &[] });
-                    }
-                }
-                END if input.word()? == keys => break,
-                _ => return Err(RestoreError::Corrupt),
-            }
-        }
+        let debts = SavedDebts { header: &header, now, max_keys: state.max_keys };
+        let carry = |payload| PerCallRule::carry(payload, shift);
+        let dated = state.dated(&PerCallRule::ANY);
+        let room = debts.enter(&mut input, &state.table, dated, carry, |_| None)?;
         input.finish()?;
-        let max_keys = state.max_keys;
-        let has_shrunk = (state.table.buckets() as u64) < header.naming.buckets;
-        if !has_room || has_shrunk && found > max_keys as u64 {
-            return Err(RestoreError::NoRoom { keys, max_keys });
-        }
-        Ok(limiter)
+        room.map(|()| limiter)
     }
 }

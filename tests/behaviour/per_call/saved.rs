@@ -85,3 +85,30 @@ fn another_kind_of_limiter_is_no_saved_call() {
     let error = MultiLimiter::<u64>::builder([quota]).restore(&file(1)[..]).unwrap_err();
     assert!(matches!(error, RestoreError::Differs { .. }), "{error:?}");
 }
+
+/// A key that lost its slot left its debt in the bucket, where no reset of another key ends it.
+#[test]
+fn debts_of_evicted_keys_are_saved_and_restored() {
+    let clock = clock(BEGUN);
+    clock.advance(Duration::from_secs(1_000));
+    let limiter = limiter(1, &clock);
+    let quota = nanos(SECOND, 1_000 * SECOND);
+    let mut keys = 0;
+    while limiter.stats().evicted_with_debt < 5 {
+        assert!(limiter.check(&keys, quota, 1 + keys % 7).unwrap().is_allowed());
+        keys += 1;
+    }
+    let save = || {
+        let mut file = Vec::new();
+        assert_eq!(limiter.save(&mut file).unwrap(), limiter.usage().live_keys);
+        restore(&file, 1, BEGUN + 1_000).unwrap()
+    };
+    let all = save();
+    assert!((0..keys).all(|key| debt(&all, key) >= debt(&limiter, key)));
+    for key in 0..keys {
+        limiter.prepare(&key).reset();
+    }
+    let shared = save();
+    assert!((0..keys).all(|key| debt(&shared, key) >= debt(&limiter, key)));
+    assert!((0..keys).filter(|key| debt(&limiter, *key) > 0).count() >= 2, "those that were evicted");
+}
