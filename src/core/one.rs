@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Algorithm, Ringed, Rule};
 use crate::clock::Clock;
-use crate::core::version::{Compiled, Versions};
+use crate::core::version::{Compiled, MOST_TIERS, Versions};
 use crate::core::words::{OneWord, Words, peek};
 use crate::core::{
     Answer, Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn, sealed,
 };
 use crate::decision::{Decision, Outcome};
-use crate::error::BuildError;
+use crate::error::{BuildError, within};
 use crate::receipt::Receipt;
 use crate::saved::Kind;
 use crate::table::Table;
@@ -88,6 +88,7 @@ impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
     }
 
     fn bytes(space: &Space, rules: &[A::Rule]) -> Result<usize, BuildError> {
+        within("tiers", rules.len() as u64, 1_u64, MOST_TIERS as u64)?;
         W::bytes_for(space, ring_len(rules))
     }
 

@@ -51,6 +51,9 @@ use Ordering::{Acquire, Relaxed, Release};
 /// Chunks of 1, 2, 4, ... versions.
 const CHUNKS: usize = 32;
 
+/// The most tiers: decisions and receipts have 16 bits for the number of one.
+pub(crate) const MOST_TIERS: usize = 1 << 16;
+
 const RESETS: Field = Field::lowest(32);
 const OBSERVED: Field = RESETS.above(1);
 const NUMBER: Field = OBSERVED.above(31);

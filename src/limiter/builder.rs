@@ -227,7 +227,7 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
 
 impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's
-    /// own quota is tier 0.
+    /// own quota is tier 0. There are at most 65,536.
     ///
     /// Tiers share one table, so they have one algorithm, and window algorithms one period. The
     /// tier is chosen a call at a time by [`Limiter::tier`], or for each key by

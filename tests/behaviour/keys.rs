@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate::{Ipv6Prefix, Key, Limiter, ManualClock, Rate, TokenBucket};
+use tollgate::{BuildError, Ipv6Prefix, Key, Limiter, ManualClock, Rate, TokenBucket};
 
 /// One request a key.
 fn limiter<K: Key + ?Sized>() -> Limiter<K, TokenBucket, ManualClock> {
@@ -99,4 +99,19 @@ fn a_key_is_the_same_however_it_is_held() {
     }
     assert_same(&7_u64, &Box::new(7_u64));
     assert_same(&IpAddr::from([1, 2, 3, 4]), &Ipv4Addr::new(1, 2, 3, 4));
+}
+
+/// A decision holds the number of its tier in 16 bits.
+#[test]
+fn a_tier_beyond_the_last_number_is_refused() {
+    let quota = TokenBucket::new(Rate::per_hour(9));
+    let builder = |tiers: usize| {
+        let builder = Limiter::<u64>::builder(quota).clock(ManualClock::new());
+        (1..tiers).fold(builder, |builder, _| builder.tier(quota.burst(2)))
+    };
+    let limiter = builder(1 << 16).on_decision(|_| ()).build().unwrap();
+    assert_eq!(limiter.tier(65_535).unwrap().check(&7).limit(), 2);
+    let error = builder((1 << 16) + 1).build().unwrap_err();
+    let expected = BuildError::OutOfRange { field: "tiers", value: 65_537, min: 1, max: 65_536 };
+    assert_eq!(error, expected);
 }
