@@ -66,10 +66,10 @@ impl<L: Limits, C: Clock> Core<L, C> {
     }
 
     /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.
-    pub(crate) fn reset(&self, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn reset(&self, fingerprint: Fingerprint, time: impl Fn() -> Timestamp) -> bool {
         let mut version = self.versions.current();
         loop {
-            let (now, mut known) = (self.clock.now(), false);
+            let (now, mut known) = (time(), false);
             for (index, words) in self.each().iter().enumerate() {
                 known |= words.reset(version.dated(index), fingerprint, now, || self.versions.count_reset());
             }

@@ -159,7 +159,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     }
 
     /// The same key at a time that the caller has, and no clock is read: see
-    /// [`Limiter::at`](crate::Limiter::at).
+    /// [`Limiter::at`](crate::Limiter::at). (A [lease](Self::lease) goes by the limiter's clock all
+    /// the same, and so does a reservation that is cancelled or waited for.)
     ///
     /// # Examples
     ///
@@ -429,7 +430,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn reset(&self) -> bool {
-        self.core.reset(self.asked.fingerprint)
+        let Self { core, asked, time } = *self;
+        core.reset(asked.fingerprint, || time.now(&core.clock))
     }
 }
 

@@ -168,8 +168,8 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reset(&self) -> bool {
-        let Self { state, fingerprint, .. } = *self;
-        let (rule, now) = (PerCallRule::ANY, state.clock.now());
+        let Self { state, fingerprint, time } = *self;
+        let (rule, now) = (PerCallRule::ANY, time.now(&state.clock));
         Words::reset(&state.table, state.dated(&rule), fingerprint, now, || state.count_reset())
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, Prepared, Rate, Timestamp, TokenBucket, WhenFull};
+use tollgate::{Limiter, ManualClock, Prepared, Quota, Rate, Timestamp, TokenBucket, WhenFull};
 
 use super::{Counting, LIMITS, SECOND, all_of, every, limiter};
+use crate::quotas::every as every_quota;
 
 #[test]
 fn a_prepared_key_decides_as_its_limiter_does() {
@@ -112,6 +113,20 @@ fn a_prepared_key_is_forgiven_by_a_reset() {
     assert!(limiter.prepare(&7).reset());
     assert!(key.check_n(2).is_allowed());
     assert!(!limiter.check(&7).is_allowed());
+}
+
+/// The clock is ahead of the caller.
+#[test]
+fn a_reset_at_a_callers_time_forgives_all_debt() {
+    for quota in every_quota(Rate::per_hour(4)) {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::ZERO + Duration::from_secs(90_000));
+        let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock).build().unwrap();
+        let key = limiter.prepare(&7).at(Timestamp::ZERO + Duration::from_secs(72_000));
+        assert!(key.check_n(4).is_allowed());
+        assert!(key.reset());
+        assert_eq!(key.peek_n(0).remaining(), 4, "{quota}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{CallDecision, Clock};
+use tollgate::{CallDecision, Clock, Timestamp};
 
 use super::{debt, limiter, nanos};
 
@@ -49,6 +49,17 @@ fn a_reset_forgives_and_ends_its_refunds() {
     let mut after = limiter.check(&7, quota, 3).unwrap();
     assert_eq!((limiter.refund(&mut before, 2), debt(&limiter, 7)), (0, 300));
     assert_eq!((limiter.refund(&mut after, 3), debt(&limiter, 7)), (3, 0));
+}
+
+/// The clock is ahead of the caller.
+#[test]
+fn a_call_reset_at_a_callers_time_forgives_all_debt() {
+    let (limiter, clock) = limiter(100);
+    clock.set(Timestamp::from_nanos(900));
+    let (quota, key) = (nanos(100, 500), limiter.prepare(&7).at(Timestamp::from_nanos(300)));
+    assert!(key.check(quota, 5).unwrap().is_allowed());
+    assert!(key.reset());
+    assert_eq!(key.peek(quota, 0).unwrap().remaining(), 5);
 }
 
 #[test]
