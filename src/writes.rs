@@ -262,6 +262,38 @@ fn a_refund_of_the_newest_request_takes_four_exchanges() {
     }
 }
 
+#[test]
+fn a_refund_by_several_limits_takes_four_exchanges_each() {
+    for quotas in [quotas()[..2].to_vec(), quotas()] {
+        let multi = MultiLimiter::<Fellow>::builder(quotas.clone()).clock(clock()).build().unwrap();
+        assert!(multi.check(&Fellow(1)).is_allowed());
+        let receipt = multi.check(&Fellow(1)).receipt();
+        let expected = Writes { exchanges: 4 * quotas.len() as u64, stores: 0 };
+        assert_eq!(writes_of(|| multi.refund(receipt)), (expected, 1), "{quotas:?}");
+    }
+}
+
+#[test]
+fn a_reset_takes_six_exchanges() {
+    for quota in quotas() {
+        let limiter = keyed(quota, WhenFull::Share, 1_000);
+        known(&limiter, 1);
+        let six = Writes { exchanges: 6, stores: 0 };
+        assert_eq!(writes_of(|| limiter.prepare(&Fellow(1)).reset()), (six, true), "{quota}");
+    }
+}
+
+#[test]
+fn a_reservation_of_a_known_key_writes_one_word() {
+    for quota in [TokenBucket::new(rate()).into(), LeakyBucket::queue(rate()).into()] {
+        let limiter = keyed(quota, WhenFull::Share, 1_000);
+        let reserve = || limiter.prepare(&Fellow(1)).reserve(1, Duration::ZERO).is_ok();
+        assert!(reserve(), "the first one notes that there are reservations");
+        limiter.prepare(&Fellow(1)).reset();
+        assert_eq!(writes_of(reserve), (ONE_EXCHANGE, true), "{quota}");
+    }
+}
+
 /// A clock that can fail.
 struct Failing(ManualClock, Cell<bool>);
 

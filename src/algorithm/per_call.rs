@@ -85,7 +85,7 @@ impl CallQuota {
     /// ```
     pub fn new(rate: Rate, burst: u64) -> Result<Self, BuildError> {
         let (count, period) = (rate.count(), rate.period_nanos());
-        within("rate.period", period, 1_u64, MOST)?;
+        within("rate.period", rate.period().as_nanos(), 1_u64, MOST)?;
         within("rate.count", count, 1_u64, period)?;
         let emission = period.div_ceil(count);
         within("burst", burst, 1_u64, MOST / emission)?;

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// One limit for everything, shared by all threads: the same algorithms and verbs as
 /// [`Limiter`](crate::Limiter), without a key.
 ///
-/// **Cost.** One load and one compare-exchange on one padded cache line when no other thread
+/// **Cost.** A few loads and one compare-exchange on one padded cache line when no other thread
 /// interferes; a refusal writes nothing. Never blocks, never allocates.
 ///
 /// # Examples

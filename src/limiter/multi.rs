@@ -165,7 +165,7 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// [`Limiter::refund`](crate::Limiter::refund). Takes a [`MultiDecision`] or its
     /// [receipt](MultiDecision::receipt).
     ///
-    /// **Guarantee.** Never mints. **Cost.** Two compare-exchanges for each limit when no other
+    /// **Guarantee.** Never mints. **Cost.** Four compare-exchanges for each limit when no other
     /// thread interferes.
     ///
     /// # Examples

@@ -191,8 +191,7 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// instant.
     ///
     /// **Cost.** A check that looks for the key from the bucket's header on, and a copy of the
-    /// rule: two atomic operations on a counter that all keys of the limiter share, four once
-    /// its quota has changed. Of several limits, each is probed and then charged.
+    /// rule. Of several limits, each is probed and then charged.
     ///
     /// # Errors
     ///
@@ -413,8 +412,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// a [lease](Lease) of the limiter holds, of this key or another. Reservations keep their
     /// departures.
     ///
-    /// **Cost.** Three compare-exchanges for each limit. It writes the word that every check of the
-    /// limiter loads: not a verb for every request.
+    /// **Cost.** Six atomic operations for each limit when no other thread interferes. One of them
+    /// writes the word that every check of the limiter loads: not a verb for every request.
     ///
     /// # Examples
     ///

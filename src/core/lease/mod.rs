@@ -68,9 +68,10 @@ const TTL: u64 = 1_000_000;
 /// ([`CountPolicy::All`](crate::CountPolicy::All)), a take that finds no room is not counted, and
 /// the request that is refused in the end counts as itself.
 ///
-/// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, one
-/// load of a word that only a reset writes, and no other; no atomic write, no hash. With
-/// [`CoarseClock`](crate::CoarseClock) the clock costs one load.
+/// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, and
+/// one load of a word that only a reset and a [change](crate::Limiter::reconfigure) of the quota
+/// write; no atomic write, no hash. With [`CoarseClock`](crate::CoarseClock) the clock costs one
+/// load.
 /// Taking: a check's compare-exchange. Never blocks, never allocates.
 ///
 /// # Examples

@@ -120,7 +120,7 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     /// forgave. The TAT comes no earlier than now, so nothing is saved up for later. Zero when the
     /// key has no slot. A [refund](Self::refund) after a credit may give less, and mints nothing.
     ///
-    /// **Cost.** Four compare-exchanges when no other thread interferes.
+    /// **Cost.** Five atomic operations when no other thread interferes.
     ///
     /// # Examples
     ///
@@ -152,8 +152,8 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     /// table has 1,024. A call that is decided meanwhile may be forgiven too, and so is one at a
     /// time before the reset.
     ///
-    /// **Cost.** Three compare-exchanges. It writes a word that every check loads: not a verb for
-    /// every request.
+    /// **Cost.** Six atomic operations when no other thread interferes. One of them writes a word
+    /// that every check loads: not a verb for every request.
     ///
     /// # Examples
     ///

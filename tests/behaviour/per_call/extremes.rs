@@ -27,6 +27,8 @@ fn a_quota_out_of_range_is_an_error() {
         new(u64::MAX, u64::MAX, u64::MAX).unwrap_err(),
         out_of_range("rate.period", u64::MAX, 1, MOST)
     );
+    let longest = CallQuota::new(Rate::new(1, Duration::MAX), 1).unwrap_err();
+    assert!(matches!(longest, BuildError::OutOfRange { value, .. } if value == Duration::MAX.as_nanos()));
     assert_eq!(new(1, 9, 0).unwrap_err(), out_of_range("burst", 0, 1, MOST / 9));
     assert_eq!(new(1, 9, MOST / 9 + 1).unwrap_err(), out_of_range("burst", MOST / 9 + 1, 1, MOST / 9));
     assert!(new(1, MOST, 1).is_ok() && new(1, 9, MOST / 9).is_ok() && new(9, 9, MOST).is_ok());
