@@ -108,7 +108,8 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 
     /// How often state is saved, besides at the end
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "State")]
+    #[arg(long, requires = "state", value_name = "TIME", default_value = "60s", value_parser = period)]
+    #[arg(help_heading = "State")]
     state_interval: Duration,
 
     /// Do not start on a damaged state file, instead of putting it aside as FILE.bad
