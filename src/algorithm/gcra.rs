@@ -237,8 +237,12 @@ impl Booking for Gcra {
         Some(Self { room, ..*self })
     }
 
-    /// No TAT is earlier than the departure, and there the bucket has its own room.
+    /// No TAT is earlier than the departure, and there the bucket has its own room. A queue has
+    /// departures of its own.
     fn departing(&self, now: Timestamp, wait: u64) -> Option<Self> {
+        if self.queue {
+            return None;
+        }
         let drips = self.refill.drips(now.as_nanos(), wait);
         let departure = self.refill.at(now.as_nanos()) + drips;
         Some(Self { start: self.start.max(departure), room: self.full + drips, ..*self })

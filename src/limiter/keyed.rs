@@ -275,8 +275,9 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// gets what the new quota promises. A debt is lost by what `inherit` says only; all else about
     /// a key stays as it is: its slot, its tier, a shared allowance.
     ///
-    /// * *Buckets* may become any other token bucket (leaky bucket) by every [`Inherit`].
-    ///   [Departures](crate::Reservation) that were handed out stay as they were told.
+    /// * *Buckets* may become any other token bucket (leaky bucket) by every [`Inherit`], also a
+    ///   meter a queue and a queue a meter. [Departures](crate::Reservation) that were handed out
+    ///   stay as they were told.
     /// * *The fixed window* may become any other, of any period, by every `Inherit`. A carried
     ///   count lies in the window in which the change lies, and that window may so have admitted as
     ///   much by the old quota besides.

@@ -107,7 +107,7 @@ impl<C: Clock> Core<Several, C> {
         let mut decision = self.decision(state, asks, time());
         let by = By::in_manner(manner, decision.version)?;
         if !self.charge_by(&mut decision, &by, time) {
-            self.charge_by_later(&mut decision, manner, time);
+            self.charge_by_later(&mut decision, manner, time)?;
         }
         Some(decision)
     }
@@ -139,23 +139,24 @@ impl<C: Clock> Core<Several, C> {
         }
     }
 
-    /// Decides a request that was not charged by each version that followed meanwhile, until one is
-    /// still in force.
+    /// Decides a request that was not charged anew, by each version that followed meanwhile, until
+    /// the version that decided is still current. `None`, and nothing was charged: a limit of that
+    /// version has no rule in this `manner`, such as one that has become a queue.
     #[inline(never)]
     pub(super) fn charge_by_later<'l, A: Asks>(
         &'l self,
         decision: &mut MultiDecision<'l, A>,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
-    ) {
+    ) -> Option<()> {
         while self.versions.following(decision.version, decision.now).is_some() {
             *decision = self.decision(self.versions.state(), decision.asks, time());
-            // No change of a quota changes whether its rule has such a manner.
-            let by = By::in_manner(manner, decision.version).unwrap_or(By::Current);
+            let by = By::in_manner(manner, decision.version)?;
             if self.charge_by(decision, &by, time) {
-                return;
+                break;
             }
         }
+        Some(())
     }
 
     /// Decides by the decision's own version, and charges. `false`: it was not charged.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    BuildError, Clock, FixedWindow, LeakyBucket, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
-    ReserveError, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    BuildError, Clock, FixedWindow, LeakyBucket, Leased, ManualClock, MultiDecision, MultiLimiter, Quota,
+    Rate, ReserveError, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use super::{SECOND, at, bucket};
@@ -303,4 +303,25 @@ fn a_check_during_a_change_uses_one_version_only() {
         let left: Vec<u64> = after.parts().map(|part| part.remaining()).collect();
         assert!(left[0] <= 3 && left[1] <= 13, "{known}: {left:?}");
     }
+}
+
+/// Permits of a queue would all depart at once.
+#[test]
+fn a_meter_that_becomes_a_queue_leases_no_permits() {
+    let meter = LeakyBucket::meter(Rate::per_second(10));
+    let clock = Arc::new(Hooked { time: ManualClock::new(), hook: Mutex::new(None) });
+    let builder = MultiLimiter::<u64>::builder([meter, meter]).clock(clock.clone());
+    let limiter = Arc::new(builder.build().unwrap());
+    let (changes, later) = (limiter.clone(), clock.clone());
+    let change = move || {
+        changes.reconfigure([LeakyBucket::queue(Rate::per_second(10)), meter], Additive).unwrap();
+        assert!(changes.at(at(0)).check(&7).is_allowed());
+    };
+    // During the second reading: the first is the lease's own.
+    let second = move || *later.hook.lock().unwrap() = Some(Box::new(change));
+    *clock.hook.lock().unwrap() = Some(Box::new(second));
+    let mut lease = limiter.prepare(&7).lease().permits(5);
+    let Leased::Decided(decision) = lease.check() else { panic!("each request has its own departure") };
+    assert_eq!(decision.delay(), Duration::from_millis(100));
+    assert_eq!(lease.held(), 0);
 }
