@@ -66,7 +66,7 @@ pub(crate) struct Shown {
     pub(crate) index: u16,
 }
 
-/// What a request was told.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It may go ahead, after [`Decision::delay`].
@@ -117,8 +117,8 @@ impl<'l> Decision<'l> {
         Self { verdict, resets, payload, cost, now, by, ring, fingerprint }
     }
 
-    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a
-    /// full queue has room.
+    /// Nanoseconds until the request may act. If it was refused: until its turn would come, or
+    /// until a full queue has room.
     pub(crate) fn wait_for_turn(&self) -> u64 {
         match self.verdict {
             // The turn of a key whose bucket is full begins when a slot is vacant.

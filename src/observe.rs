@@ -1,4 +1,4 @@
-//! Who is told of each decision, and a counter of decisions.
+//! The observer that is called with each decision, and counters of decisions.
 
 use std::array;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use crate::decision::Outcome;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
-/// What a limiter calls with each decision, if there is anything: an `F`.
+/// The function that a limiter calls with each decision, if the user gave one.
 pub struct Observer<F: ?Sized>(Option<Box<F>>);
 
 impl<F: ?Sized> Observer<F> {
@@ -24,7 +24,7 @@ impl<F: ?Sized> Observer<F> {
         self.0.is_some()
     }
 
-    /// Tells the decision, which has been charged already.
+    /// Calls the function with a decision, whose request has been charged already.
     #[cold]
     pub(crate) fn tell<D>(&self, decision: D) -> D
     where

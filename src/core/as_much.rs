@@ -47,7 +47,7 @@ impl fmt::Display for DebitError {
 impl Error for DebitError {}
 
 impl<L: Limits, C: Clock> Core<L, C> {
-    /// Charges what there is, at most `most`, and tells the observer.
+    /// Charges as many units as the limits have left, at most `most`, and tells the observer.
     pub(crate) fn check_up_to<'l>(
         &'l self,
         asked: Asked<'l, L>,
@@ -109,7 +109,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 pub(super) enum Debit<'l, R> {
     /// So many units were charged, at this time; 0: the word has room for none.
     Charged(Ruling<'l>, u64, Timestamp),
-    /// The key has no slot, and none can be had.
+    /// The key has no slot, and its bucket has no room for it.
     Full,
     /// Nothing was charged: the version has ended, and this rule follows.
     Ended(&'l Compiled<R>),
@@ -121,7 +121,7 @@ pub(super) fn keeps_debts(rule: &impl Numbers) -> bool {
 }
 
 impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
-    /// Takes what the key's word leaves at one instant, by one compare-exchange.
+    /// Takes the units that the key has left, at most `most`, by one compare-exchange.
     #[cold]
     #[inline(never)]
     pub(super) fn take_up_to_one<'l>(

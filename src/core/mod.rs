@@ -156,7 +156,7 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
         time: impl Fn() -> Timestamp,
     ) -> Option<Self::Decision<'l>>;
 
-    /// Charges what there is, at most `most`. The observer is not told.
+    /// Charges as many units as the limits have left, at most `most`. The observer is not told.
     #[doc(hidden)]
     fn take_up_to<'l, C: Clock>(
         core: &'l Core<Self, C>,
@@ -174,7 +174,7 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
         time: impl Fn() -> Timestamp,
     ) -> Result<Self::Decision<'l>, DebitError>;
 
-    /// Gives back up to `units` of what the receipt's request took: how many.
+    /// Gives back up to `units` of what the receipt's request took. Returns how many came back.
     #[doc(hidden)]
     fn give_back<C: Clock>(
         core: &Core<Self, C>,
@@ -190,7 +190,7 @@ pub(crate) type RuleOf<L> = <<L as Limits>::Quota as Algorithm>::Rule;
 /// The function that an observer calls with each decision.
 pub(crate) type OnDecision<L> = dyn Fn(&<L as Limits>::Decision<'_>) + Send + Sync;
 
-/// What the verbs ask of a decision, of one limit or of several.
+/// What the verbs read from a decision, of one limit or of several.
 pub trait Answer {
     #[doc(hidden)]
     fn outcome(&self) -> Outcome;
@@ -214,11 +214,11 @@ pub struct Patient {
     pub(crate) now: Timestamp,
 }
 
-/// What a request for a turn was told.
+/// The answer to a request for a turn.
 pub struct Turn<D> {
     pub(crate) decision: D,
-    /// Nanoseconds until the request may act; of a refused one, until its turn would be, or until a
-    /// full queue has room.
+    /// Nanoseconds until the request may act. If it was refused: until its turn would come, or
+    /// until a full queue has room.
     pub(crate) wait: u64,
 }
 

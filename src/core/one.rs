@@ -221,8 +221,8 @@ impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
 }
 
 impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
-    /// Decides by the current quota where it is not the first or an observer is told, and for any
-    /// cost.
+    /// Decides a request of any cost by the current quota, which need not be the first, and tells
+    /// the observer.
     #[inline(never)]
     fn charge_special<'l>(
         &'l self,

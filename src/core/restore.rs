@@ -83,9 +83,9 @@ pub(crate) struct SavedDebts<'h> {
 }
 
 impl SavedDebts<'_> {
-    /// Enters the debts to one limit that have not run out. `carry` and `carry_time` convert a saved
-    /// payload, and a time of a log, to this clock. Within: whether there was room, which counts
-    /// once the whole input has been found right.
+    /// Enters the debts to one limit that have not run out. `carry` and `carry_time` convert a
+    /// saved payload, and a time of a log, to this clock. The inner result says whether there was
+    /// room: it counts once the whole input has been found right.
     pub(crate) fn enter<R: Rule>(
         &self,
         input: &mut Reader<impl Read>,

@@ -57,8 +57,8 @@ pub(crate) fn reading(clock: &impl Clock) -> Reading {
     Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
 }
 
-/// Puts debts into the terms of a limiter that is built with the quotas in force:
-/// [reconfigured](crate::Limiter::reconfigure) ones have others.
+/// Converts debts to what a limiter would hold that was built with the current quotas. One that was
+/// [reconfigured](crate::Limiter::reconfigure) has other payloads.
 struct Book<'l, R> {
     version: &'l Version<R>,
     /// The rules in a new limiter, tier by tier.
@@ -86,7 +86,7 @@ impl<'l, R: Numbers> Book<'l, R> {
         Self { version, fresh, now, tiers }
     }
 
-    /// The rule in force that reads the words: tier 0's, or that of one of several limits.
+    /// The current rule that reads the words: tier 0's, or that of one of several limits.
     fn rule(&self, number: usize) -> Dated<'l, R> {
         self.version.dated(number)
     }
@@ -109,8 +109,8 @@ impl<'l, R: Numbers> Book<'l, R> {
     }
 }
 
-/// Writes down the debts of a table at `at`, each as `anew` makes it for the next process, and their
-/// end: how many keys that is.
+/// Writes down the debts of a table at `at`, each as `anew` makes it for the next process, and
+/// their end. Returns how many keys that is.
 pub(crate) fn debts<R: Rule, W: Write>(
     out: &mut Writer<W>,
     words: &impl Words,

@@ -111,7 +111,7 @@ pub struct Version<R> {
     since: u64,
 }
 
-/// All that there were.
+/// All versions of a limiter's quotas, and its state.
 pub struct Versions<A: Algorithm> {
     state: AtomicU64,
     /// The limiter's number among all of this process: receipts carry it.
@@ -123,9 +123,9 @@ pub struct Versions<A: Algorithm> {
 
 /// What only writers need.
 struct Writer<A> {
-    /// The quotas in force as they were described.
+    /// The current quotas, as the user described them.
     quotas: Vec<A>,
-    /// The last place that is taken.
+    /// The largest number that a version has taken.
     last: u64,
 }
 
@@ -207,7 +207,7 @@ impl<A: Algorithm> Versions<A> {
         self.first = Version::new(self.first.all().zip(saved).map(resumed).collect(), self.limiter, 0, 0);
     }
 
-    /// The first one: whether it is in force is asked at the check.
+    /// The first version. A check asks whether it is current.
     #[inline]
     pub(crate) fn first(&self) -> &Version<A::Rule> {
         &self.first
@@ -313,16 +313,16 @@ impl<A: Algorithm> Versions<A> {
         chunk.get(number as usize - length)?.set(version).ok()
     }
 
-    /// The same tier of the version in force.
+    /// The same tier of the current version.
     #[inline]
     pub(crate) fn renewed(&self, compiled: &Compiled<A::Rule>) -> &Compiled<A::Rule> {
         let current = self.current();
         current.tier(compiled.shown.index.into()).unwrap_or(&current.default)
     }
 
-    /// The rule that a request is to ask again which was refused at `now`, since that refusal may
-    /// be no answer: a word of a later version reads as a refusal, and the clock stands still
-    /// where a version ends. `None`: it was an answer.
+    /// The rule that decides a request anew which `compiled` refused at `now`. `None`: the refusal
+    /// was an answer. It is none where a later version may be current: a word of that version reads
+    /// as a refusal, and the clock of this one stands still where it ends.
     #[inline]
     pub(crate) fn after<'l>(
         &'l self,
@@ -333,7 +333,7 @@ impl<A: Algorithm> Versions<A> {
         if stands { None } else { self.after_all(compiled) }
     }
 
-    /// The same for any reason: a rule that books ahead is refused at the end of its version, too.
+    /// The same at any time: a booking is also refused because the version ends before it.
     #[cold]
     #[inline(never)]
     pub(crate) fn after_all(&self, compiled: &Compiled<A::Rule>) -> Option<&Compiled<A::Rule>> {
@@ -342,8 +342,8 @@ impl<A: Algorithm> Versions<A> {
         (renewed.shown.version != compiled.shown.version).then_some(renewed)
     }
 
-    /// The version that a request is to ask again which this one refused at `now`, by any of its
-    /// rules: see `after`.
+    /// The version that decides a request anew which a rule of this one refused at `now`: see
+    /// `after`.
     pub(crate) fn following(&self, version: &Version<A::Rule>, now: Timestamp) -> Option<&Version<A::Rule>> {
         let number = version.default.shown.version;
         if self.number() == u64::from(number) && version.all().all(|compiled| compiled.dated().is_timely(now))
@@ -355,15 +355,15 @@ impl<A: Algorithm> Versions<A> {
         (current.default.shown.version != number).then_some(current)
     }
 
-    /// What `read` makes of the version in force and its quotas; no other comes meanwhile.
+    /// Hands the current version and its quotas to `read`. No change is made meanwhile.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Version<A::Rule>, &[A]) -> T) -> T {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         read(self.current(), &writer.quotas)
     }
 
-    /// Puts the quotas that `renew` makes of the old ones in force, with what each tier inherits:
-    /// that is returned. Refused, if it is to be `reversible`, where the old quotas could not
-    /// follow.
+    /// Makes the quotas current that `renew` makes of the old ones, and returns what each tier
+    /// inherits. A change that is to be `reversible` is refused where the old quotas could not
+    /// follow it.
     pub(crate) fn change(
         &self,
         clock: &impl Clock,
@@ -371,7 +371,7 @@ impl<A: Algorithm> Versions<A> {
         reversible: bool,
         renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
     ) -> Result<Vec<Inherit>, BuildError> {
-        // A writer that panicked has changed nothing that is in force.
+        // A writer that panicked has changed nothing that is current.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (quotas, inherits) = renew(&writer.quotas)?;
         let old = self.current();

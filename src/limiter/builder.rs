@@ -121,8 +121,8 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](crate::Prepared::lease)
     /// acquires is one admission of as many units; spending them is none.
     ///
-    /// Without it a check takes no notice of this. What it panics with reaches the caller; the
-    /// charge stays. For a count of the outcomes there are [`Counters`](crate::Counters).
+    /// A panic of `on_decision` reaches the caller of the check, and the charge stays. A limiter
+    /// without `on_decision` pays nothing for it. [`Counters`](crate::Counters) count the outcomes.
     ///
     /// # Examples
     ///

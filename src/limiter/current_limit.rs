@@ -30,8 +30,8 @@ const CHANGES: Field = LIMIT.above(44);
 const _: () = assert!(CHANGES.end() == u64::BITS, "the fields must fill the word");
 const _: () = assert!(LIMIT.max() == InFlightRule::LARGEST, "every limit must fit its field");
 
-/// The limit in force.
-pub(super) struct InForce(AtomicU64);
+/// The current limit.
+pub(super) struct CurrentLimit(AtomicU64);
 
 /// The limit that was current at one instant.
 #[derive(Clone, Copy)]
@@ -49,13 +49,13 @@ impl Seen {
     }
 }
 
-impl InForce {
+impl CurrentLimit {
     /// The first.
     pub(super) fn new(rule: InFlightRule) -> Self {
         Self(AtomicU64::new(Seen::of(rule, 0).0))
     }
 
-    /// The limit in force. Read it before the key's word.
+    /// The current limit. Read it before the key's word.
     #[inline]
     pub(super) fn read(&self) -> Seen {
         Seen(self.0.load(Acquire)) // I1
@@ -67,7 +67,7 @@ impl InForce {
         self.0.load(Relaxed) == seen.0
     }
 
-    /// Puts another limit in force.
+    /// Makes another limit current.
     pub(super) fn put(&self, rule: InFlightRule) {
         let next = |word| Some(Seen::of(rule, CHANGES.get(word) + 1).0);
         let _ = self.0.fetch_update(Release, Relaxed, next); // I1

@@ -10,7 +10,7 @@ use crate::algorithm::{InFlightRule, Ringed, Rule};
 use crate::core::{Space, Usage};
 use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
-use crate::limiter::in_force::InForce;
+use crate::limiter::current_limit::CurrentLimit;
 use crate::table::dated::Dated;
 use crate::table::hold::SlotNumber;
 use crate::table::slot::{Ask, Slot};
@@ -79,7 +79,7 @@ use crate::time::Timestamp;
 /// assert_eq!(UPLOADS.in_flight(&7), 0);
 /// ```
 pub struct InFlightLimiter<K: ?Sized> {
-    limit: InForce,
+    limit: CurrentLimit,
     /// The rule has no versions.
     term: Term,
     hasher: KeyHasher,
@@ -225,7 +225,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     ///
     /// # Errors
     ///
-    /// [`BuildError::OutOfRange`]; the old limit stays in force then.
+    /// [`BuildError::OutOfRange`]; the old limit stays current then.
     ///
     /// # Examples
     ///
@@ -257,7 +257,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
     }
 
-    /// The limit in force: the most units that a key may have in flight.
+    /// The current limit: the most units that a key may have in flight.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit.read().rule().limit()
@@ -453,7 +453,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         let rule = InFlightRule::new(self.limit)?;
         let space = Space { when_full: WhenFull::Deny, ..self.space };
         Ok(InFlightLimiter {
-            limit: InForce::new(rule),
+            limit: CurrentLimit::new(rule),
             term: Term::endless(),
             hasher: space.hasher(),
             // A guard holds its slot, so no key may move.

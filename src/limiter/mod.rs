@@ -3,9 +3,10 @@
 
 mod batch;
 mod builder;
+mod current_limit;
 mod global;
 mod in_flight;
-mod in_force;
+
 mod keyed;
 mod multi;
 mod per_call;

@@ -59,7 +59,7 @@ const TTL: u64 = 1_000_000;
 ///
 /// **How many at once.** As long as [`permits`](Self::permits) does not fix it: 1 at first; twice
 /// as many as the last time when those were spent within a quarter of the ttl, up to an eighth of
-/// the limit in force and 1,024; half as many, and no more than were spent, when the ttl ended
+/// the current limit and 1,024; half as many, and no more than were spent, when the ttl ended
 /// first; what there was room for when there was less; and 1 after a refusal. So a key that is used
 /// now and then is charged as by plain checks, and near the limit no lease hoards.
 ///

@@ -4,7 +4,7 @@
 //! the doubled take is still spent within half a ttl. A take that lapses halves the next one, and
 //! brings it down to the permits that were spent of it. A take that the limiter has no room for
 //! brings it down to what it had room for, and a refusal to 1: near the limit every permit is taken
-//! when it is needed. Nothing goes above an eighth of the limit in force, nor above `MOST`.
+//! when it is needed. Nothing goes above an eighth of the current limit, nor above `MOST`.
 
 /// More permits at once would save nothing: of a contended compare-exchange of 100 ns each bears a
 /// tenth of one.
@@ -40,8 +40,8 @@ impl Pace {
         Self { size: size.max(1), adapts: false }
     }
 
-    /// How many permits the next take is of, under the limit in force: that may have changed since
-    /// the last one.
+    /// How many permits the next take asks for. `limit` is the current one, which may have changed
+    /// since the last take.
     pub(super) fn size(self, limit: u64) -> u64 {
         self.size.min(if self.adapts { most(limit) } else { limit })
     }

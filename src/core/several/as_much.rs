@@ -13,12 +13,12 @@ use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
 impl<C: Clock> Core<Several, C> {
-    /// Charges every limit the same number of units: what a look at all of them has found.
+    /// Charges every limit the same number of units: the least that a peek finds left.
     ///
-    /// When one of them refuses so many, another request was charged since, and the limits are
-    /// looked at again. Such an attempt is no request, so no limit counts it as refused. The last
-    /// attempt asks for one unit. (A word that the clock has no room for any more, at the end of
-    /// its time, refuses what it shows as left.)
+    /// A limit that then refuses so many has charged another request since the peek. The thread
+    /// peeks again. Such an attempt is no request, so no limit counts it as refused. The last
+    /// attempt asks for one unit. (At the end of the clock's time a word may refuse what it shows
+    /// as left, because it has no room for the payload.)
     pub(super) fn take_up_to_each(
         &self,
         fingerprint: Fingerprint,
@@ -77,7 +77,7 @@ impl<C: Clock> Core<Several, C> {
                         decision.now = decision.now.max(now);
                         break units;
                     }
-                    // Other keys have taken the room since the look.
+                    // Other keys have taken the room since the probe.
                     Debit::Full => break 0,
                     Debit::Ended(_) => {
                         decision.version = self.versions.current();

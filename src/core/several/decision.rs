@@ -107,7 +107,7 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
         }
     }
 
-    /// Nanoseconds until the request may act; of a refused one, until its turn would be.
+    /// Nanoseconds until the request may act. If it was refused: until its turn would come.
     pub(super) fn wait_for_turn(&self) -> u64 {
         let wait = |part: LimitDecision<'_>| match part.is_full() {
             true => nanos(part.retry_after().unwrap_or_default()),

@@ -1,8 +1,8 @@
 //! Several limits on each key, all or nothing.
 //!
-//! Each limit has a table of its own, so that a slot stays one word and a full bucket its table's
-//! business. A check reads the clock once and goes through the tables twice; each limit has its own
-//! ask, see `asks`:
+//! Each limit has a table of its own, so that a slot stays one word, and a bucket that is full in
+//! one table concerns no other limit. A check reads the clock once and goes through the tables
+//! twice; each limit has its own ask, see `asks`:
 //!
 //! ```text
 //!   peek at every limit ---- some refuse ----> refused; only `CountPolicy::All` writes anything

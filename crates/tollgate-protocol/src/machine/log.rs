@@ -206,8 +206,8 @@ impl Machine<'_> {
         let is_logged = |seen: Seen| seen.proposed && seen.entry.when > thread.log.decided;
         let is_logged = (0..thread.op.cost()).map(logged).all(is_logged);
         match () {
-            // A reset that is on its way forgives it, too. What the reset erased may have put off the
-            // request's time.
+            // A reset that is on its way forgives it, too. What the reset erased may have put off
+            // the request's time.
             () if Self::is_reset(state, thread.op.key()) => state.threads[nth].paid = false,
             () if !is_logged && thread.log.refused => return Err("a refused request is not counted"),
             () if !is_logged => return Err("an admission is logged earlier than it was made"),

@@ -46,8 +46,8 @@ use rule::{Compiled, Replaced};
 /// Immutable; threads share one. What a request is not clearly outside of restricts it, and only
 /// what it is clearly inside of frees it:
 ///
-/// * Conditions that restrict compare paths folded (`//Login/` as `/login`), take `HEAD` for a `GET`,
-///   too, and hold if any reading of the path or any of several values fits.
+/// * Conditions that restrict compare paths folded (`//Login/` as `/login`), take `HEAD` for a
+///   `GET`, too, and hold if any reading of the path or any of several values fits.
 /// * Conditions that relax compare the request as it was sent, and hold only if all readings and
 ///   all values fit. These are `except` of a rule with limits, `match` of a rule that is unlimited,
 ///   and `match` of any rule as far as it replaces others.
