@@ -105,7 +105,7 @@ impl<C: Clock> Core<Several, C> {
     ) -> Option<MultiDecision<'l, A>> {
         let state = self.versions.state();
         let mut decision = self.decision(state, asks, time());
-        let by = By::in_manner(manner, decision.version)?;
+        let by = self.by(manner, &decision)?;
         if !self.charge_by(&mut decision, &by, time) {
             self.charge_by_later(&mut decision, manner, time)?;
         }
@@ -151,12 +151,23 @@ impl<C: Clock> Core<Several, C> {
     ) -> Option<()> {
         while self.versions.following(decision.version, decision.now).is_some() {
             *decision = self.decision(self.versions.state(), decision.asks, time());
-            let by = By::in_manner(manner, decision.version)?;
+            let by = self.by(manner, decision)?;
             if self.charge_by(decision, &by, time) {
                 break;
             }
         }
         Some(())
+    }
+
+    /// The rules by which a request is decided in this manner. Where they book ahead, each limit
+    /// notes that first, for its refunds. `None`: a limit has no such rule.
+    fn by<A: Asks>(&self, manner: Option<Manner>, decision: &MultiDecision<'_, A>) -> Option<By> {
+        let by = By::in_manner(manner, decision.version)?;
+        let books = matches!(manner, Some(Manner::Patient(_) | Manner::Departing(..)));
+        if books && decision.asks.fit(decision.version) {
+            self.each().iter().for_each(|table| table.refunds().book());
+        }
+        Some(by)
     }
 
     /// Decides by the decision's own version, and charges. `false`: it was not charged.

@@ -322,9 +322,6 @@ impl<C: Clock> Core<Several, C> {
         let (request, manner) =
             (OneKey { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
         if self.places.len() == 1 {
-            if self.versions.current().has_room_for(cost) {
-                self.each().iter().for_each(|table| table.refunds().book());
-            }
             let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
             let wait = decision.wait_for_turn();
             return Ok(Turn { decision, wait });
@@ -353,7 +350,6 @@ impl<C: Clock> Core<Several, C> {
                 let wait = nanos(decision.retry_after().unwrap_or_default());
                 return Ok(Turn { decision, wait });
             }
-            self.each().iter().for_each(|table| table.refunds().book());
             let decision = self.charge_untold(request, Some(Manner::Departing(now, wait)), now);
             let Some(decision) = decision else { continue };
             // The clock of a version ends: for a turn beyond that there is no departure.
@@ -363,5 +359,42 @@ impl<C: Clock> Core<Several, C> {
                 return Ok(Turn { decision, wait: wait.max(later) });
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::algorithm::{Inherit, TokenBucket};
+    use crate::clock::ManualClock;
+    use crate::key::KeyHasher;
+    use crate::observe::Observer;
+    use crate::rate::Rate;
+
+    /// Given back out of order, two requests before the turn would pay for a third.
+    #[test]
+    fn a_turn_that_a_change_makes_possible_counts_as_booked() {
+        let quota = |burst| Each(TokenBucket::new(Rate::per_second(1)).burst(burst).into());
+        let (space, hasher) = (Space::default(), KeyHasher::random(false));
+        let core: Core<Several, _> =
+            Core::new(vec![quota(5)], &space, hasher, ManualClock::new, Observer::NONE).unwrap();
+        let ask = |cost| OneKey { fingerprint: Fingerprint::from_bits(core.hasher.short(7)), cost };
+        let (is_old, receipts) = (Cell::new(true), RefCell::new(Vec::new()));
+        let time = || {
+            if is_old.take() {
+                core.change(false, |_| Ok((vec![quota(10)], vec![Inherit::Additive]))).unwrap();
+                let charge = || core.charge(ask(4), || core.clock.now()).receipt();
+                receipts.replace(vec![charge(), charge()]);
+            }
+            core.clock.now()
+        };
+        let patient = Patient { cost: 8, max_wait: u64::MAX, now: Timestamp::ZERO };
+        let turn = core.charge_in_manner(ask(8), Some(Manner::Patient(patient)), &time).unwrap();
+        assert_eq!((turn.is_allowed(), turn.wait_for_turn()), (true, 6_000_000_000));
+        let give_back = |mut receipt| core.give_back(&mut receipt, u64::MAX, || core.clock.now());
+        let back: Vec<u64> = receipts.take().into_iter().map(give_back).collect();
+        assert_eq!(back, [0, 0]);
     }
 }
