@@ -35,6 +35,13 @@ enum Long {
     Trusted(ahash::RandomState),
 }
 
+/// A fresh secret, for keys that clients choose.
+impl Default for KeyHasher {
+    fn default() -> Self {
+        Self::random(false)
+    }
+}
+
 impl KeyHasher {
     /// A fresh secret.
     pub(crate) fn random(trusted: bool) -> Self {

@@ -1,6 +1,8 @@
 //! What the store answers, and the receipt of what it charged.
 
 use std::fmt;
+use std::ops::Deref;
+use std::slice;
 use std::time::Duration;
 
 use redis::Value;
@@ -40,10 +42,9 @@ const EACH: usize = 8;
 pub struct Answer {
     outcome: Outcome,
     cost: u64,
-    refused_by: Option<usize>,
-    wait: Duration,
+    refused_by: Option<u8>,
     decided_by: DecidedBy,
-    limits: Box<[LimitAnswer]>,
+    limits: Parts,
     receipt: Option<Receipt>,
 }
 
@@ -98,6 +99,45 @@ pub struct LimitAnswer {
     pub reset_after: Duration,
     /// How long the admitted request waits for its departure.
     pub delay: Duration,
+}
+
+/// The parts of all limits. Most limiters have one, which takes no allocation.
+pub(crate) enum Parts {
+    One(LimitAnswer),
+    Several(Box<[LimitAnswer]>),
+}
+
+impl Deref for Parts {
+    type Target = [LimitAnswer];
+
+    fn deref(&self) -> &[LimitAnswer] {
+        match self {
+            Self::One(part) => slice::from_ref(part),
+            Self::Several(parts) => parts,
+        }
+    }
+}
+
+impl From<LimitAnswer> for Parts {
+    fn from(part: LimitAnswer) -> Self {
+        Self::One(part)
+    }
+}
+
+impl FromIterator<LimitAnswer> for Parts {
+    fn from_iter<I: IntoIterator<Item = LimitAnswer>>(parts: I) -> Self {
+        let mut parts = parts.into_iter();
+        match (parts.next(), parts.size_hint()) {
+            (Some(part), (_, Some(0))) => Self::One(part),
+            (first, _) => Self::Several(first.into_iter().chain(parts).collect()),
+        }
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
 }
 
 /// What an admitted request was charged, and may give back once:
@@ -189,13 +229,14 @@ impl Answer {
     /// Of a refused [reservation](crate::Limiter::reserve), how long it would wait for its turn.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.outcome == Outcome::Denied).then_some(self.wait)
+        let waits = || self.limits.iter().filter_map(|limit| limit.retry_after).max().unwrap_or_default();
+        (self.outcome == Outcome::Denied).then(waits)
     }
 
     /// The number of the limit that refuses with the longest wait; of equals, the first.
     #[must_use]
     pub fn refused_by(&self) -> Option<usize> {
-        self.refused_by
+        self.refused_by.map(usize::from)
     }
 
     /// How much more all limits would admit now, after this request. Of a [permit taken
@@ -261,17 +302,20 @@ impl Answer {
         outcome: Outcome,
         cost: u64,
         refused_by: Option<usize>,
-        limits: Box<[LimitAnswer]>,
+        limits: Parts,
         receipt: Option<Receipt>,
     ) -> Self {
-        let wait = limits.iter().filter_map(|limit| limit.retry_after).max().unwrap_or_default();
-        Self { outcome, cost, refused_by, wait, decided_by, limits, receipt }
+        let refused_by = refused_by.and_then(|number| u8::try_from(number).ok());
+        Self { outcome, cost, refused_by, decided_by, limits, receipt }
     }
 }
 
 /// What a request asked for, to make a receipt of its charge.
 pub(crate) struct Asked {
     pub(crate) limiter: u64,
+    pub(crate) cost: u64,
+    /// Whether the store may take less than the cost.
+    pub(crate) takes: bool,
     pub(crate) keys: Vec<String>,
     pub(crate) id: String,
     /// Whether the verb charges what it admits.
@@ -285,9 +329,10 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
     let unreadable = || Failed::answer("the script's answer is not complete");
     let (now, own) = (numbers.first(), numbers.get(1 + place * size..1 + (place + 1) * size));
     let (Some(&now), Some(own)) = (now, own) else { return Err(unreadable()) };
-    let (&[verdict, number, wait, cost], limits) = own.split_first_chunk().ok_or_else(unreadable)?;
+    let (&[verdict, number, _, taken], limits) = own.split_first_chunk().ok_or_else(unreadable)?;
+    let cost = if asked.takes { whole(taken).min(asked.cost) } else { asked.cost };
     let parts = limits.chunks_exact(EACH).zip(mosts);
-    let limits: Box<[LimitAnswer]> = parts
+    let limits: Parts = parts
         .map(|(part, &limit)| LimitAnswer {
             outcome: outcome(part[0]),
             limit,
@@ -310,13 +355,12 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
             charges: own[HEAD..].chunks_exact(EACH).map(|part| [5, 6, 7].map(|n| whole(part[n]))).collect(),
             fingerprint: Fingerprint::default(),
         };
-        Receipt { limiter: asked.limiter, cost: whole(cost), charge: Charge::Store(Box::new(charge)) }
+        Receipt { limiter: asked.limiter, cost, charge: Charge::Store(Box::new(charge)) }
     });
     Ok(Answer {
         outcome,
-        cost: whole(cost),
-        refused_by: usize::try_from(number - 1).ok(),
-        wait: micros(wait),
+        cost,
+        refused_by: u8::try_from(number - 1).ok(),
         decided_by: DecidedBy::Store,
         limits,
         receipt,
@@ -340,18 +384,14 @@ fn micros(number: i64) -> Duration {
     Duration::from_micros(whole(number))
 }
 
-/// The numbers of a script's answer. `None` for the answer nil.
-pub(crate) fn numbers(value: Value) -> Result<Option<Vec<i64>>, Failed> {
+/// The numbers of a script's answer.
+pub(crate) fn numbers(value: Value) -> Result<Vec<i64>, Failed> {
     let Value::Array(values) = value else {
-        return if value == Value::Nil {
-            Ok(None)
-        } else {
-            Err(Failed::answer("the script's answer is no list"))
-        };
+        return Err(Failed::answer("the script's answer is no list"));
     };
     let number = |value| match value {
         Value::Int(number) => Ok(number),
         _ => Err(Failed::answer("the script's answer has something else than numbers")),
     };
-    values.into_iter().map(number).collect::<Result<_, _>>().map(Some)
+    values.into_iter().map(number).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tollgate::Quota;
+use tollgate::{KeyHasher, Quota};
 
 use crate::connection::Topology;
 use crate::deny::DenyCache;
@@ -319,6 +319,7 @@ impl LimiterBuilder {
         let number = LIMITERS.fetch_add(1, Ordering::Relaxed);
         let layers = Layers {
             store: Arc::clone(&self.shared.store),
+            hasher: KeyHasher::default(),
             deny: match &leases {
                 Some(leases) => deny.map(|deny| deny.at_most(leases.ttl())),
                 None => deny,

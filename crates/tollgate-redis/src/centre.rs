@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Cmd;
-use tollgate::{Quota, TokenBucket};
+use tollgate::{KeyHasher, Quota, TokenBucket};
 
 use crate::answer::{self, Answer, Asked};
 use crate::builder::{Redis, Shared, check_name};
@@ -221,6 +221,7 @@ impl CentreLimiterBuilder {
         let limit = limit(&quota, 1 + centre.links.len(), centre.horizon)?;
         let layers = Layers {
             store: Arc::clone(&centre.shared.store),
+            hasher: KeyHasher::default(),
             deny: (deny_cache > 0).then(|| DenyCache::new(deny_cache)),
             fallback: Fallback::new(on_failure, &[quota]).map_err(BuildError::Local)?,
             metrics: Metrics::default(),
@@ -298,7 +299,7 @@ impl CentreLimiter {
         let (key, layers) = (key.as_ref(), &self.inner.layers);
         // The time before it is sent: a remembered refusal ends by it.
         let sent = layers.store.now();
-        if let Some(refused) = layers.remembered(key, cost, sent) {
+        if let Some(refused) = layers.remembered(layers.fingerprint(key), cost, sent) {
             return Ok(refused);
         }
         let answer = match layers.closed_to(|| self.inner.name(key).0) {
@@ -346,9 +347,11 @@ impl Inner {
             command.arg(&self.limit.numbers[..]).arg(cost).arg(horizon).arg(slack);
         };
         let value = self.centre.shared.store.run(&self.script, body).await?;
-        let numbers = answer::numbers(value)?.ok_or_else(|| Failed::answer("the script's answer is nil"))?;
+        let numbers = answer::numbers(value)?;
         let asked = Asked {
             limiter: u64::MAX,
+            cost,
+            takes: false,
             keys: Vec::new(),
             id: String::new(),
             charges: false,

@@ -8,7 +8,6 @@
 //!
 //! The cache never admits, and may forget any entry at any time: that costs a trip to the store.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
@@ -21,9 +20,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(crate) struct Refusal {
     /// The cost that was refused.
     pub(crate) cost: u64,
-    /// When that cost may be admitted at the earliest.
-    pub(crate) ready: Duration,
-    /// When the limit that refused it is as good as new, if no request comes.
+    /// How long until that cost may be admitted at the earliest.
+    pub(crate) wait: Duration,
+    /// How long until the limit that refused it is as good as new, if no request comes.
     pub(crate) reset: Duration,
     /// The number of the limit that refused it.
     pub(crate) limit: u64,
@@ -47,8 +46,6 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 pub(crate) struct DenyCache {
     slots: Box<[Slot]>,
-    /// Keyed, so that no client can choose a key with the fingerprint of another.
-    hasher: RandomState,
     longest: Duration,
     evicted: AtomicU64,
     /// Just after a refusal was last forgotten, of any key.
@@ -65,14 +62,14 @@ struct Slot {
 /// The words of a slot: the fingerprint, the end in nanoseconds, and the refusal.
 const WORDS: usize = 8;
 type Words = [u64; WORDS];
-/// What a key is known by, as in the tables of `tollgate`: a keyed hash of 64 bits.
+/// What a key is known by, as in the tables of `tollgate`: a keyed hash of 64 bits. 0 is no key's.
 pub(crate) type Fingerprint = u64;
 
 impl DenyCache {
     /// A cache of at most this many entries, rounded up to a power of two.
     pub(crate) fn new(entries: usize) -> Self {
         let slots = (0..entries.next_power_of_two()).map(|_| Slot::default()).collect();
-        Self { slots, hasher: RandomState::new(), longest: LONGEST, evicted: 0.into(), forgotten: 0.into() }
+        Self { slots, longest: LONGEST, evicted: 0.into(), forgotten: 0.into() }
     }
 
     /// Remembers nothing for longer than this: other nodes' refunds are frequent.
@@ -81,34 +78,31 @@ impl DenyCache {
         self
     }
 
-    /// What the cache knows a key by.
-    pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        self.hasher.hash_one(key)
-    }
-
     /// The refusal that a request of this cost would meet in the store, if that is known.
     ///
     /// **Cost.** Nine loads; no lock, no allocation.
     pub(crate) fn refused(&self, fingerprint: Fingerprint, cost: u64, now: Duration) -> Option<Refusal> {
         let words = self.slot(fingerprint).read()?;
         let [key, until, refused, ready, reset, limit, most, remaining] = words;
-        let known = key == fingerprint && nanos(now) < until && cost >= refused;
+        let now = nanos(now);
+        let known = key == fingerprint && now < until && cost >= refused;
         known.then(|| Refusal {
             cost: refused,
-            ready: Duration::from_nanos(ready),
-            reset: Duration::from_nanos(reset),
+            wait: Duration::from_nanos(ready.saturating_sub(now)),
+            reset: Duration::from_nanos(reset.saturating_sub(now)),
             limit,
             most,
             remaining,
         })
     }
 
-    /// Remembers a refusal of a request that was sent at `sent`, until it is ready and at most for
-    /// a second.
+    /// Remembers a refusal of a request that was sent at `sent`, for its wait and at most for a
+    /// second.
     pub(crate) fn remember(&self, fingerprint: Fingerprint, refusal: Refusal, sent: Duration) {
-        let until = nanos(refusal.ready.min(sent + self.longest));
-        let Refusal { cost, ready, reset, limit, most, remaining } = refusal;
-        let words = [fingerprint, until, cost, nanos(ready), nanos(reset), limit, most, remaining];
+        let Refusal { cost, wait, reset, limit, most, remaining } = refusal;
+        let after = |time: Duration| nanos(sent).saturating_add(nanos(time));
+        let until = after(wait.min(self.longest));
+        let words = [fingerprint, until, cost, after(wait), after(reset), limit, most, remaining];
         let displaced = self.slot(fingerprint).write(|old| {
             let lives = old[1] > nanos(sent);
             (words, lives && old[0] != fingerprint)
@@ -193,86 +187,79 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn refusal(cost: u64, ready: Duration) -> Refusal {
-        Refusal { cost, ready, reset: ready, limit: 0, most: 10, remaining: cost - 1 }
+    const ALICE: Fingerprint = 1;
+    const BOB: Fingerprint = 2;
+    const CAROL: Fingerprint = 3;
+
+    fn refusal(cost: u64, wait: Duration) -> Refusal {
+        Refusal { cost, wait, reset: wait, limit: 0, most: 10, remaining: cost - 1 }
     }
 
     #[test]
     fn a_refusal_is_remembered_until_it_is_ready() {
         let cache = DenyCache::new(64);
-        let refused = refusal(3, ms(150));
-        cache.remember(cache.fingerprint(b"alice"), refused, ms(100));
-        for (cost, now, answer) in [
-            (3, ms(100), Some(refused)),
-            (9, ms(100), Some(refused)),
+        let nano = Duration::from_nanos(1);
+        cache.remember(ALICE, refusal(3, ms(50)), ms(100));
+        for (cost, now, wait) in [
+            (3, ms(100), Some(ms(50))),
+            (9, ms(120), Some(ms(30))),
             (2, ms(100), None),
-            (3, ms(150) - Duration::from_nanos(1), Some(refused)),
+            (3, ms(150) - nano, Some(nano)),
             (3, ms(150), None),
         ] {
-            assert_eq!(
-                cache.refused(cache.fingerprint(b"alice"), cost, now),
-                answer,
-                "cost {cost} at {now:?}"
-            );
+            let answer = wait.map(|wait| refusal(3, wait));
+            assert_eq!(cache.refused(ALICE, cost, now), answer, "cost {cost} at {now:?}");
         }
-        assert_eq!(cache.refused(cache.fingerprint(b"bob"), 3, ms(100)), None);
+        assert_eq!(cache.refused(BOB, 3, ms(100)), None);
     }
 
     #[test]
     fn a_refusal_is_remembered_for_at_most_a_second() {
         let cache = DenyCache::new(64);
-        let refused = refusal(1, ms(86_400_000));
-        cache.remember(cache.fingerprint(b"alice"), refused, ms(100));
-        assert_eq!(
-            cache.refused(cache.fingerprint(b"alice"), 1, ms(1_099)),
-            Some(refused),
-            "the whole wait is told"
-        );
-        assert_eq!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1_100)), None);
+        let day = ms(86_400_000);
+        cache.remember(ALICE, refusal(1, day), ms(100));
+        let told = refusal(1, day - ms(999));
+        assert_eq!(cache.refused(ALICE, 1, ms(1_099)), Some(told), "the whole wait is told");
+        assert_eq!(cache.refused(ALICE, 1, ms(1_100)), None);
     }
 
     #[test]
     fn beside_leases_a_refusal_is_remembered_for_a_ttl() {
         let cache = DenyCache::new(64).at_most(ms(50));
-        let alice = cache.fingerprint(b"alice");
-        cache.remember(alice, refusal(1, ms(86_400_000)), ms(100));
-        assert!(cache.refused(alice, 1, ms(149)).is_some());
-        assert_eq!(cache.refused(alice, 1, ms(150)), None);
+        cache.remember(ALICE, refusal(1, ms(86_400_000)), ms(100));
+        assert!(cache.refused(ALICE, 1, ms(149)).is_some());
+        assert_eq!(cache.refused(ALICE, 1, ms(150)), None);
     }
 
     #[test]
     fn a_key_whose_debt_is_given_back_is_forgotten() {
         let cache = DenyCache::new(1);
-        cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));
-        cache.forget(cache.fingerprint(b"bob"), ms(0));
-        assert!(
-            cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_some(),
-            "another key of the slot stays"
-        );
-        cache.forget(cache.fingerprint(b"alice"), ms(1));
-        assert!(cache.refused(cache.fingerprint(b"alice"), 1, ms(1)).is_none());
+        cache.remember(ALICE, refusal(1, ms(500)), ms(0));
+        cache.forget(BOB, ms(0));
+        assert!(cache.refused(ALICE, 1, ms(1)).is_some(), "another key of the slot stays");
+        cache.forget(ALICE, ms(1));
+        assert!(cache.refused(ALICE, 1, ms(1)).is_none());
     }
 
     #[test]
     fn a_refusal_from_before_a_reset_is_not_remembered() {
         let cache = DenyCache::new(64);
-        let alice = cache.fingerprint(b"alice");
-        cache.forget(alice, ms(10));
-        cache.remember(alice, refusal(1, ms(500)), ms(9));
-        assert!(cache.refused(alice, 1, ms(11)).is_none());
-        cache.remember(alice, refusal(1, ms(500)), ms(11));
-        assert!(cache.refused(alice, 1, ms(12)).is_some());
+        cache.forget(ALICE, ms(10));
+        cache.remember(ALICE, refusal(1, ms(500)), ms(9));
+        assert!(cache.refused(ALICE, 1, ms(11)).is_none());
+        cache.remember(ALICE, refusal(1, ms(500)), ms(11));
+        assert!(cache.refused(ALICE, 1, ms(12)).is_some());
     }
 
     #[test]
     fn a_flood_of_keys_displaces_entries_and_counts_them() {
         let cache = DenyCache::new(1);
-        cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(500)), ms(0));
-        cache.remember(cache.fingerprint(b"alice"), refusal(1, ms(600)), ms(0));
+        cache.remember(ALICE, refusal(1, ms(500)), ms(0));
+        cache.remember(ALICE, refusal(1, ms(600)), ms(0));
         assert_eq!(cache.evicted(), 0, "the same key");
-        cache.remember(cache.fingerprint(b"bob"), refusal(1, ms(700)), ms(1));
-        assert_eq!((cache.evicted(), cache.refused(cache.fingerprint(b"alice"), 1, ms(2))), (1, None));
-        cache.remember(cache.fingerprint(b"carol"), refusal(1, ms(900)), ms(800));
+        cache.remember(BOB, refusal(1, ms(700)), ms(1));
+        assert_eq!((cache.evicted(), cache.refused(ALICE, 1, ms(2))), (1, None));
+        cache.remember(CAROL, refusal(1, ms(900)), ms(800));
         assert_eq!(cache.evicted(), 1, "bob's had ended");
     }
 
@@ -282,7 +269,7 @@ mod tests {
         let cache = DenyCache::new(1);
         let made = |key: u64, cost: u64| Refusal {
             cost,
-            ready: Duration::from_nanos(1_000_000 + key * 1_000 + cost),
+            wait: Duration::from_nanos(1_000_000 + key * 1_000 + cost),
             reset: Duration::from_nanos(key * 10_000 + cost),
             limit: key * 100 + cost,
             most: key << 16 | cost,
@@ -295,12 +282,11 @@ mod tests {
                     scope.spawn(move || {
                         let mut hits = 0;
                         for n in 0..50_000_u64 {
-                            let (key, cost) = ((n + thread) % 3, 1 + n % 7);
-                            let name = key.to_le_bytes();
+                            let (key, cost) = (1 + (n + thread) % 3, 1 + n % 7);
                             if thread % 2 == 0 {
-                                cache.remember(cache.fingerprint(&name), made(key, cost), Duration::ZERO);
+                                cache.remember(key, made(key, cost), Duration::ZERO);
                             }
-                            if let Some(read) = cache.refused(cache.fingerprint(&name), 10, Duration::ZERO) {
+                            if let Some(read) = cache.refused(key, 10, Duration::ZERO) {
                                 assert_eq!(read, made(key, read.cost), "the words of two entries");
                                 hits += 1;
                             }
@@ -344,17 +330,17 @@ mod tests {
             for (node, key, cost, pause, trip) in checks {
                 now += pause;
                 let sent = Duration::from_nanos(now);
-                match caches[node].refused(caches[node].fingerprint(&[key]), cost, sent) {
+                match caches[node].refused(key.into(), cost, sent) {
                     Some(refusal) => {
                         let wait = store.check(key, cost, now);
                         prop_assert!(wait.is_some(), "the store admits it");
-                        prop_assert!(refusal.ready <= sent + Duration::from_nanos(wait.unwrap()));
+                        prop_assert!(refusal.wait <= Duration::from_nanos(wait.unwrap()));
                     }
                     None => {
                         now += trip;
                         if let Some(wait) = store.check(key, cost, now) {
-                            let refused = refusal(cost, sent + Duration::from_nanos(wait));
-                            caches[node].remember(caches[node].fingerprint(&[key]), refused, sent);
+                            let refused = refusal(cost, Duration::from_nanos(wait));
+                            caches[node].remember(key.into(), refused, sent);
                         }
                     }
                 }

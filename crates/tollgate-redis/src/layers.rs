@@ -15,11 +15,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{MultiDecision, Outcome, Quota};
+use tollgate::{KeyHasher, MultiDecision, Outcome, Quota};
 
 use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
 use crate::deny::{DenyCache, Fingerprint, Refusal};
-use crate::failed::Failed;
+use crate::failed::{Failed, FailureKind};
 use crate::fallback::{Local, LocalReceipt, OnFailure};
 use crate::lease::Leases;
 use crate::metrics::{Counts, Metrics};
@@ -34,6 +34,8 @@ const UNKNOWN_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Layers {
     pub(crate) store: Arc<Store>,
+    /// Keyed, so that no client can choose a key with the fingerprint of another.
+    pub(crate) hasher: KeyHasher,
     pub(crate) deny: Option<DenyCache>,
     pub(crate) fallback: Fallback,
     pub(crate) metrics: Metrics,
@@ -76,12 +78,15 @@ impl Layers {
         answer: Result<Answer, Failed>,
         sent: Duration,
     ) -> Result<Answer, Failed> {
-        let answer = match answer {
-            Ok(answer) => self.remember(key, answer, sent),
-            Err(failed) => self.fall_back(key, cost, failed)?,
-        };
+        match answer {
+            Ok(answer) => Ok(self.counted(self.remember(key, answer, sent))),
+            Err(failed) => self.fall_back(key, cost, failed),
+        }
+    }
+
+    fn counted(&self, answer: Answer) -> Answer {
         self.metrics.decided(answer.decided_by(), answer.outcome());
-        Ok(answer)
+        answer
     }
 
     /// The same for the requests of one script.
@@ -113,10 +118,18 @@ impl Layers {
 
     /// Makes a trip to the store, and counts it if it fails.
     pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        self.store.trip(trip).await.map_err(|failed| self.failed(failed))
+        let (under_way, sent) = (self.metrics.trips.begin(), self.store.now());
+        let result = self.store.trip(trip).await;
+        drop(under_way);
+        let is_made = !matches!(&result, Err(failed) if failed.kind == FailureKind::BreakerOpen);
+        if is_made {
+            self.metrics.trips.took(self.store.now() - sent);
+        }
+        result.map_err(|failed| self.failed(failed))
     }
 
     /// What a check of the key with this name fails with at once, while its breaker is open.
+    #[inline]
     pub(crate) fn closed_to(&self, name: impl FnOnce() -> String) -> Option<Failed> {
         self.store.is_open(name).then(|| self.failed(Failed::breaker_open()))
     }
@@ -134,8 +147,9 @@ impl Layers {
         }
     }
 
+    /// What the deny cache and the leases know a key by.
     pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        self.deny.as_ref().map(|deny| deny.fingerprint(key)).unwrap_or_default()
+        self.hasher.bytes(key).max(1)
     }
 
     /// Gives back up to so many units that a local limiter charged.
@@ -155,16 +169,16 @@ impl Layers {
     }
 
     /// The refusal that the store gave and that still stands.
-    pub(crate) fn remembered(&self, key: &[u8], cost: u64, now: Duration) -> Option<Answer> {
+    pub(crate) fn remembered(&self, fingerprint: Fingerprint, cost: u64, now: Duration) -> Option<Answer> {
         // A cost above the limit has no wait, so the store must say `Never`.
         let deny = self.deny.as_ref().filter(|_| cost <= self.limit)?;
-        let refusal = deny.refused(deny.fingerprint(key), cost, now)?;
+        let refusal = deny.refused(fingerprint, cost, now)?;
         let part = LimitAnswer {
             outcome: Outcome::Denied,
             limit: refusal.most,
             remaining: refusal.remaining,
-            retry_after: Some(refusal.ready - now),
-            reset_after: refusal.reset.saturating_sub(now),
+            retry_after: Some(refusal.wait),
+            reset_after: refusal.reset,
             delay: Duration::ZERO,
         };
         let refused_by = usize::try_from(refusal.limit).ok();
@@ -174,7 +188,7 @@ impl Layers {
             Outcome::Denied,
             cost,
             refused_by,
-            [part].into(),
+            part.into(),
             None,
         ))
     }
@@ -182,14 +196,14 @@ impl Layers {
     /// Remembers a refusal of the store, and notes in a receipt what its refund makes obsolete.
     fn remember(&self, key: &[u8], mut answer: Answer, sent: Duration) -> Answer {
         let Some(deny) = &self.deny else { return answer };
-        let fingerprint = deny.fingerprint(key);
+        let fingerprint = self.fingerprint(key);
         answer.note(fingerprint);
         let refusal = answer.refused_by().and_then(|number| {
             let (part, wait) = (answer.limits().get(number)?, answer.retry_after()?);
             Some(Refusal {
                 cost: answer.cost(),
-                ready: sent + wait,
-                reset: sent + part.reset_after,
+                wait,
+                reset: part.reset_after,
                 limit: number as u64,
                 most: part.limit,
                 remaining: part.remaining,
@@ -202,10 +216,10 @@ impl Layers {
     }
 
     /// Decides what the store did not.
-    fn fall_back(&self, key: &[u8], cost: u64, failed: Failed) -> Result<Answer, Failed> {
+    pub(crate) fn fall_back(&self, key: &[u8], cost: u64, failed: Failed) -> Result<Answer, Failed> {
         let outcome = match &self.fallback {
             Fallback::Error => return Err(failed),
-            Fallback::Local(local) => return Ok(self.locally(local.check_n(key, cost))),
+            Fallback::Local(local) => return Ok(self.counted(self.locally(local.check_n(key, cost)))),
             // No wait makes room for it, with the store or without.
             _ if cost > self.limit => Outcome::Never,
             Fallback::Allow => Outcome::Allowed,
@@ -219,7 +233,8 @@ impl Layers {
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
         };
-        Ok(Answer::without_store(DecidedBy::OnFailure, outcome, cost, None, [part].into(), None))
+        let (by, parts) = (DecidedBy::OnFailure, part.into());
+        Ok(self.counted(Answer::without_store(by, outcome, cost, None, parts, None)))
     }
 
     /// The answer of the local limiters.

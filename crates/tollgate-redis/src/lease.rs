@@ -18,11 +18,12 @@ use tokio::time::{sleep, timeout};
 use tollgate::Outcome;
 
 use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
+use crate::deny::Fingerprint;
 use crate::error::within;
 use crate::limiter::Limiter;
 use crate::quota::{Kind, Limit};
 use crate::{BuildError, Failed};
-use permits::{Ended, Fingerprint, Terms};
+use permits::{Ended, Generation, Terms};
 use slot::{Asked, Kept, Place, Rules};
 use table::Table;
 
@@ -135,8 +136,20 @@ struct Totals {
 /// Where the spent permits of a request are put back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeasedPermits {
-    slot: usize,
-    place: Place,
+    // Small, since an answer has them: there are `table::KEYS` slots, of two leases.
+    slot: u32,
+    lease: u8,
+    generation: Generation,
+}
+
+impl LeasedPermits {
+    fn new(slot: usize, Place { lease, generation }: Place) -> Self {
+        Self { slot: slot as u32, lease: lease as u8, generation }
+    }
+
+    fn place(self) -> Place {
+        Place { lease: self.lease.into(), generation: self.generation }
+    }
 }
 
 /// A trip's outcome, for a request that waited for it.
@@ -187,16 +200,23 @@ impl Leases {
 impl Limiter {
     /// Decides a check that needs no trip: by permits that this process holds, or by a refusal that
     /// it remembers.
-    pub(crate) fn known(&self, key: &[u8], cost: u64, now: Duration) -> Option<Answer> {
-        let leases = self.layers().leases.as_ref();
-        let permit = leases.and_then(|leases| self.spend_permits(leases, key, cost, now));
-        permit.or_else(|| self.layers().remembered(key, cost, now))
+    ///
+    /// **Cost.** Of a limiter that holds and remembers nothing: two loads; no clock.
+    pub(crate) fn known(&self, key: &[u8], cost: u64) -> Option<Answer> {
+        let layers = self.layers();
+        if layers.leases.is_none() && layers.deny.is_none() {
+            return None;
+        }
+        let (fingerprint, now) = (layers.fingerprint(key), layers.store.now());
+        let leases = layers.leases.as_ref();
+        let permit = leases.and_then(|leases| self.spend_permits(leases, key, fingerprint, cost, now));
+        permit.or_else(|| layers.remembered(fingerprint, cost, now))
     }
 
     /// Puts the spent permits of a request back into their lease. After its end, nothing comes
     /// back: the store takes back the rest of a charge only once.
     pub(crate) fn put_back(&self, permits: &LeasedPermits, cost: u64) -> u64 {
-        let (layers, LeasedPermits { slot, place }) = (self.layers(), *permits);
+        let (layers, slot, place) = (self.layers(), permits.slot as usize, permits.place());
         let Some(leases) = &layers.leases else { return 0 };
         let is_back = leases.table.slot(slot).put_back(place, cost, layers.store.now());
         if is_back { cost } else { 0 }
@@ -205,19 +225,25 @@ impl Limiter {
     /// Makes this process's permits of a key void.
     pub(crate) fn end_leases(&self, key: &[u8]) {
         let Some(leases) = &self.layers().leases else { return };
-        let fingerprint = leases.table.fingerprint(key);
+        let fingerprint = self.layers().fingerprint(key);
         for slot in leases.table.ways(fingerprint) {
             leases.ended(leases.table.slot(slot).end(fingerprint), 0);
         }
     }
 
     #[inline]
-    fn spend_permits(&self, leases: &Leases, key: &[u8], cost: u64, now: Duration) -> Option<Answer> {
+    fn spend_permits(
+        &self,
+        leases: &Leases,
+        key: &[u8],
+        fingerprint: Fingerprint,
+        cost: u64,
+        now: Duration,
+    ) -> Option<Answer> {
         // A cost of 0 charges nothing.
         if cost == 0 {
             return None;
         }
-        let fingerprint = leases.table.fingerprint(key);
         let slot = leases.table.find(fingerprint)?;
         let (lease, spent) = leases.table.slot(slot).spend(fingerprint, cost, now)?;
         // One request asks ahead: the one that passes the half.
@@ -227,7 +253,7 @@ impl Limiter {
                 self.begin(Trip { key: key.into(), fingerprint, slot, least: 1, most, sent: now });
             }
         }
-        let permits = LeasedPermits { slot, place: Place { lease, generation: spent.generation } };
+        let permits = LeasedPermits::new(slot, Place { lease, generation: spent.generation });
         Some(self.admitted(permits, spent.terms, spent.left, cost, now))
     }
 
@@ -241,13 +267,13 @@ impl Limiter {
     ) -> Result<Answer, Failed> {
         let (table, layers) = (&leases.table, self.layers());
         let can_lend = (1..=table.rules().limit).contains(&cost);
-        let fingerprint = table.fingerprint(key);
+        let fingerprint = layers.fingerprint(key);
         let Some(slot) = can_lend.then(|| table.find_or_give(fingerprint, now)).flatten() else {
             return self.check_strictly(key, cost, now).await;
         };
         let told = match table.slot(slot).ask(fingerprint, cost, now, table.rules(), oneshot::channel) {
             Asked::Spent(lease, spent) => {
-                let permits = LeasedPermits { slot, place: Place { lease, generation: spent.generation } };
+                let permits = LeasedPermits::new(slot, Place { lease, generation: spent.generation });
                 return Ok(self.admitted(permits, spent.terms, spent.left, cost, now));
             }
             Asked::Strict => {
@@ -266,28 +292,28 @@ impl Limiter {
         // The trip keeps its own deadline, but its runtime may stand still.
         let Ok(told) = timeout(self.deadline() + self.deadline() / 4, told).await else {
             layers.metrics.failed(&Failed::timeout());
-            return layers.settle(key, cost, Err(Failed::timeout()), now);
+            return layers.fall_back(key, cost, Failed::timeout());
         };
         let later = layers.store.now();
         match told {
             Ok(Told::Granted(Some((place, terms)))) if later < terms.until => {
-                Ok(self.admitted(LeasedPermits { slot, place }, terms, 0, cost, later))
+                Ok(self.admitted(LeasedPermits::new(slot, place), terms, 0, cost, later))
             }
             Ok(Told::Refused { cost: refused, ready, part }) if refused == cost => {
                 let wait = ready.saturating_sub(later);
                 let part = LimitAnswer { retry_after: Some(wait), ..part };
-                let (by, outcome, parts) = (DecidedBy::Store, Outcome::Denied, [part].into());
+                let (by, outcome, parts) = (DecidedBy::Store, Outcome::Denied, part.into());
                 let answer = Answer::without_store(by, outcome, cost, Some(0), parts, None);
                 layers.settle(key, cost, Ok(answer), now)
             }
-            Ok(Told::Failed(failed)) => layers.settle(key, cost, Err(failed), now),
+            Ok(Told::Failed(failed)) => layers.fall_back(key, cost, failed),
             // Too few permits, or too late, or another cost was refused, or the task has ended.
             _ => {
                 let rest = self.deadline().saturating_sub(later - now);
                 let strictly = timeout(rest, self.check_strictly(key, cost, later)).await;
                 strictly.unwrap_or_else(|_| {
                     layers.metrics.failed(&Failed::timeout());
-                    layers.settle(key, cost, Err(Failed::timeout()), now)
+                    layers.fall_back(key, cost, Failed::timeout())
                 })
             }
         }
@@ -305,7 +331,7 @@ impl Limiter {
         };
         self.layers().metrics.decided(DecidedBy::Lease, Outcome::Allowed);
         let receipt = Receipt { limiter: self.layers().number, cost, charge: Charge::Lease(permits) };
-        let (by, parts) = (DecidedBy::Lease, [part].into());
+        let (by, parts) = (DecidedBy::Lease, part.into());
         Answer::without_store(by, Outcome::Allowed, cost, None, parts, Some(receipt))
     }
 
@@ -327,7 +353,7 @@ impl Limiter {
         let now = store.now();
         let answer = match answer {
             Ok(mut answer) if answer.is_allowed() => {
-                answer.note(self.layers().fingerprint(&trip.key));
+                answer.note(trip.fingerprint);
                 answer
             }
             refused => return tell(slot.not_granted(), &refused, trip.least, trip.sent),

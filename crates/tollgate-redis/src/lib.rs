@@ -35,5 +35,5 @@ pub use fallback::OnFailure;
 pub use guard::BreakerCounts;
 pub use lease::{LeaseCounts, Mode};
 pub use limiter::Limiter;
-pub use metrics::Counts;
+pub use metrics::{Counts, TripCounts};
 pub use quota::Resolution;

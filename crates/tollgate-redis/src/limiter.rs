@@ -22,6 +22,12 @@ use crate::{Counts, Failed, ReserveError, name};
 /// 0.1 ms.
 const KEYS_A_SCRIPT: usize = 32;
 
+/// The numbers of a request in the short script's answer.
+const SHORT: usize = 6;
+
+/// The short script's verdict of a request that it leaves to the other one.
+const UNDECIDED: i64 = -2;
+
 /// The range of a caller's time, in microseconds: until the year 2150. Later, sums of times would
 /// not be exact.
 const TIMES: (u64, u64) = (1, 5_680_000_000_000_000);
@@ -78,8 +84,9 @@ impl Limiter {
     ///
     /// [`Failed`]: the store gave no answer. The request may be charged:
     /// [`Failed::charged`](crate::Failed::charged).
-    pub async fn check(&self, key: impl AsRef<[u8]>) -> Result<Answer, Failed> {
-        self.check_n(key, 1).await
+    // The future of `check_n` itself: a second one around it would copy the answer once more.
+    pub fn check<K: AsRef<[u8]>>(&self, key: K) -> impl Future<Output = Result<Answer, Failed>> + use<'_, K> {
+        self.check_n(key, 1)
     }
 
     /// Decides a request of this cost, and charges it if it is admitted. A cost of 0 is always
@@ -90,10 +97,14 @@ impl Limiter {
     /// As [`check`](Self::check).
     pub async fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
         let key = key.as_ref();
-        match &self.layers.shadow {
-            Some(shadow) => Ok(shadow.admit(self, key, cost)),
-            None => self.check_through_layers(key, cost).await,
+        if let Some(shadow) = &self.layers.shadow {
+            return Ok(shadow.admit(self, key, cost));
         }
+        if let Some(decided) = self.without_trip(key, cost) {
+            return decided;
+        }
+        // Large: not copied around where there is no trip.
+        Box::pin(self.by_trip(key, cost)).await
     }
 
     /// Answers what a check of this cost would. Changes nothing, and works on replicas.
@@ -146,14 +157,15 @@ impl Limiter {
         requests: impl IntoIterator<Item = (K, u64)>,
     ) -> Vec<Result<Answer, Failed>> {
         let requests: Vec<(K, u64)> = requests.into_iter().collect();
-        let sent = self.layers.store.now();
         let known = requests.iter().map(|(key, cost)| match &self.layers.shadow {
             Some(shadow) => Some(shadow.admit(self, key.as_ref(), *cost)),
-            None => self.known(key.as_ref(), *cost, sent),
+            None => self.known(key.as_ref(), *cost),
         });
         let mut answers: Vec<_> = known.map(|answer| answer.map(Ok)).collect();
         let asked = requests.iter().zip(&answers).filter(|(_, known)| known.is_none());
         let asked: Vec<(&[u8], u64)> = asked.map(|((key, cost), _)| (key.as_ref(), *cost)).collect();
+        // The time before they are sent: a remembered refusal ends by it.
+        let sent = self.layers.store.now();
         // In a cluster, the keys of a script must lie in one slot.
         let at_once = match self.shared.store.is_cluster() {
             true => 1,
@@ -163,7 +175,7 @@ impl Limiter {
             let name = || name::of_key(&self.shared.prefix, part[0].0, "");
             let result = match self.layers.closed_to(name) {
                 Some(failed) => Err(failed),
-                None => self.layers.trip(self.decide_together("check", part, 0)).await,
+                None => self.layers.trip(self.check_in_store(part)).await,
             };
             self.layers.settle_many(part, result, sent)
         });
@@ -200,36 +212,54 @@ impl Limiter {
         suffixes.map(|suffix| name::of_key(&self.shared.prefix, key, suffix)).collect()
     }
 
-    /// Decides a plain check of a single bucket in the short script. `None` if that cannot decide
-    /// it; then it has changed nothing.
-    async fn check_in_short(&self, key: &[u8], cost: u64) -> Result<Option<Answer>, Failed> {
-        let (Some(script), [limit]) = (&self.settings.scripts.short, &self.settings.limits[..]) else {
-            return Ok(None);
-        };
-        if !(1..=limit.most).contains(&cost) {
-            return Ok(None);
-        }
-        let (keys, now) = (self.names(key), self.now());
+    /// Checks requests of a single bucket in the short script. `None` for those that it cannot
+    /// decide; it has changed nothing for them.
+    async fn check_in_short(
+        &self,
+        script: &Script,
+        limit: &Limit,
+        requests: &[(&[u8], u64)],
+    ) -> Result<Vec<Option<Answer>>, Failed> {
+        let keys: Vec<String> = requests.iter().flat_map(|(key, _)| self.names(key)).collect();
+        let time = self.now();
         let body = |command: &mut Cmd| {
-            command.arg(1).arg(&keys);
-            push_time(command, now);
-            command.arg(self.slack()).arg(&limit.numbers[..]).arg(cost);
+            command.arg(keys.len()).arg(&keys);
+            push_time(command, time);
+            command.arg(self.slack()).arg(&limit.numbers[..]);
+            for (_, cost) in requests {
+                command.arg(*cost);
+            }
         };
-        let Some(short) = self.numbers(script, body).await? else { return Ok(None) };
-        let [now, verdict, left, wait, clear, ref charge @ ..] = short[..] else {
-            return Err(Failed::answer("the short script's answer is not complete"));
-        };
-        let (t, f) = (charge.first().copied().unwrap_or(0), charge.get(1).copied().unwrap_or(0));
-        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-        let numbers = [now, verdict, 1 - verdict, wait, cost, verdict, left, wait, clear, 0, t, f, 0];
-        let asked = Asked {
-            limiter: self.settings.number,
-            keys,
-            id: if verdict == 1 { new_id() } else { String::new() },
-            charges: true,
-            is_reservation: false,
-        };
-        answer::read(&numbers, 0, &[limit.most], asked).map(Some)
+        let numbers = self.numbers(script, body).await?;
+        let incomplete = || Failed::answer("the short script's answer is not complete");
+        let (&now, shorts) = numbers.split_first().ok_or_else(incomplete)?;
+        if shorts.len() != SHORT * requests.len() {
+            return Err(incomplete());
+        }
+        let mut id = None;
+        let answers = shorts.chunks_exact(SHORT).zip(keys).zip(requests).enumerate();
+        let answers = answers.map(|(place, ((short, key), &(_, cost)))| {
+            let &[verdict, left, wait, clear, t, f] = short else { return Err(incomplete()) };
+            if verdict == UNDECIDED {
+                return Ok(None);
+            }
+            let numbers =
+                [now, verdict, i64::from(verdict < 1), wait, 0, verdict, left, wait, clear, 0, t, f, 0];
+            let asked = Asked {
+                limiter: self.settings.number,
+                cost,
+                takes: false,
+                keys: vec![key],
+                id: match verdict {
+                    1 => format!("{}.{place}", id.get_or_insert_with(new_id)),
+                    _ => String::new(),
+                },
+                charges: true,
+                is_reservation: false,
+            };
+            answer::read(&numbers, 0, &[limit.most], asked).map(Some)
+        });
+        answers.collect()
     }
 
     pub(crate) fn layers(&self) -> &Layers {
@@ -238,18 +268,31 @@ impl Limiter {
 
     /// Decides a check by leases, the deny cache, the store, or the policy for failures.
     pub(crate) async fn check_through_layers(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
-        // The time before a trip is sent: a remembered refusal ends by it, and a lease.
+        match self.without_trip(key, cost) {
+            Some(decided) => decided,
+            None => self.by_trip(key, cost).await,
+        }
+    }
+
+    /// Decides a check that makes no trip: by what this process holds and remembers, or because the
+    /// breaker is open.
+    ///
+    /// **Cost.** Without leases and deny cache: one load of the breaker; no clock.
+    #[inline]
+    fn without_trip(&self, key: &[u8], cost: u64) -> Option<Result<Answer, Failed>> {
+        if let Some(answer) = self.known(key, cost) {
+            return Some(Ok(answer));
+        }
+        let failed = self.layers.closed_to(|| name::of_key(&self.shared.prefix, key, ""))?;
+        Some(self.layers.fall_back(key, cost, failed))
+    }
+
+    async fn by_trip(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
+        // The time before it is sent: a remembered refusal ends by it, and a lease.
         let now = self.layers.store.now();
-        if let Some(answer) = self.known(key, cost, now) {
-            return Ok(answer);
-        }
-        if let Some(failed) = self.layers.closed_to(|| name::of_key(&self.shared.prefix, key, "")) {
-            return self.layers.settle(key, cost, Err(failed), now);
-        }
-        // Large: not copied around where there is no trip.
         match &self.layers.leases {
-            None => Box::pin(self.check_strictly(key, cost, now)).await,
-            Some(leases) => Box::pin(self.ask_for_permits(leases, key, cost, now)).await,
+            None => self.check_strictly(key, cost, now).await,
+            Some(leases) => self.ask_for_permits(leases, key, cost, now).await,
         }
     }
 
@@ -260,7 +303,7 @@ impl Limiter {
         cost: u64,
         now: Duration,
     ) -> Result<Answer, Failed> {
-        let answer = self.layers.trip(self.check_in_store(key, cost)).await;
+        let answer = self.layers.trip(async { only(self.check_in_store(&[(key, cost)]).await?) }).await;
         self.layers.settle(key, cost, answer, now)
     }
 
@@ -270,17 +313,24 @@ impl Limiter {
         self.decide(Request { verb: "take", key, cost: most, patience: least }).await
     }
 
-    async fn check_in_store(&self, key: &[u8], cost: u64) -> Result<Answer, Failed> {
-        if let Some(answer) = self.check_in_short(key, cost).await? {
-            return Ok(answer);
+    /// Checks requests in one script: the short one, if it can decide them.
+    async fn check_in_store(&self, requests: &[(&[u8], u64)]) -> Result<Vec<Answer>, Failed> {
+        let (Some(script), [limit]) = (&self.settings.scripts.short, &self.settings.limits[..]) else {
+            return self.decide_together("check", requests, 0).await;
+        };
+        let mut answers = self.check_in_short(script, limit, requests).await?;
+        let rest = requests.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+        let rest: Vec<(&[u8], u64)> = rest.map(|(request, _)| *request).collect();
+        if !rest.is_empty() {
+            let mut decided = self.decide_together("check", &rest, 0).await?.into_iter();
+            answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| *answer = decided.next());
         }
-        self.decide(Request { verb: "check", key, cost, patience: 0 }).await
+        answers.into_iter().map(|answer| answer.ok_or_else(|| Failed::answer("no answer"))).collect()
     }
 
     async fn decide(&self, request: Request<'_>) -> Result<Answer, Failed> {
         let Request { verb, key, cost, patience } = request;
-        let answers = self.decide_together(verb, &[(key, cost)], patience).await?;
-        answers.into_iter().next().ok_or_else(|| Failed::answer("no answer"))
+        only(self.decide_together(verb, &[(key, cost)], patience).await?)
     }
 
     /// Decides requests in one script.
@@ -306,11 +356,12 @@ impl Limiter {
             }
         };
         let numbers = self.numbers(&self.settings.scripts.decide, body).await?;
-        let numbers = numbers.ok_or_else(|| Failed::answer("the script's answer is nil"))?;
         let mosts: Vec<u64> = limits.iter().map(|limit| limit.most).collect();
-        let answers = keys.into_iter().enumerate().map(|(place, keys)| {
+        let answers = keys.into_iter().zip(requests).enumerate().map(|(place, (keys, &(_, cost)))| {
             let asked = Asked {
                 limiter: self.settings.number,
+                cost,
+                takes: verb == "take",
                 keys,
                 id: format!("{id}.{}", place + 1),
                 charges: verb != "peek",
@@ -321,7 +372,7 @@ impl Limiter {
         answers.collect()
     }
 
-    async fn numbers(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Option<Vec<i64>>, Failed> {
+    async fn numbers(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Vec<i64>, Failed> {
         answer::numbers(self.shared.store.run(script, body).await?)
     }
 
@@ -339,6 +390,11 @@ impl Limiter {
     fn slack(&self) -> u64 {
         u64::try_from(self.shared.slack.as_millis()).unwrap_or(u64::MAX)
     }
+}
+
+/// The answer to the only request of a script.
+fn only(answers: Vec<Answer>) -> Result<Answer, Failed> {
+    answers.into_iter().next().ok_or_else(|| Failed::answer("no answer"))
 }
 
 /// Two callers must not take the time of one request: each attempt sends the same.

@@ -1,5 +1,7 @@
 //! Counts of a limiter. Never by key: a client must not be able to make a metric grow.
 
+mod trips;
+
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,6 +11,8 @@ use crate::answer::DecidedBy;
 use crate::failed::{Charged, Failed, FailureKind};
 use crate::guard::BreakerCounts;
 use crate::lease::LeaseCounts;
+pub use trips::TripCounts;
+use trips::Trips;
 
 /// What a limiter counts as it decides.
 #[derive(Debug, Default)]
@@ -17,6 +21,7 @@ pub(crate) struct Metrics {
     failed: [AtomicU64; FailureKind::ALL.len()],
     charged_perhaps: AtomicU64,
     shadow_dropped: AtomicU64,
+    pub(crate) trips: Trips,
 }
 
 /// What a limiter has counted. While it decides, each number is one that was true at some time
@@ -48,6 +53,8 @@ pub struct Counts {
     pub deny_cache_evicted: u64,
     /// Checks in shadow mode that were not made, because too many had not ended.
     pub shadow_dropped: u64,
+    /// Trips to the store.
+    pub trips: TripCounts,
     /// Permits taken ahead: [`Mode::Leased`](crate::Mode::Leased).
     pub leases: LeaseCounts,
     /// The breaker of the store. All limiters of one [`Redis`](crate::Redis) share it.
@@ -93,6 +100,7 @@ impl Metrics {
             charged_perhaps: self.charged_perhaps.load(Relaxed),
             deny_cache_evicted,
             shadow_dropped: self.shadow_dropped.load(Relaxed),
+            trips: self.trips.counts(),
             leases: LeaseCounts::default(),
             breaker,
         }

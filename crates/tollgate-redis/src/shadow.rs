@@ -50,6 +50,6 @@ impl Shadow {
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
         };
-        Answer::without_store(DecidedBy::Shadow, Outcome::Allowed, cost, None, [part].into(), None)
+        Answer::without_store(DecidedBy::Shadow, Outcome::Allowed, cost, None, part.into(), None)
     }
 }

@@ -20,8 +20,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-/// A key's identity: a keyed hash of 64 bits, as in the deny cache. 0 is no key's.
-pub(crate) type Fingerprint = u64;
+use crate::deny::Fingerprint;
 
 const LEFT_BITS: u32 = 24;
 const LEFT: u64 = (1 << LEFT_BITS) - 1;

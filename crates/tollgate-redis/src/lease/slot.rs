@@ -22,7 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::pace::Pace;
-use super::permits::{Ended, Fingerprint, Generation, Permits, Spent, Terms};
+use super::permits::{Ended, Generation, Permits, Spent, Terms};
+use crate::deny::Fingerprint;
 
 /// The settings of a limiter's leases.
 #[derive(Clone, Copy, Debug)]

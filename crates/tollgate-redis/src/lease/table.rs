@@ -1,10 +1,9 @@
 //! The leases of a bounded number of keys.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use super::permits::Fingerprint;
 use super::slot::{Rules, Slot};
+use crate::deny::Fingerprint;
 
 /// The keys that have leases at one time. Others are checked strictly.
 const KEYS: usize = 4_096;
@@ -17,8 +16,6 @@ const WAYS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Table<W> {
     slots: Box<[Slot<W>]>,
-    /// Keyed, so that no client can choose a key with the fingerprint of another.
-    hasher: RandomState,
     rules: Rules,
 }
 
@@ -29,15 +26,11 @@ impl<W> Table<W> {
 
     fn of_keys(keys: usize, rules: Rules) -> Self {
         let slots = (0..keys.next_power_of_two()).map(|_| Slot::new(&rules)).collect();
-        Self { slots, hasher: RandomState::new(), rules }
+        Self { slots, rules }
     }
 
     pub(crate) fn rules(&self) -> &Rules {
         &self.rules
-    }
-
-    pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
-        self.hasher.hash_one(key).max(1)
     }
 
     pub(crate) fn slot(&self, number: usize) -> &Slot<W> {

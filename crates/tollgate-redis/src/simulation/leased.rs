@@ -176,8 +176,8 @@ impl World {
                 true => node.slot.refused_strictly(KEY),
                 false => drop(node.slot.not_granted()),
             }
-            let ready = micros(trip.sent + wait);
-            let refusal = Refusal { cost: 1, ready, reset: ready, limit: 0, most: 1, remaining: 0 };
+            let wait = micros(wait);
+            let refusal = Refusal { cost: 1, wait, reset: wait, limit: 0, most: 1, remaining: 0 };
             node.deny.remember(KEY, refusal, micros(trip.sent));
         } else if trip.is_strict {
             // An answer is used within the deadline, which is no longer than the ttl.
