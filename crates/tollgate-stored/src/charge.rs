@@ -5,12 +5,14 @@ use tokio::task::JoinHandle;
 use tollgate_redis::{Limiter, Receipt};
 use tollgate_rules::StoredCharge;
 
-/// What a store was charged. Dropping it keeps the charge.
+/// What a store was charged, or is being charged. Dropping it keeps the charge.
 pub(crate) struct Charge {
     limiter: Limiter,
     key: Box<[u8]>,
     receipts: Receipts,
     units: u64,
+    /// Whether the rule is in shadow mode: the store may refuse the charge.
+    is_shadow: bool,
     runtime: Handle,
 }
 
@@ -33,7 +35,18 @@ impl Receipts {
 impl Charge {
     pub(crate) fn new(limiter: Limiter, key: Box<[u8]>, receipt: Receipt, runtime: Handle) -> Self {
         let units = receipt.cost();
-        Self { limiter, key, receipts: Receipts::Here(vec![receipt]), units, runtime }
+        Self { limiter, key, receipts: Receipts::Here(vec![receipt]), units, is_shadow: false, runtime }
+    }
+
+    /// The charge of a check in shadow mode, which this task makes.
+    pub(crate) fn begun(
+        limiter: Limiter,
+        key: Box<[u8]>,
+        units: u64,
+        task: JoinHandle<Vec<Receipt>>,
+        runtime: Handle,
+    ) -> Self {
+        Self { limiter, key, receipts: Receipts::With(task), units, is_shadow: true, runtime }
     }
 }
 
@@ -65,7 +78,8 @@ impl StoredCharge for Charge {
                 }
                 excess -= part;
             }
-            if cost > known {
+            // What the store has refused in shadow mode is not charged later.
+            if cost > known && !receipts.is_empty() {
                 match limiter.take(&key, cost - known).await {
                     Ok(answer) => receipts.extend(answer.into_receipt()),
                     Err(failed) => tracing::warn!(%failed, "a cost is not settled"),
@@ -74,7 +88,7 @@ impl StoredCharge for Charge {
             receipts
         }));
         self.units = cost;
-        known.min(cost)
+        if self.is_shadow { cost } else { known.min(cost) }
     }
 }
 

@@ -12,6 +12,8 @@ pub struct StoreCounts {
     pub tier: Option<Box<str>>,
     /// The store's address, without user and password.
     pub store: String,
+    /// Whether the rule is in shadow mode.
+    pub is_shadow: bool,
     /// The counts, since the rules first named these limits.
     pub counts: Counts,
 }

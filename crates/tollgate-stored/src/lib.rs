@@ -5,7 +5,9 @@ mod counts;
 mod name;
 mod plan;
 mod reply;
+mod shadow;
 mod stores;
 
 pub use counts::StoreCounts;
+pub use shadow::ShadowDecision;
 pub use stores::{RuleStores, Stores};

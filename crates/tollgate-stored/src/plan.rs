@@ -21,10 +21,15 @@ pub(crate) struct Plan {
     pub(crate) on_failure: StoreFailure,
     pub(crate) deny_cache: usize,
     pub(crate) leases: Option<StoreLeases>,
+    /// Whether the rule is in shadow mode: no request waits for the store.
+    pub(crate) is_shadow: bool,
 }
 
-/// The plans of rules: for each rule, of its own limits and of those of its tiers.
-pub(crate) fn of(rules: &Rules) -> Box<[Box<[Option<Plan>]>]> {
+/// For each rule, the plan of its own limits and those of its tiers.
+pub(crate) type Plans = Box<[Box<[Option<Arc<Plan>>]>]>;
+
+/// The plans of rules.
+pub(crate) fn of(rules: &Rules) -> Plans {
     let of_rule = |rule: &Rule| {
         let tiers = rule.tiers.iter().map(|tier| plan(rule, Some(&tier.name), &tier.limits));
         std::iter::once(plan(rule, None, &rule.limits)).chain(tiers).collect()
@@ -32,11 +37,11 @@ pub(crate) fn of(rules: &Rules) -> Box<[Box<[Option<Plan>]>]> {
     rules.rules.iter().map(of_rule).collect()
 }
 
-fn plan(rule: &Rule, tier: Option<&str>, limits: &Limits) -> Option<Plan> {
+fn plan(rule: &Rule, tier: Option<&str>, limits: &Limits) -> Option<Arc<Plan>> {
     let store = rule.store.as_ref().filter(|_| rule.mode != Mode::Off)?;
     let Limits::Each(limits) = limits else { return None };
     let quota = |limit: &Limit| if let Limit::Quota(quota) = limit { Some(*quota) } else { None };
-    Some(Plan {
+    Some(Arc::new(Plan {
         rule: rule.name.clone(),
         tier: tier.map(Into::into),
         name: name::of(&rule.name, tier),
@@ -45,7 +50,8 @@ fn plan(rule: &Rule, tier: Option<&str>, limits: &Limits) -> Option<Plan> {
         on_failure: store.on_failure,
         deny_cache: store.deny_cache,
         leases: store.leases,
-    })
+        is_shadow: rule.mode == Mode::Shadow,
+    }))
 }
 
 impl Plan {

@@ -34,5 +34,6 @@ pub(crate) fn of(answer: &Answer) -> StoredReply {
         remaining: part.map_or(0, |part| part.remaining),
         retry_after: answer.retry_after(),
         reset_after: part.map_or(Duration::ZERO, |part| part.reset_after),
+        is_pending: false,
     }
 }

@@ -10,40 +10,57 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use tollgate_redis::{Limiter, Redis};
+use tollgate_redis::{Limiter, Receipt, Redis};
 use tollgate_rules::{RuleSet, Ruling, StoreFailure, StoreServer, StoredAnswer, StoredAsk, StoredReply};
 
 use crate::StoreCounts;
 use crate::charge::Charge;
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, Plans};
 use crate::reply;
+use crate::shadow::{Shadow, ShadowDecision, ShadowHook};
 
 /// The stores of all generations of rules. Clones are the same: parts of a process that decide by
 /// the same rules share their connections, leases and remembered refusals.
 #[derive(Clone, Default)]
 pub struct Stores {
     known: Arc<Mutex<Known>>,
+    on_shadow: Option<ShadowHook>,
 }
 
 #[derive(Default)]
 struct Known {
     servers: HashMap<Arc<StoreServer>, Redis>,
     /// By their names in the store: rules have different ones.
-    limiters: HashMap<String, (Plan, Limiter)>,
+    limiters: HashMap<String, (Arc<Plan>, Kept)>,
+}
+
+/// A limiter, and the checks in shadow mode that it makes.
+#[derive(Clone)]
+struct Kept {
+    limiter: Limiter,
+    shadow: Option<Arc<Shadow>>,
 }
 
 /// The stores of one generation of rules.
 pub struct RuleStores {
     stores: Stores,
-    plans: Box<[Box<[Option<Plan>]>]>,
+    plans: Plans,
     /// `None`: the store cannot keep these limits.
     limiters: OnceLock<Limiters>,
 }
 
 /// For each rule, the limiter of its own limits and those of its tiers.
-type Limiters = Box<[Box<[Option<Limiter>]>]>;
+type Limiters = Box<[Box<[Option<Kept>]>]>;
 
 impl Stores {
+    /// Calls `hook` with what each rule in shadow mode says of a request, once its store has
+    /// decided: no verdict tells it. On a task of the runtime.
+    #[must_use]
+    pub fn on_shadow(mut self, hook: impl Fn(&ShadowDecision<'_>) + Send + Sync + 'static) -> Self {
+        self.on_shadow = Some(Arc::new(hook));
+        self
+    }
+
     /// The stores of these rules. `None`: they name none. Nothing is connected yet.
     #[must_use]
     pub fn of<C>(&self, set: &RuleSet<C>) -> Option<Arc<RuleStores>> {
@@ -54,10 +71,10 @@ impl Stores {
     }
 
     /// Makes the limiters of these plans, and forgets those of other plans.
-    fn limiters(&self, plans: &[Box<[Option<Plan>]>]) -> Limiters {
+    fn limiters(&self, plans: &[Box<[Option<Arc<Plan>>]>]) -> Limiters {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *known);
-        let mut limiter = |plan: &Option<Plan>| {
+        let mut limiter = |plan: &Option<Arc<Plan>>| {
             let plan = plan.as_ref()?;
             let old = before.limiters.remove(&plan.name).filter(|(old, _)| old == plan);
             if let Some(redis) = before.servers.remove(&plan.server) {
@@ -67,7 +84,7 @@ impl Stores {
                 Some((_, limiter)) => limiter,
                 None => known.build(plan)?,
             };
-            known.limiters.insert(plan.name.clone(), (plan.clone(), limiter.clone()));
+            known.limiters.insert(plan.name.clone(), (Arc::clone(plan), limiter.clone()));
             Some(limiter)
         };
         plans.iter().map(|tiers| tiers.iter().map(&mut limiter).collect()).collect()
@@ -76,7 +93,7 @@ impl Stores {
 
 impl Known {
     /// Builds a limiter. The store's own errors are told of each request.
-    fn build(&mut self, plan: &Plan) -> Option<Limiter> {
+    fn build(&mut self, plan: &Plan) -> Option<Kept> {
         let redis = match self.servers.get(&plan.server) {
             Some(redis) => redis.clone(),
             None => {
@@ -87,7 +104,8 @@ impl Known {
         };
         let builder = redis.limiter(&plan.name, plan.quotas.iter().copied());
         let builder = builder.on_failure(plan.on_failure()).deny_cache(plan.deny_cache).mode(plan.mode());
-        builder.build().inspect_err(|error| tell(plan, error)).ok()
+        let limiter = builder.build().inspect_err(|error| tell(plan, error)).ok()?;
+        Some(Kept { limiter, shadow: plan.is_shadow.then(|| Arc::new(Shadow::new())) })
     }
 }
 
@@ -121,6 +139,9 @@ impl RuleStores {
     /// If the future is dropped, the charges of answers that came are given back. A request on its
     /// way may have been charged, and stays so.
     ///
+    /// Rules in shadow mode are answered at once: their checks go on by themselves, and charges that
+    /// are given back are those that the checks make.
+    ///
     /// **Cost.** A trip for each, at the same time. Outside of a Tokio runtime nothing is asked,
     /// and every answer is that of a store that fails.
     pub async fn ask(&self, asks: Vec<StoredAsk>) -> Vec<StoredAnswer> {
@@ -133,10 +154,21 @@ impl RuleStores {
             let (rule, tier) = (ask.rule(), ask.tier().map_or(0, |tier| tier + 1));
             let limiter = limiters.get(rule).and_then(|tiers| tiers.get(tier)?.as_ref());
             let plan = self.plans.get(rule).and_then(|tiers| tiers.get(tier)?.as_ref());
-            let runtime = runtime.clone();
+            let (runtime, hook) = (runtime.clone(), self.stores.on_shadow.as_ref());
             async move {
                 match limiter.zip(plan) {
-                    Some((limiter, plan)) => ask_one(limiter, plan, ask, runtime).await,
+                    Some((Kept { limiter, shadow: Some(shadow) }, plan)) => {
+                        shadow.begin(limiter, plan, ask, hook, runtime)
+                    }
+                    Some((Kept { limiter, shadow: None }, plan)) => {
+                        let (said, receipt) = decide(limiter, plan, &ask).await;
+                        let charge = receipt.map(|receipt| {
+                            let key = ask.key().into();
+                            Box::new(Charge::new(limiter.clone(), key, receipt, runtime))
+                                as Box<dyn tollgate_rules::StoredCharge>
+                        });
+                        ask.answer(said, charge)
+                    }
                     None => refused(ask),
                 }
             }
@@ -149,10 +181,12 @@ impl RuleStores {
     #[must_use]
     pub fn counts(&self) -> Vec<StoreCounts> {
         let known = self.stores.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let counts = |plan: &Plan| {
-            let (_, limiter) = known.limiters.get(&plan.name).filter(|(known, _)| known == plan)?;
+        let counts = |plan: &Arc<Plan>| {
+            let (_, kept) = known.limiters.get(&plan.name).filter(|(known, _)| known == plan)?;
             let (rule, tier, store) = (plan.rule.clone(), plan.tier.clone(), plan.server.to_string());
-            Some(StoreCounts { rule, tier, store, counts: limiter.counts() })
+            let mut counts = kept.limiter.counts();
+            counts.shadow_dropped = kept.shadow.as_ref().map_or(0, |shadow| shadow.dropped());
+            Some(StoreCounts { rule, tier, store, is_shadow: plan.is_shadow, counts })
         };
         self.plans.iter().flatten().flatten().filter_map(counts).collect()
     }
@@ -163,30 +197,26 @@ fn refused(ask: StoredAsk) -> StoredAnswer {
     ask.answer(StoredReply::unavailable(reply::WAIT), None)
 }
 
-async fn ask_one(limiter: &Limiter, plan: &Plan, ask: StoredAsk, runtime: Handle) -> StoredAnswer {
+/// Asks a store. Returns what it says, and what gives its charge back.
+pub(crate) async fn decide(
+    limiter: &Limiter,
+    plan: &Plan,
+    ask: &StoredAsk,
+) -> (StoredReply, Option<Receipt>) {
     let result = match ask.is_peek() {
         true => limiter.peek(ask.key(), ask.cost()).await,
         false => limiter.check_n(ask.key(), ask.cost()).await,
     };
     match result {
-        Ok(answer) => {
-            let said = reply::of(&answer);
-            let receipt = answer.into_receipt();
-            let charge = receipt.map(|receipt| {
-                let key = ask.key().into();
-                Box::new(Charge::new(limiter.clone(), key, receipt, runtime))
-                    as Box<dyn tollgate_rules::StoredCharge>
-            });
-            ask.answer(said, charge)
-        }
+        Ok(answer) => (reply::of(&answer), answer.into_receipt()),
         // A peek asks the store alone.
         Err(_) if plan.on_failure == StoreFailure::Allow => {
             let limit = limiter.limit();
             let said =
                 StoredReply { ruling: Ruling::Admitted, limit, ..StoredReply::unavailable(reply::WAIT) };
-            ask.answer(StoredReply { retry_after: None, ..said }, None)
+            (StoredReply { retry_after: None, ..said }, None)
         }
-        Err(_) => refused(ask),
+        Err(_) => (StoredReply::unavailable(reply::WAIT), None),
     }
 }
 

@@ -60,6 +60,9 @@ pub struct Line {
     pub reset_after: Duration,
     /// How long the request waits for its turn in the rule's queue.
     pub delay: Duration,
+    /// Whether the rule's store decides later: of a rule in shadow mode, for which no request
+    /// waits. `ruling` means nothing then.
+    pub is_pending: bool,
     /// For how long the key is banned still.
     pub(super) banned: Option<Duration>,
     /// Whether a limit by time is used up.
@@ -82,6 +85,7 @@ impl Line {
             more_after: Duration::ZERO,
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
+            is_pending: false,
             banned: None,
             is_over: false,
         }
@@ -196,6 +200,7 @@ impl Line {
             more_after: said.reset_after,
             reset_after: said.reset_after,
             delay: Duration::ZERO,
+            is_pending: said.is_pending,
             ..*self
         });
     }

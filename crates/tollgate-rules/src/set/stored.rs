@@ -31,7 +31,8 @@ pub trait StoredCharge: Send + Sync {
     /// Begins to give the charge back. It does not wait for the store.
     fn give_back(self: Box<Self>);
 
-    /// Begins to make the charge this cost. Returns how many of its units are charged for certain.
+    /// Begins to make the charge this cost. Returns how many of its units are charged for certain;
+    /// for a rule in shadow mode, whose charges concern no client, all.
     fn settle(&mut self, cost: u64) -> u64;
 }
 
@@ -62,6 +63,9 @@ pub struct StoredReply {
     pub retry_after: Option<Duration>,
     /// How long until the key is as good as new, if no request comes.
     pub reset_after: Duration,
+    /// Whether the store decides later, and nothing else is known: of a rule in shadow mode, for
+    /// which no request waits.
+    pub is_pending: bool,
 }
 
 /// The answer of a rule's store. Dropping it gives back what the store charged.
@@ -135,6 +139,14 @@ impl StoredAsk {
         self.is_peek
     }
 
+    /// What a rule in shadow mode says by this answer of its store.
+    #[must_use]
+    pub fn line(&self, said: &StoredReply) -> Line {
+        let mut line = Line::new(self.rule, self.tier, true, self.cost);
+        line.add_stored(said);
+        line
+    }
+
     /// The store's answer, and what it charged.
     #[must_use]
     pub fn answer(self, said: StoredReply, charge: Option<Box<dyn StoredCharge>>) -> StoredAnswer {
@@ -148,7 +160,14 @@ impl StoredReply {
     pub fn unavailable(retry_after: Duration) -> Self {
         let (limit, remaining, reset_after) = (u64::MAX, 0, Duration::ZERO);
         let (ruling, retry_after) = (Ruling::Unavailable, Some(retry_after));
-        Self { ruling, number: None, limit, remaining, retry_after, reset_after }
+        Self { ruling, number: None, limit, remaining, retry_after, reset_after, is_pending: false }
+    }
+
+    /// The answer for a rule in shadow mode before the store has decided.
+    #[must_use]
+    pub fn pending() -> Self {
+        let unlimited = Self { remaining: u64::MAX, ..Self::unavailable(Duration::ZERO) };
+        Self { ruling: Ruling::Admitted, retry_after: None, is_pending: true, ..unlimited }
     }
 }
 
@@ -211,6 +230,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///     remaining: 4,
     ///     retry_after: None,
     ///     reset_after: std::time::Duration::from_millis(600),
+    ///     is_pending: false,
     /// };
     /// let mut answers = vec![asks.remove(0).answer(said, None)];
     /// let verdict = set.ask_answered(&request, Ask::default(), &mut answers, &mut scratch);

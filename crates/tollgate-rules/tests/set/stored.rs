@@ -56,6 +56,7 @@ fn answer(book: &Arc<Book>, ask: StoredAsk, ruling: Ruling) -> StoredAnswer {
         remaining: 4,
         retry_after: (ruling == Ruling::Refused).then_some(Duration::from_secs(9)),
         reset_after: Duration::from_secs(60),
+        is_pending: false,
     };
     let charge = || Box::new(Charge(Arc::clone(book))) as Box<dyn StoredCharge>;
     ask.answer(said, (ruling == Ruling::Admitted).then(charge))

@@ -43,7 +43,7 @@ pub(crate) struct Core {
     /// The files of envoyproxy/ratelimit, if there are any.
     pub(crate) envoy: Option<Envoy>,
     pub(crate) clock: ServerClock,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the server was told to end: it still serves, but is not ready any more.
     pub(crate) draining: CancellationToken,
     /// What became of the state file.
@@ -67,9 +67,10 @@ impl Core {
         shows_keys: bool,
     ) -> Result<Self, BuildError> {
         let calls = Calls::new(max_keys, Arc::clone(&clock))?;
-        let stores = Stores::default();
+        let metrics = Arc::new(Metrics::new(live.clone(), Arc::clone(&clock), shows_keys));
+        let counts = Arc::clone(&metrics);
+        let stores = Stores::default().on_shadow(move |decision| counts.decided_in_shadow(decision));
         let newest = Mutex::new(Arc::new(Generation::in_force(&live, &stores)));
-        let metrics = Metrics::new(live.clone(), Arc::clone(&clock), shows_keys);
         let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());
         Ok(Self {

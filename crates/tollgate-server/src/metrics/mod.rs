@@ -40,6 +40,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use tollgate::Clock;
 use tollgate_rules::{LiveRules, Verdict};
+use tollgate_stored::ShadowDecision;
 
 use crate::core::ServerClock;
 pub(crate) use generation::{Generation, mode};
@@ -128,6 +129,13 @@ impl Metrics {
             }
         };
         each_line(verdict, count);
+    }
+
+    /// Counts what a rule in shadow mode says, whose store has decided.
+    pub(crate) fn decided_in_shadow(&self, decision: &ShadowDecision<'_>) {
+        if let Some(counts) = self.generation.load().named(decision.rule) {
+            counts.count(&decision.line, true, decision.key, self.now());
+        }
     }
 
     /// The counters of the rules in force.

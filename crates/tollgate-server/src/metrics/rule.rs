@@ -90,6 +90,10 @@ impl RuleCounts {
         own.concerned_at.store(now, Relaxed);
         let hash = self.fast.hash_one(key);
         self.seen.add(hash, now);
+        // It is counted when the store has decided.
+        if line.is_pending {
+            return;
+        }
         if line.ruling != Ruling::Admitted {
             self.count_refusal(own, line, (hash, key), now);
             return;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_redis::{DecidedBy, FailureKind};
+use tollgate_redis::{DecidedBy, FailureKind, TripCounts};
 use tollgate_stored::StoreCounts;
 
+use super::histogram::Histogram;
 use super::text::{Label, Text};
 
 /// Writes what the limits of rules have counted in their stores. A store is named by its address,
@@ -31,6 +32,23 @@ pub(super) fn write(text: &mut Text, all: &[StoreCounts]) {
     text.family("tollgate_store_charged_perhaps_total", "counter", help);
     for one in all {
         text.sample(&with(one, &[]), one.counts.charged_perhaps);
+    }
+    let help = "Checks of rules in shadow mode that were not made: too many had not ended.";
+    text.family("tollgate_store_shadow_dropped_total", "counter", help);
+    for one in all {
+        text.sample(&with(one, &[]), one.counts.shadow_dropped);
+    }
+    let help = "How long trips to a store took, those that failed included.";
+    text.family("tollgate_store_trip_seconds", "histogram", help);
+    let bounds = TripCounts::BOUNDS.map(|bound| bound.as_nanos() as u64);
+    for one in all {
+        let TripCounts { by_time: counts, total, .. } = one.counts.trips;
+        let histogram = Histogram { counts, sum: total.as_nanos() as u64 };
+        text.histogram(&with(one, &[]), &histogram, &bounds, 1e9);
+    }
+    text.family("tollgate_store_trips_in_flight", "gauge", "Trips to a store that are under way.");
+    for one in all {
+        text.sample(&with(one, &[]), one.counts.trips.in_flight);
     }
     let help = "Remembered refusals that another key displaced.";
     text.family("tollgate_store_deny_cache_evicted_total", "counter", help);

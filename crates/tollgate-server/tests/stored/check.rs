@@ -243,14 +243,3 @@ async fn a_batch_together_charges_a_store_all_or_nothing() {
     assert_eq!(server.ask("/v1/check", &batch).await["admitted"], false);
     left(&server, 1).await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_rule_counts_in_its_store_and_refuses_nothing() {
-    let Some(redis) = Server::start(Store::Redis) else { return };
-    let url = redis.url();
-    let shadow = rules(&url, &stored("shared", 3, ", mode = 'shadow'"));
-    let (shadow, enforced) = (start(&shadow).await, start(&rules(&url, &stored("shared", 3, ""))).await);
-    assert_eq!(admitted(&shadow, 2).await, 2);
-    left(&enforced, 1).await;
-    assert_eq!((admitted(&shadow, 5).await, admitted(&enforced, 2).await), (5, 0));
-}

@@ -10,6 +10,7 @@ mod random;
 #[path = "../../../tollgate-redis/tests/support/server.rs"]
 mod redis_server;
 mod secrets;
+mod shadow;
 #[path = "../v1/support.rs"]
 #[allow(dead_code)]
 mod support;

@@ -38,7 +38,8 @@ impl FileState {
         }
         #[cfg(any(feature = "metrics", feature = "tracing"))]
         let looks_at_tables = crate::telemetry::looks_at_tables();
-        for line in lines {
+        // What a store decides later is told by its own counters.
+        for line in lines.iter().filter(|line| !line.is_pending) {
             #[cfg(any(feature = "metrics", feature = "tracing"))]
             if looks_at_tables && let Some(stats) = generation.http.set().stats(line.rule) {
                 generation.telemetry(line).report_full_tables(&stats);
