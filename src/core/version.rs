@@ -104,7 +104,7 @@ type Linked<R> = (R, Option<Arc<Past>>);
 type Chunk<R> = OnceLock<Box<[OnceLock<Version<R>>]>>;
 
 /// The quotas of a limiter at one time.
-pub struct Version<R> {
+pub(crate) struct Version<R> {
     pub(crate) default: Compiled<R>,
     tiers: Box<[Compiled<R>]>,
     /// When it began, on the limiter's clock.

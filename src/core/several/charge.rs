@@ -2,9 +2,8 @@
 
 use crate::algorithm::{AnyRule, Payload, Rule};
 use crate::clock::Clock;
-use crate::core::several::asks::Asks;
 use crate::core::several::decision::MultiDecision;
-use crate::core::several::{By, Several};
+use crate::core::several::{By, Request, Several};
 use crate::core::version::State;
 use crate::core::words::{Words, peek};
 use crate::core::{Core, Manner};
@@ -35,19 +34,19 @@ impl<C: Clock> Core<Several, C> {
     /// after the words: edge V1 of `version`. So the quotas of one version decide: of the
     /// current one, or of one before it if they charged the request.
     #[inline]
-    pub(super) fn charge<A: Asks>(&self, asks: A, time: impl Fn() -> Timestamp) -> MultiDecision<'_, A> {
+    pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let state = self.versions.state();
         let now = time();
         // The short way first: where it says nothing, nothing was written.
         let decision = match self.places.brief {
-            1 => self.charge_briefly::<1, A>(state, asks, now, &time),
-            2 => self.charge_briefly::<2, A>(state, asks, now, &time),
-            3 => self.charge_briefly::<3, A>(state, asks, now, &time),
+            1 => self.charge_briefly::<1>(state, request, now, &time),
+            2 => self.charge_briefly::<2>(state, request, now, &time),
+            3 => self.charge_briefly::<3>(state, request, now, &time),
             _ => None,
         };
         match decision {
             Some(decision) => decision,
-            None => self.charge_anywhere(state, asks, now, &time),
+            None => self.charge_anywhere(state, request, now, &time),
         }
     }
 
@@ -55,22 +54,22 @@ impl<C: Clock> Core<Several, C> {
     // One loop of each kind and one decision, filled in place: a closure called from two places, or
     // a decision that is moved, is a call.
     #[inline(never)]
-    fn charge_anywhere<'l, A: Asks>(
+    fn charge_anywhere<'l>(
         &'l self,
         state: State,
-        asks: A,
+        request: Request,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l, A> {
+    ) -> MultiDecision<'l> {
         // Before anything is read: each limit's line is in another table.
-        for (index, table) in self.each().iter().enumerate() {
-            table.view(asks.fingerprint(index)).prefetch_all();
+        for table in self.each() {
+            table.view(request.fingerprint).prefetch_all();
         }
         // Asked ahead: what looks at the decision once it is made has it written to memory first.
         if self.observer.is_some() {
-            return self.charge_and_tell(state, asks, now, time);
+            return self.charge_and_tell(state, request, now, time);
         }
-        let mut decision = self.decision(state, asks, now);
+        let mut decision = self.decision(state, request, now);
         if !self.charge_by(&mut decision, &By::Current, time) {
             self.charge_by_later(&mut decision, None, time);
         }
@@ -79,32 +78,32 @@ impl<C: Clock> Core<Several, C> {
 
     /// The same for an observer.
     #[inline(never)]
-    fn charge_and_tell<'l, A: Asks>(
+    fn charge_and_tell<'l>(
         &'l self,
         state: State,
-        asks: A,
+        request: Request,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l, A> {
-        let mut decision = self.decision(state, asks, now);
+    ) -> MultiDecision<'l> {
+        let mut decision = self.decision(state, request, now);
         if !self.charge_by(&mut decision, &By::Current, time) {
             self.charge_by_later(&mut decision, None, time);
         }
-        A::tell(&self.observer, decision)
+        self.observer.tell(decision)
     }
 
     /// Decides by the rules that a verb's `manner` makes of the current ones. The observer is not
     /// told. `None`: a limit has no such rule.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_in_manner<'l, A: Asks>(
+    pub(super) fn charge_in_manner<'l>(
         &'l self,
-        asks: A,
+        request: Request,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
-    ) -> Option<MultiDecision<'l, A>> {
+    ) -> Option<MultiDecision<'l>> {
         let state = self.versions.state();
-        let mut decision = self.decision(state, asks, time());
+        let mut decision = self.decision(state, request, time());
         let by = self.by(manner, &decision)?;
         if !self.charge_by(&mut decision, &by, time) {
             self.charge_by_later(&mut decision, manner, time)?;
@@ -113,25 +112,25 @@ impl<C: Clock> Core<Several, C> {
     }
 
     /// The same at a time that is given.
-    pub(super) fn charge_untold<A: Asks>(
+    pub(super) fn charge_untold(
         &self,
-        asks: A,
+        request: Request,
         manner: Option<Manner>,
         now: Timestamp,
-    ) -> Option<MultiDecision<'_, A>> {
-        self.charge_in_manner(asks, manner, &|| now)
+    ) -> Option<MultiDecision<'_>> {
+        self.charge_in_manner(request, manner, &|| now)
     }
 
     /// A decision that starts as admitted.
     #[inline]
-    pub(super) fn decision<A: Asks>(&self, state: State, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
-        MultiDecision::new(&self.places, self.versions.of(state), asks, now, state.resets())
+    pub(super) fn decision(&self, state: State, request: Request, now: Timestamp) -> MultiDecision<'_> {
+        MultiDecision::new(&self.places, self.versions.of(state), request, now, state.resets())
     }
 
     /// Decides and writes nothing.
-    pub(super) fn look<A: Asks>(&self, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
+    pub(super) fn look(&self, request: Request, now: Timestamp) -> MultiDecision<'_> {
         loop {
-            let mut decision = self.decision(self.versions.state(), asks, now);
+            let mut decision = self.decision(self.versions.state(), request, now);
             self.foresee(&mut decision);
             if self.versions.following(decision.version, now).is_none() {
                 return decision;
@@ -143,14 +142,14 @@ impl<C: Clock> Core<Several, C> {
     /// the version that decided is still current. `None`, and nothing was charged: a limit of that
     /// version has no rule in this `manner`, such as one that has become a queue.
     #[inline(never)]
-    pub(super) fn charge_by_later<'l, A: Asks>(
+    pub(super) fn charge_by_later<'l>(
         &'l self,
-        decision: &mut MultiDecision<'l, A>,
+        decision: &mut MultiDecision<'l>,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
     ) -> Option<()> {
         while self.versions.following(decision.version, decision.now).is_some() {
-            *decision = self.decision(self.versions.state(), decision.asks, time());
+            *decision = self.decision(self.versions.state(), decision.request, time());
             let by = self.by(manner, decision)?;
             if self.charge_by(decision, &by, time) {
                 break;
@@ -161,10 +160,10 @@ impl<C: Clock> Core<Several, C> {
 
     /// The rules by which a request is decided in this manner. Where they book ahead, each limit
     /// notes that first, for its refunds. `None`: a limit has no such rule.
-    fn by<A: Asks>(&self, manner: Option<Manner>, decision: &MultiDecision<'_, A>) -> Option<By> {
+    fn by(&self, manner: Option<Manner>, decision: &MultiDecision<'_>) -> Option<By> {
         let by = By::in_manner(manner, decision.version)?;
         let books = matches!(manner, Some(Manner::Patient(_) | Manner::Departing(..)));
-        if books && decision.asks.fit(decision.version) {
+        if books && decision.version.has_room_for(decision.request.cost) {
             self.each().iter().for_each(|table| table.refunds().book());
         }
         Some(by)
@@ -172,14 +171,9 @@ impl<C: Clock> Core<Several, C> {
 
     /// Decides by the decision's own version, and charges. `false`: it was not charged.
     #[inline(always)]
-    fn charge_by<A: Asks>(
-        &self,
-        decision: &mut MultiDecision<'_, A>,
-        by: &By,
-        time: &impl Fn() -> Timestamp,
-    ) -> bool {
-        let MultiDecision { version, asks, .. } = *decision;
-        if !asks.fit(version) {
+    fn charge_by(&self, decision: &mut MultiDecision<'_>, by: &By, time: &impl Fn() -> Timestamp) -> bool {
+        let MultiDecision { version, request, .. } = *decision;
+        if !version.has_room_for(request.cost) {
             self.foresee(decision);
             return false;
         }
@@ -194,7 +188,7 @@ impl<C: Clock> Core<Several, C> {
             let rule = by.rule(version, index);
             // A booking has to raise the horizon, which the quick decision does not.
             let is_plain = matches!(by, By::Current);
-            let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
+            let Request { fingerprint, cost } = request;
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
@@ -218,11 +212,11 @@ impl<C: Clock> Core<Several, C> {
             let is_charged = seen.slots[index].is_some_and(|slot| {
                 let (word, payload) = (seen.words[index], decision.payloads[index]);
                 let is_staged = decision.places[index].is_none() || self.stage(decision, index, slot, word);
-                is_staged && slot.charge_seen(word, payload, asks.fingerprint(index).kept())
+                is_staged && slot.charge_seen(word, payload, request.fingerprint.kept())
             });
             if !is_charged {
                 let tries = u64::from(seen.slots[index].is_some());
-                self.places[index].events(asks.fingerprint(index)).retried(tries);
+                self.places[index].events(request.fingerprint).retried(tries);
                 return self.charge_anew(decision, by, index, then, time);
             }
         }
@@ -233,15 +227,15 @@ impl<C: Clock> Core<Several, C> {
 
     /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
-    fn look_closer<'l, A: Asks>(
+    fn look_closer<'l>(
         &'l self,
-        decision: &mut MultiDecision<'_, A>,
+        decision: &mut MultiDecision<'_>,
         by: &By,
         seen: &mut Seen<'l>,
         index: usize,
     ) {
-        let MultiDecision { version, asks, now, .. } = *decision;
-        let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
+        let MultiDecision { version, request, now, .. } = *decision;
+        let Request { fingerprint, cost } = request;
         let look = self.places.look(index, by.rule(version, index), fingerprint, cost, now);
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
@@ -254,20 +248,20 @@ impl<C: Clock> Core<Several, C> {
 
     /// Writes the time of a request that a log admits into its ring. `false`: decide again.
     #[inline(never)]
-    fn stage<A: Asks>(&self, decision: &MultiDecision<'_, A>, index: usize, slot: &Slot, word: Word) -> bool {
-        let MultiDecision { asks, now, .. } = *decision;
+    fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
+        let MultiDecision { request, now, .. } = *decision;
         let rule = decision.version.dated(index);
-        let ring = self.places[index].ring_at(asks.fingerprint(index), decision.places[index]);
-        rule.stage(word.payload(), ring, rule.moment(now), asks.cost(index), || slot.is_still(word))
+        let ring = self.places[index].ring_at(request.fingerprint, decision.places[index]);
+        rule.stage(word.payload(), ring, rule.moment(now), request.cost, || slot.is_still(word))
     }
 
     /// Decides and charges the limits from `first` on by their current words. When one refuses, the
     /// charges are undone.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_anew<A: Asks>(
+    pub(super) fn charge_anew(
         &self,
-        decision: &mut MultiDecision<'_, A>,
+        decision: &mut MultiDecision<'_>,
         by: &By,
         first: usize,
         then: Timestamp,
@@ -275,7 +269,7 @@ impl<C: Clock> Core<Several, C> {
     ) -> bool {
         decision.taken = Set::first(first);
         for index in first..self.places.len() {
-            let ask = ask(by.rule(decision.version, index), decision, index);
+            let ask = ask(by.rule(decision.version, index), decision);
             let (ruling, now) = match by {
                 By::Current => {
                     let current = &decision.version.compiled(index).current;
@@ -301,7 +295,7 @@ impl<C: Clock> Core<Several, C> {
     /// Undoes what the request was charged before a limit refused it.
     ///
     /// `then` is no later than any of the charges: what may have dripped since is not given back.
-    fn undo<A: Asks>(&self, decision: &mut MultiDecision<'_, A>, then: Timestamp) {
+    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
         if decision.taken.is_empty() {
             return;
         }
@@ -312,9 +306,9 @@ impl<C: Clock> Core<Several, C> {
 
     /// Completes a decision that some limits refuse: those that count refused requests count it,
     /// the others show what they hold without it.
-    fn count_refusals<A: Asks>(
+    fn count_refusals(
         &self,
-        decision: &mut MultiDecision<'_, A>,
+        decision: &mut MultiDecision<'_>,
         by: &By,
         seen: &Seen<'_>,
         time: &impl Fn() -> Timestamp,
@@ -323,7 +317,7 @@ impl<C: Clock> Core<Several, C> {
         for (index, table) in self.each().iter().enumerate() {
             if seen.counts.has(index) {
                 // The peek's word refused it. If the charge is admitted now, it counts too.
-                let ask = ask(by.rule(decision.version, index), decision, index);
+                let ask = ask(by.rule(decision.version, index), decision);
                 let (ruling, _) = table.check_anywhere(ask, time);
                 decision.set(index, ruling);
             } else if seen.slots[index].is_some() {
@@ -338,21 +332,21 @@ impl<C: Clock> Core<Several, C> {
     /// The answer to a request that is not to be charged.
     #[cold]
     #[inline(never)]
-    fn foresee<A: Asks>(&self, decision: &mut MultiDecision<'_, A>) {
-        let MultiDecision { version, asks, now, .. } = *decision;
+    fn foresee(&self, decision: &mut MultiDecision<'_>) {
+        let MultiDecision { version, request, now, .. } = *decision;
         for (index, limit) in version.all().enumerate() {
-            decision.refused.add_if(asks.cost(index) > limit.rule().limit(), index);
+            decision.refused.add_if(request.cost > limit.rule().limit(), index);
         }
         let is_never = !decision.refused.is_empty();
         if is_never {
             decision.outcome = Outcome::Never;
         }
         for (index, table) in self.each().iter().enumerate() {
-            if is_never || asks.cost(index) == 0 {
+            if is_never || request.cost == 0 {
                 decision.show_without_request(index);
                 continue;
             }
-            let ruling = peek(table, ask(version.dated(index), decision, index), now);
+            let ruling = peek(table, ask(version.dated(index), decision), now);
             decision.set(index, ruling);
             if !ruling.allowed {
                 decision.refused.add(index);
@@ -366,10 +360,7 @@ impl<C: Clock> Core<Several, C> {
     }
 }
 
-fn ask<'r, A: Asks>(
-    rule: Dated<'r, AnyRule>,
-    decision: &MultiDecision<'_, A>,
-    index: usize,
-) -> Ask<'r, AnyRule> {
-    Ask { rule, fingerprint: decision.asks.fingerprint(index), cost: decision.asks.cost(index) }
+fn ask<'r>(rule: Dated<'r, AnyRule>, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
+    let Request { fingerprint, cost } = decision.request;
+    Ask { rule, fingerprint, cost }
 }
