@@ -50,7 +50,7 @@ pub struct Decision<'l> {
     pub(crate) now: Timestamp,
     by: &'l Shown,
     pub(crate) ring: Ring<'l>,
-    /// The fingerprint of the key that was asked for.
+    /// The key's fingerprint.
     fingerprint: Fingerprint,
 }
 

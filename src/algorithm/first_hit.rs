@@ -128,10 +128,10 @@ impl Algorithm for FirstHit {
     ) -> Result<Vec<FirstHitRule>, BuildError> {
         tiers.iter().try_for_each(|tier| tier.initial().map(drop))?;
         let top = olds.first().map_or(0, |old| old.top(change.until));
-        let anew = compiled(tiers, 0, 0).map(drop);
         // A whole word would have room: earlier changes used it up.
+        let is_changed = || compiled(tiers, 0, 0).is_ok();
         compiled(tiers, change.since, top)
-            .map_err(|error| if anew.is_ok() { BuildError::ChangedTooOften } else { error })
+            .map_err(|error| if is_changed() { BuildError::ChangedTooOften } else { error })
     }
 }
 

@@ -54,7 +54,7 @@ use crate::time::Timestamp;
 pub(crate) use any_rule::{AnyRule, for_rule};
 pub(crate) use as_much::AsMuch;
 pub use change::Inherit;
-pub(crate) use change::{Carry, Change, Past, Ranged};
+pub(crate) use change::{Carry, Change, Past, Ranged, WithPast};
 pub(crate) use each::Each;
 pub use first_hit::FirstHit;
 pub use fixed_window::FixedWindow;

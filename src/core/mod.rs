@@ -311,7 +311,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
         self.each().iter().for_each(|words| words.prefetch(fingerprint));
     }
 
-    /// Decides a request and charges it: the way of every check.
+    /// Decides a request and charges it. Every check comes here.
     #[inline(always)]
     pub(crate) fn check<'l>(
         &'l self,

@@ -35,9 +35,9 @@
 //! that reads the word by an Acquire and then the number finds the same number or a later one: it
 //! asks the later version again.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
-use crate::algorithm::{Algorithm, AnyRule, Carry, Change, Inherit, Numbers, Past};
+use crate::algorithm::{Algorithm, AnyRule, Carry, Change, Inherit, Numbers, Past, WithPast};
 use crate::bits::Field;
 use crate::clock::Clock;
 use crate::decision::Shown;
@@ -98,9 +98,6 @@ impl<R> Compiled<R> {
     }
 }
 
-/// A rule and the versions before it.
-type Linked<R> = (R, Option<Arc<Past>>);
-
 type Chunk<R> = OnceLock<Box<[OnceLock<Version<R>>]>>;
 
 /// The quotas of a limiter at one time.
@@ -130,7 +127,7 @@ struct Writer<A> {
 }
 
 impl<R: Numbers> Version<R> {
-    fn new(rules: Vec<Linked<R>>, limiter: u64, number: u64, since: u64) -> Self {
+    fn new(rules: Vec<WithPast<R>>, limiter: u64, number: u64, since: u64) -> Self {
         let mut compiled = Term::all(rules, since).into_iter().enumerate().map(|(index, (rule, term))| {
             let (version, index) = (number as u32, index as u16);
             let shown = Shown { any: rule.any(), limiter, version, index };
@@ -281,8 +278,8 @@ impl<A: Algorithm> Versions<A> {
         old: &Version<A::Rule>,
         rules: &[A::Rule],
         change: Change<'_>,
-    ) -> Result<Vec<Linked<A::Rule>>, BuildError> {
-        let olds: Vec<Linked<AnyRule>> =
+    ) -> Result<Vec<WithPast<A::Rule>>, BuildError> {
+        let olds: Vec<WithPast<AnyRule>> =
             old.all().map(|compiled| (compiled.shown.any, compiled.current.term.past().cloned())).collect();
         // Those whose keys' debts are in one table.
         let together = if A::IS_SHARED { olds.len() } else { 1 };

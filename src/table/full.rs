@@ -46,9 +46,9 @@ pub(crate) enum Placement {
     Evict(SlotIndex, Word),
     /// To the bucket's overflow word.
     Shared,
-    /// Nowhere: refused, until the slot with this payload is vacant.
+    /// No slot: refused, until the slot with this payload is vacant.
     Refuse(Payload, SlotIndex),
-    /// Nowhere: admitted, leaving this payload.
+    /// No slot: admitted, leaving this payload.
     AdmitUncounted(Payload),
 }
 

@@ -50,7 +50,7 @@ pub(crate) use word::Word;
 pub use full::WhenFull;
 pub use stats::Stats;
 
-/// Loom's atomics are no plain words: under it the table is built one by one.
+/// Loom's atomics are not all zero: under loom, each value is made by itself.
 #[cfg(loom)]
 pub(crate) type Zeroed<T> = Vec<T>;
 

@@ -38,8 +38,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The refusal of a key that the bucket holds, if that is the answer and writes nothing: so it
-    /// need not help to split the bucket. `None`: decide by a check.
+    /// The refusal of a key that the bucket holds, if the key is refused and no refusal is counted.
+    /// Such a request need not help to split the bucket. `None`: decide by a check.
     #[cold]
     pub(super) fn refused<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Ruling<'a>> {
         let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);

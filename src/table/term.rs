@@ -29,7 +29,7 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{Past, Rule};
+use crate::algorithm::{Past, Rule, WithPast};
 use crate::bits::Field;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
@@ -138,14 +138,14 @@ impl Term {
 
     /// The terms of the rules of a version that begins at `since`. They also end together: they
     /// share one horizon, so that one compare-exchange seals it, and the earliest last nanosecond.
-    pub(crate) fn all<R: Rule>(rules: Vec<(R, Option<Arc<Past>>)>, since: u64) -> Vec<(R, Self)> {
+    pub(crate) fn all<R: Rule>(rules: Vec<WithPast<R>>, since: u64) -> Vec<(R, Self)> {
         let last = rules.iter().filter(|(rule, _)| rule.is_ranged()).map(|(rule, _)| rule.last()).min();
         let Some(last) = last else {
             return rules.into_iter().map(|(rule, _)| (rule, Self::endless())).collect();
         };
         let (last, horizon) = (last.min(UNTIL.max()), Arc::new(Horizon::new()));
         let until = horizon.raise(0, last);
-        let term = |(rule, past): (R, Option<Arc<Past>>)| {
+        let term = |(rule, past): WithPast<R>| {
             if !rule.is_ranged() {
                 return (rule, Self::endless());
             }

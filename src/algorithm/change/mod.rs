@@ -31,7 +31,7 @@ pub(crate) use inherit::Change;
 pub use inherit::Inherit;
 #[cfg(test)]
 pub(crate) use inherit::Step;
-pub(crate) use past::Past;
+pub(crate) use past::{Past, WithPast};
 
 /// The unit in which one tier of a version counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ struct Seen<'l> {
 }
 
 impl<C: Clock> Core<Several, C> {
-    /// Decides, charges and tells: the way of every check.
+    /// Decides a request, charges it and calls the observer. Every check comes here.
     ///
     /// Every limit admits by a word of its own version or an earlier one, since a later one reads
     /// as a refusal. And a refusal is no answer before the version has been looked at again,
@@ -37,7 +37,7 @@ impl<C: Clock> Core<Several, C> {
     pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
         let state = self.versions.state();
         let now = time();
-        // The short way first: where it says nothing, nothing was written.
+        // Where the short way returns `None`, it has written nothing.
         let decision = match self.places.brief {
             1 => self.charge_briefly::<1>(state, request, now, &time),
             2 => self.charge_briefly::<2>(state, request, now, &time),
@@ -65,7 +65,7 @@ impl<C: Clock> Core<Several, C> {
         for table in self.each() {
             table.view(request.fingerprint).prefetch_all();
         }
-        // Asked ahead: what looks at the decision once it is made has it written to memory first.
+        // Asked before the decision is made: to look at it afterwards, it is written to memory.
         if self.observer.is_some() {
             return self.charge_and_tell(state, request, now, time);
         }
@@ -316,7 +316,8 @@ impl<C: Clock> Core<Several, C> {
         decision.outcome = Outcome::Denied;
         for (index, table) in self.each().iter().enumerate() {
             if seen.counts.has(index) {
-                // The peek's word refused it. If the charge is admitted now, it counts too.
+                // The word that was peeked at refuses the request. If the word admits it by now,
+                // the charge stays: it counts the request, too.
                 let ask = ask(by.rule(decision.version, index), decision);
                 let (ruling, _) = table.check_anywhere(ask, time);
                 decision.set(index, ruling);

@@ -12,7 +12,7 @@ use crate::limiter::{ByClock, Time};
 use crate::table::Fingerprint;
 use crate::table::dated::Current;
 use crate::table::slot::{Ask, Ruling};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, nanos};
 
 /// One key of a [`PerCallLimiter`](crate::PerCallLimiter), ready to be checked: see
 /// [`PerCallLimiter::prepare`](crate::PerCallLimiter::prepare).
@@ -139,8 +139,7 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     /// ```
     pub fn credit(&self, amount: Duration) -> Duration {
         let Self { state, fingerprint, time } = *self;
-        let cost = u64::try_from(amount.as_nanos()).unwrap_or(u64::MAX);
-        let ask = Ask { rule: state.dated(&PerCallRule::ANY), fingerprint, cost };
+        let ask = Ask { rule: state.dated(&PerCallRule::ANY), fingerprint, cost: nanos(amount) };
         Duration::from_nanos(Words::credit(&state.table, ask, || time.now(&state.clock)))
     }
 
