@@ -30,8 +30,8 @@ const WINDOW: usize = 32;
 /// **Guarantee.** A key is charged when its decision is taken, at the time of the batch; keys whose
 /// decisions are not taken are not charged.
 ///
-/// **Cost.** As said there. A batch has some 600 bytes, and borrows nothing but the limiter and what
-/// the keys borrow.
+/// **Cost.** As said there. A batch has some 600 bytes, and borrows nothing but the limiter and
+/// what the keys borrow.
 ///
 /// # Examples
 ///

@@ -15,7 +15,8 @@ use crate::stores;
 /// The checks of one rule that are on their way at one time. Beyond it they are not made.
 const CHECKS: usize = 1_024;
 
-/// What a rule in shadow mode says of a request: see [`Stores::on_shadow`](crate::Stores::on_shadow).
+/// What a rule in shadow mode says of a request: see
+/// [`Stores::on_shadow`](crate::Stores::on_shadow).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ShadowDecision<'d> {

@@ -139,8 +139,8 @@ impl RuleStores {
     /// If the future is dropped, the charges of answers that came are given back. A request on its
     /// way may have been charged, and stays so.
     ///
-    /// Rules in shadow mode are answered at once: their checks go on by themselves, and charges that
-    /// are given back are those that the checks make.
+    /// Rules in shadow mode are answered at once: their checks go on by themselves, and charges
+    /// that are given back are those that the checks make.
     ///
     /// **Cost.** A trip for each, at the same time. Outside of a Tokio runtime nothing is asked,
     /// and every answer is that of a store that fails.
