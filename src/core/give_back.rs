@@ -13,7 +13,6 @@ use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
 use crate::core::{Asked, Core, Limits, Words};
 use crate::receipt::Receipt;
-use crate::table::Fingerprint;
 use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
@@ -66,12 +65,14 @@ impl<L: Limits, C: Clock> Core<L, C> {
     }
 
     /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.
-    pub(crate) fn reset(&self, fingerprint: Fingerprint, time: impl Fn() -> Timestamp) -> bool {
+    pub(crate) fn reset(&self, asked: Asked<'_, L>, time: impl Fn() -> Timestamp) -> bool {
+        let Asked { fingerprint, tier } = asked;
         let mut version = self.versions.current();
         loop {
             let (now, mut known) = (time(), false);
             for (index, words) in self.each().iter().enumerate() {
-                known |= words.reset(version.dated(index), fingerprint, now, || self.versions.count_reset());
+                let rule = version.dated(L::first_rule(tier) + index);
+                known |= words.reset(rule, fingerprint, now, || self.versions.count_reset());
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.following(version, now) {

@@ -399,8 +399,8 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
         core.credit(asked, units, || time.now(&core.clock))
     }
 
-    /// Forgives the key its debt, to every limit, as if it had never been seen. `false` when it has
-    /// no slot.
+    /// Forgives the key its debt, to every limit, as if it had never been seen under its tier.
+    /// `false` when it has no slot.
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's
     /// to reset. A key that inherited another's slot is forgiven what it inherited, too. A
@@ -430,7 +430,7 @@ impl<'l, L: Limits, C: Clock, T: Time> Prepared<'l, L, C, T> {
     /// ```
     pub fn reset(&self) -> bool {
         let Self { core, asked, time } = *self;
-        core.reset(asked.fingerprint, || time.now(&core.clock))
+        core.reset(asked, || time.now(&core.clock))
     }
 }
 

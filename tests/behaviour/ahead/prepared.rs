@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, Prepared, Quota, Rate, Timestamp, TokenBucket, WhenFull};
+use tollgate::{
+    FixedWindow, Inherit, Limiter, ManualClock, Prepared, Quota, Rate, Timestamp, TokenBucket, WhenFull,
+};
 
 use super::{Counting, LIMITS, SECOND, all_of, every, limiter};
 use crate::quotas::every as every_quota;
@@ -126,6 +128,37 @@ fn a_reset_at_a_callers_time_forgives_all_debt() {
         assert!(key.check_n(4).is_allowed());
         assert!(key.reset());
         assert_eq!(key.peek_n(0).remaining(), 4, "{quota}");
+    }
+}
+
+/// Where a key that was never seen has a debt, each tier has its own.
+#[test]
+fn a_reset_key_has_what_its_tier_gives_a_new_one() {
+    let bucket = TokenBucket::new(Rate::per_minute(9));
+    let window = FixedWindow::new(Rate::per_hour(9));
+    let three: [Quota; 3] = [
+        bucket.initial(2).into(),
+        bucket.initial(2).from_first_hit().into(),
+        FixedWindow::new(Rate::per_hour(20)).into(),
+    ];
+    for (free, paid) in three.into_iter().zip([bucket.into(), bucket.from_first_hit().into(), window.into()])
+    {
+        for [first, second] in [[free, paid], [paid, free]] {
+            let builder = Limiter::<u64, Quota>::builder(first).tier(second).clock(ManualClock::new());
+            let limiter = builder.build().unwrap();
+            if let Quota::FixedWindow(_) = first {
+                let larger =
+                    [first, second].map(|old| FixedWindow::new(Rate::per_hour(old.limit() * 3)).into());
+                limiter.reconfigure_tiers(&larger, Inherit::AsIs).unwrap();
+            }
+            for key in [0, 1] {
+                let (tier, now) = (limiter.tier(key as usize).unwrap(), limiter.now());
+                let new = tier.at(now).peek_n(&8, 0).remaining();
+                assert!(tier.check_n(&key, new).is_allowed());
+                assert!(tier.prepare(&key).reset());
+                assert_eq!(tier.at(now).peek_n(&key, 0).remaining(), new, "{first} {second}");
+            }
+        }
     }
 }
 
