@@ -133,7 +133,7 @@ fn a_reset_at_a_callers_time_forgives_all_debt() {
 
 /// Where a key that was never seen has a debt, each tier has its own.
 #[test]
-fn a_reset_key_has_what_its_tier_gives_a_new_one() {
+fn a_reset_key_has_what_its_tier_gives_anew() {
     let bucket = TokenBucket::new(Rate::per_minute(9));
     let window = FixedWindow::new(Rate::per_hour(9));
     let three: [Quota; 3] = [
