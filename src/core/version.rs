@@ -160,6 +160,11 @@ impl<R: Numbers> Version<R> {
         self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default)
     }
 
+    /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock.
+    fn end_at(&self, clock: &impl Clock) -> u64 {
+        clock.now().as_nanos().max(self.since)
+    }
+
     /// How long it lasts. All of its rules that have a horizon share one.
     fn term(&self) -> Option<&Term> {
         self.all().map(|compiled| &compiled.current.term).find(|term| term.horizon().is_some())
@@ -359,38 +364,26 @@ impl<A: Algorithm> Versions<A> {
     }
 
     /// Makes the quotas current that `renew` makes of the old ones, and returns what each tier
-    /// inherits. A change that is to be `reversible` is refused where the old quotas could not
-    /// follow it.
+    /// inherits.
     pub(crate) fn change(
         &self,
         clock: &impl Clock,
         origin: u64,
-        reversible: bool,
         renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
     ) -> Result<Vec<Inherit>, BuildError> {
         // A writer that panicked has changed nothing that is current.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (quotas, inherits) = renew(&writer.quotas)?;
         let old = self.current();
-        let olds: Vec<A::Rule> = old.all().map(|compiled| *compiled.rule()).collect();
-        let since = clock.now().as_nanos().max(old.since);
+        let since = old.end_at(clock);
         let term = old.term();
         loop {
             // The horizon lies beyond the change: it stops only threads that are late.
             let until = term.map_or(0, |term| term.extend(since - old.since));
-            let change = Change { inherits: &inherits, since, until };
-            let rules = A::recompile(&quotas, origin, &olds, change)?;
-            let rules = Self::remember(old, &rules, change)?;
             let number = writer.last + 1;
-            if number > NUMBER.max() {
-                return Err(BuildError::ChangedTooOften);
-            }
-            if reversible {
-                let version = Version::new(rules.clone(), self.limiter, number, since);
-                Self::check_followed(&version, &writer.quotas, origin)?;
-            }
-            self.put(number, Version::new(rules, self.limiter, number, since))
-                .ok_or(BuildError::ChangedTooOften)?;
+            let change = Change { inherits: &inherits, since, until };
+            let version = self.following_version(old, &quotas, origin, number, change)?;
+            self.put(number, version).ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
             if term.and_then(Term::horizon).is_none_or(|horizon| horizon.seal(until, number, since)) {
                 self.announce(number);
@@ -401,13 +394,44 @@ impl<A: Algorithm> Versions<A> {
         }
     }
 
-    /// Checks that `quotas` can follow a version that no thread uses, within a minute of its start.
-    fn check_followed(version: &Version<A::Rule>, quotas: &[A], origin: u64) -> Result<(), BuildError> {
+    /// Checks that a [`change`](Self::change) can be made now, and taken back in the next minute.
+    /// No thread notices.
+    pub(crate) fn check_change(
+        &self,
+        clock: &impl Clock,
+        origin: u64,
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<(), BuildError> {
         const MINUTE: u64 = 60_000_000_000;
-        let rules: Vec<A::Rule> = version.all().map(|compiled| *compiled.rule()).collect();
-        let until = version.term().map_or(0, |term| term.extend(MINUTE));
-        let inherits = vec![Inherit::Additive; rules.len()];
-        let change = Change { inherits: &inherits, since: version.since.saturating_add(MINUTE), until };
-        Self::remember(version, &A::recompile(quotas, origin, &rules, change)?, change).map(drop)
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let (wanted, inherits) = renew(&writer.quotas)?;
+        let old = self.current();
+        let since = old.end_at(clock);
+        let until = old.term().map_or(0, |term| term.extend(since - old.since));
+        let number = writer.last + 1;
+        let change = Change { inherits: &inherits, since, until };
+        let next = self.following_version(old, &wanted, origin, number, change)?;
+        let until = next.term().map_or(0, |term| term.extend(MINUTE));
+        let inherits = vec![Inherit::Additive; inherits.len()];
+        let back = Change { inherits: &inherits, since: since.saturating_add(MINUTE), until };
+        self.following_version(&next, &writer.quotas, origin, number + 1, back).map(drop)
+    }
+
+    /// The version of these quotas after `old`.
+    fn following_version(
+        &self,
+        old: &Version<A::Rule>,
+        quotas: &[A],
+        origin: u64,
+        number: u64,
+        change: Change<'_>,
+    ) -> Result<Version<A::Rule>, BuildError> {
+        let olds: Vec<A::Rule> = old.all().map(|compiled| *compiled.rule()).collect();
+        let rules = A::recompile(quotas, origin, &olds, change)?;
+        let rules = Self::remember(old, &rules, change)?;
+        if number > NUMBER.max() {
+            return Err(BuildError::ChangedTooOften);
+        }
+        Ok(Version::new(rules, self.limiter, number, change.since))
     }
 }

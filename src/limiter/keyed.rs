@@ -347,7 +347,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn reconfigure_tiers(&self, quotas: &[A], inherit: Inherit) -> Result<(), BuildError> {
-        self.core.change(false, |olds| {
+        self.core.change(|olds| {
             if quotas.len() != olds.len() {
                 return Err(BuildError::CannotInherit { field: "tiers" });
             }

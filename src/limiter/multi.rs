@@ -236,13 +236,13 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
         quotas: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
     ) -> Result<(), BuildError> {
-        self.change_all(quotas, inherit, false)
+        let quotas = self.quotas_for_each(quotas)?;
+        self.core.change(|olds| Ok(self.renewed(olds, |number, _| (quotas[number], inherit))))
     }
 
-    /// [`reconfigure`](Self::reconfigure), refused with [`BuildError::ChangedTooOften`] also where
-    /// the old quotas could not be made current again: for a change of several limiters, all or
-    /// none. There is room to change back, by [`Inherit::Additive`], for the next minute, unless
-    /// requests are charged ahead of that.
+    /// Checks that [`reconfigure`](Self::reconfigure) would be accepted now, and could be taken
+    /// back by [`Inherit::Additive`]: for a change of several limiters, all or none. Changes
+    /// nothing. What it says holds for the next minute, unless requests are charged ahead of that.
     ///
     /// # Errors
     ///
@@ -251,37 +251,26 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Inherit, ManualClock, MultiLimiter, Rate, TokenBucket};
+    /// use tollgate::{Inherit, MultiLimiter, Rate, TokenBucket};
     ///
     /// let of = |second| [TokenBucket::new(Rate::per_second(second))];
-    /// let [one, other] = [10, 20].map(|second| {
-    ///     MultiLimiter::<str>::builder(of(second)).clock(ManualClock::new()).build().unwrap()
-    /// });
-    /// one.reconfigure_reversibly(of(5), Inherit::Additive)?;
-    /// if other.reconfigure_reversibly(of(0), Inherit::Additive).is_err() {
-    ///     one.reconfigure(of(10), Inherit::Additive)?;
+    /// let one = MultiLimiter::<str>::builder(of(10)).build()?;
+    /// let other = MultiLimiter::<str>::builder(of(20)).build()?;
+    /// for limiter in [&one, &other] {
+    ///     limiter.check_reconfigure(of(5), Inherit::Additive)?;
+    /// }
+    /// for limiter in [&one, &other] {
+    ///     limiter.reconfigure(of(5), Inherit::Additive)?;
     /// }
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn reconfigure_reversibly(
+    pub fn check_reconfigure(
         &self,
         quotas: impl IntoIterator<Item = impl Into<Quota>>,
         inherit: Inherit,
     ) -> Result<(), BuildError> {
-        self.change_all(quotas, inherit, true)
-    }
-
-    fn change_all(
-        &self,
-        quotas: impl IntoIterator<Item = impl Into<Quota>>,
-        inherit: Inherit,
-        reversible: bool,
-    ) -> Result<(), BuildError> {
-        let quotas: Vec<Quota> = quotas.into_iter().map(Into::into).collect();
-        if quotas.len() != self.core.places.len() {
-            return Err(BuildError::CannotInherit { field: "limits" });
-        }
-        self.change(reversible, |number, _| (quotas[number], inherit))
+        let quotas = self.quotas_for_each(quotas)?;
+        self.core.check_change(|olds| Ok(self.renewed(olds, |number, _| (quotas[number], inherit))))
     }
 
     /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the
@@ -314,22 +303,28 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ) -> Result<(), BuildError> {
         within("number", number as u64, 0_u64, self.core.places.len() as u64 - 1)?;
         let quota = quota.into();
-        self.change(
-            false,
-            |other, old| if other == number { (quota, inherit) } else { (old, Inherit::Additive) },
-        )
+        let renew = |other, old| if other == number { (quota, inherit) } else { (old, Inherit::Additive) };
+        self.core.change(|olds| Ok(self.renewed(olds, renew)))
     }
 
-    /// Makes current what `renew` makes of each limit's number and quota.
-    fn change(
+    /// The quotas, if there is one for each limit.
+    fn quotas_for_each(
         &self,
-        reversible: bool,
+        quotas: impl IntoIterator<Item = impl Into<Quota>>,
+    ) -> Result<Vec<Quota>, BuildError> {
+        let quotas: Vec<Quota> = quotas.into_iter().map(Into::into).collect();
+        let is_right = quotas.len() == self.core.places.len();
+        is_right.then_some(quotas).ok_or(BuildError::CannotInherit { field: "limits" })
+    }
+
+    /// What `renew` makes of each limit's number and quota.
+    fn renewed(
+        &self,
+        olds: &[Each],
         renew: impl Fn(usize, Quota) -> (Quota, Inherit),
-    ) -> Result<(), BuildError> {
-        self.core.change(reversible, |olds| {
-            let each = self.core.places.numbers().iter().zip(olds).map(|(&number, old)| renew(number, old.0));
-            Ok(each.map(|(quota, inherit)| (Each(quota), inherit)).unzip())
-        })
+    ) -> (Vec<Each>, Vec<Inherit>) {
+        let each = self.core.places.numbers().iter().zip(olds).map(|(&number, old)| renew(number, old.0));
+        each.map(|(quota, inherit)| (Each(quota), inherit)).unzip()
     }
 
     /// Writes down every key's debt to every limit, for

@@ -2,8 +2,14 @@
 
 mod support;
 
-use serde_json::json;
-use support::{LOG, Temporary, tollgate};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::traffic::{self, Made};
+use support::{LOG, MIDNIGHT, Temporary, tollgate};
+use tollgate::{ManualClock, Timestamp};
+use tollgate_rules::{Disk, Line, PlainRequest, RuleSet, Ruling, Scratch, Verdict, Why, read};
 
 const OLD: &str = "\
 version = 1
@@ -88,6 +94,94 @@ fn a_log_shows_who_is_newly_refused_and_admitted() {
         (&json!(1), &json!(4), &json!(1))
     );
     assert_eq!(json["not_decided"]["new"][0]["rule"], "fresh");
+}
+
+/// How many requests a rule refuses under a key, and the line of the first. Without a key: all.
+type Tallies = BTreeMap<(String, Option<String>), (u64, u64)>;
+
+/// Counts a request that `verdict` refuses.
+fn count(
+    tallies: &mut Tallies,
+    line: u64,
+    request: &PlainRequest,
+    verdict: &Verdict<'_, ManualClock>,
+    set: &RuleSet<ManualClock>,
+) {
+    let explained = set.matcher().explain(request);
+    let refuses = |line: &Line| !line.is_shadow && line.ruling != Ruling::Admitted;
+    for (index, refusal) in verdict.lines().iter().enumerate().filter(|(_, line)| refuses(line)) {
+        let Why::Concerns { key, .. } = &explained[refusal.rule].why else { panic!("it refuses") };
+        let parts: Vec<&str> = key.iter().map(|part| part.value.as_deref().unwrap_or_default()).collect();
+        let key = match &*parts {
+            [] => "everyone".to_owned(),
+            _ if verdict.key(index) == Some(b"") => "(without a key)".to_owned(),
+            parts => parts.join(", "),
+        };
+        let name = verdict.rules()[refusal.rule].name.to_string();
+        for key in [None, Some(key)] {
+            tallies.entry((name.clone(), key)).or_insert((0, line)).0 += 1;
+        }
+    }
+}
+
+/// The tallies of `newly_refused` or `newly_admitted`.
+fn tallies(moved: &Value) -> Tallies {
+    let all = moved["by_rule"].as_array().unwrap().iter().chain(moved["by_key"].as_array().unwrap());
+    let number = |value: &Value| value.as_u64().expect("a number");
+    let tally = |of: &Value| {
+        let key = of.get("key").map(|key| key.as_str().unwrap().to_owned());
+        let rule = of["rule"].as_str().unwrap().to_owned();
+        ((rule, key), (number(&of["requests"]), number(&of["first"]["line"])))
+    };
+    all.map(tally).collect()
+}
+
+#[test]
+fn every_difference_is_that_of_both_rules() {
+    // Enough lines for several blocks.
+    let requests = traffic::requests(20_000);
+    let new = traffic::RULES
+        .replace("3/min,burst=6", "2/min,burst=9")
+        .replace("sliding-log:8/h", "sliding-log:20/h")
+        .replace("ban = \"5min\"", "")
+        .replace("fixed-window:4/min", "fixed-window:3/min")
+        .replace("mode = \"shadow\"", "")
+        .replace("missing = \"refuse\"", "missing = \"share\"");
+    let files = [("old", traffic::RULES), ("new", &new)]
+        .map(|(name, text)| Temporary::new(&format!("equal-{name}.toml"), text.as_bytes()));
+    let log = Temporary::new("equal-diff.log", traffic::log(&requests).as_bytes());
+    let arguments =
+        ["rules", "diff", files[0].text(), files[1].text(), log.text(), "--json", "--top", "1000000"];
+    let json = tollgate(&arguments).json();
+
+    let zero = MIDNIGHT + requests[0].t_s * 1_000_000_000;
+    let sets = files.each_ref().map(|file| {
+        let rules = read(file.text(), &Disk).into_rules().expect("the rules are right");
+        RuleSet::new(rules, ManualClock::starting_at(Duration::from_nanos(zero))).expect("they are small")
+    });
+    let mut scratches = [Scratch::default(), Scratch::default()];
+    let (mut now, mut both) = (0, [0_u64; 2]);
+    let (mut refused, mut admitted) = (Tallies::new(), Tallies::new());
+    for (Made { t_s, request, status }, line) in requests.iter().zip(1..) {
+        now = now.max((MIDNIGHT + t_s * 1_000_000_000).saturating_sub(zero));
+        let [old, new] = &mut scratches;
+        let mut old = sets[0].check_at(request, old, Timestamp::from_nanos(now));
+        let mut new = sets[1].check_at(request, new, Timestamp::from_nanos(now));
+        match (old.is_admitted(), new.is_admitted()) {
+            (true, false) => count(&mut refused, line, request, &new, &sets[1]),
+            (false, true) => count(&mut admitted, line, request, &old, &sets[0]),
+            (is_admitted, _) => both[usize::from(is_admitted)] += 1,
+        }
+        old.settle(*status);
+        new.settle(*status);
+    }
+    assert_eq!((&json["both_refused"], &json["both_admitted"]), (&json!(both[0]), &json!(both[1])));
+    assert_eq!(tallies(&json["newly_refused"]), refused);
+    assert_eq!(tallies(&json["newly_admitted"]), admitted);
+    for (what, moved, rules) in [("newly_refused", &refused, 3), ("newly_admitted", &admitted, 3)] {
+        let moved = moved.keys().filter(|(_, key)| key.is_none()).count();
+        assert!(moved >= rules, "{moved} rules have {what} requests");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::fmt::Write;
+
 use serde_json::json;
 use support::{LOG, Temporary, tollgate};
 
@@ -59,6 +61,59 @@ fn each_limit_gets_its_smallest_sufficient_numbers() {
     let json = tollgate(&arguments).json();
     assert_eq!(json["limits"][0]["smallest"], "fixed-window:3/min", "of three keys one may be refused");
     assert_eq!((&json["version"], &json["requests"], &json["keep"]), (&json!(1), &json!(9), &json!("60%")));
+}
+
+/// Ten clients send all at once, ten others steadily, and 180 a little.
+fn uneven_log() -> String {
+    let mut requests = Vec::new();
+    for client in 0..200_u32 {
+        match client {
+            0..10 => requests.extend((0..30).map(|_| (600, client))),
+            10..20 => requests.extend((0..200).map(|n| (n * 17 + client, client))),
+            _ => requests.extend((0..1 + client % 4).map(|n| (n * 700 + client, client))),
+        }
+    }
+    requests.sort_unstable();
+    let mut log = String::new();
+    for (t, client) in requests {
+        let (minutes, seconds) = (t / 60, t % 60);
+        let time = format!("20/Feb/2016:00:{minutes:02}:{seconds:02} +0000");
+        writeln!(log, "10.0.0.{client} - - [{time}] \"GET /{} HTTP/1.1\" 200 1", client % 7)
+            .expect("writing to a text does not fail");
+    }
+    log
+}
+
+#[test]
+fn tuned_rules_together_leave_the_share_of_keys_untouched() {
+    let rules = |limits: [&str; 5]| {
+        let [second, hour, queue, path, all] = limits;
+        format!(
+            "version = 1\n\
+             [[rule]]\nname = 'each'\nkey = 'client'\nlimits = ['{second}', '{hour}']\n\
+             [[rule]]\nname = 'queue'\nkey = 'client'\nlimits = '{queue}'\nmax_wait = '5s'\n\
+             [[rule]]\nname = 'path'\nmatch.path = '/{{n}}'\nkey = ['path.n', 'client']\nlimits = '{path}'\n\
+             [[rule]]\nname = 'all'\nkey = 'everyone'\nlimits = '{all}'\n"
+        )
+    };
+    let log = Temporary::new("uneven.log", uneven_log().as_bytes());
+    let now = ["fixed-window:5/s", "fixed-window:50/h", "leaky-bucket:1/s,capacity=9,queue", "2/s", "10/s"];
+    let untuned = Temporary::new("untuned.toml", rules(now).as_bytes());
+    for (keep, one_in) in [("95%", 20), ("100%", u64::MAX)] {
+        let arguments = ["tune", "--rules", untuned.text(), log.text(), "--keep", keep, "--json"];
+        let json = tollgate(&arguments).json();
+        let rows = json["limits"].as_array().unwrap().iter();
+        let smallest: Vec<&str> = rows.map(|row| row["smallest"].as_str().unwrap()).collect();
+        let tuned = rules(smallest[..].try_into().expect("five limits"));
+        let tuned = Temporary::new("tuned.toml", tuned.as_bytes());
+        let json = tollgate(&["replay", "--rules", tuned.text(), log.text(), "--json"]).json();
+        for rule in json["rules"].as_array().unwrap() {
+            let (keys, refused) = (rule["keys"].as_u64().unwrap(), rule["keys_refused"].as_u64().unwrap());
+            assert!(keys >= 1 && refused <= keys / one_in, "{refused} of {keys}, {keep}: {rule}");
+        }
+        let refused = json["rules"][0]["keys_refused"].as_u64().unwrap();
+        assert_eq!(refused > 0, keep == "95%", "{refused} keys by the smallest numbers");
+    }
 }
 
 #[test]

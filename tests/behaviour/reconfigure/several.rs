@@ -223,24 +223,30 @@ fn too_many_changes_are_an_error() {
     assert!(limiter.check(&7).is_allowed() && !limiter.check(&7).is_allowed());
 }
 
-/// Where it ends, the change back has room.
 #[test]
-fn a_reversible_change_can_be_taken_back() {
+fn a_checked_change_can_be_made_and_taken_back() {
     let slow = |burst| [TokenBucket::new(Rate::per_day(1)).burst(burst)];
     let (limiter, clock) = several(slow(100));
     assert!(limiter.check_n(&7, 90).is_allowed());
     let refused = (1..10_000).find_map(|change| {
         clock.advance(Duration::from_secs(1));
         let before = left(&limiter, 7);
-        let error = limiter.reconfigure_reversibly(slow(200 + change % 2), Additive).err();
-        error.inspect(|_| assert_eq!(left(&limiter, 7), before)).map(|error| (change, error))
+        let checked = limiter.check_reconfigure(slow(200 + change % 2), Additive);
+        assert_eq!(left(&limiter, 7), before, "a check changes nothing");
+        match checked {
+            Ok(()) => limiter.reconfigure(slow(200 + change % 2), Additive).unwrap(),
+            Err(error) => return Some((change, error)),
+        }
+        None
     });
     let (change, error) = refused.expect("changes are not without end");
     assert_eq!(error, BuildError::ChangedTooOften);
     assert!((100..=1_024).contains(&change), "{change}");
     clock.advance(Duration::from_secs(59));
-    limiter.reconfigure(slow(100), Additive).unwrap();
-    assert_eq!(left(&limiter, 7), [10]);
+    limiter.reconfigure(slow(201), Additive).unwrap();
+    assert_eq!(left(&limiter, 7), [111]);
+    let none: [Quota; 0] = [];
+    assert_eq!(limiter.check_reconfigure(none, Additive), Err(BuildError::CannotInherit { field: "limits" }));
 }
 
 /// The horizon of a version is a second ahead. A later check extends it, by any of the limits.

@@ -49,6 +49,10 @@ impl RequestLog {
         &self.wanted
     }
 
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The request that a record is.
     ///
     /// # Errors

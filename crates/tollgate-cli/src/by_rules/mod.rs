@@ -13,6 +13,7 @@
 //! | `clients` | the clients of a log: numbers, and addresses for host names |
 //! | `request`, `log` | a record as a request; all records |
 //! | `judge` | decides requests |
+//! | `side_by_side` | decides requests by two files, each on its thread |
 //! | `key_text`, `limits_text` | keys and limits as texts |
 
 mod clients;
@@ -24,6 +25,7 @@ mod log;
 mod map;
 mod needs;
 mod request;
+mod side_by_side;
 
 pub(crate) use clients::{Client, Clients};
 pub(crate) use judge::{Judge, Judgement};
@@ -32,6 +34,7 @@ pub(crate) use load::{load, path};
 pub(crate) use log::{Logged, RequestLog};
 pub(crate) use map::Map;
 pub(crate) use needs::WantedParts;
+pub(crate) use side_by_side::{At, Decided, SideBySide};
 
 use crate::failure::Failure;
 use crate::ingest::{KeyBy, KeyWriter, PrefixLen, Record};

@@ -34,10 +34,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERIOD", default_value = "1min", value_parser = period)]
     period: Duration,
 
-    /// Tune the limits of the rules in a file, each alone, in place of trying all algorithms
+    /// Tune the limits of the rules in a file, in place of trying all algorithms
     ///
-    /// Of each limit the smallest numbers that would never have refused the share of the rule's
-    /// keys: its count, with burst and capacity in proportion.
+    /// Of each rule the smallest numbers that would never have refused the share of its keys: the
+    /// count of each limit, with burst and capacity in proportion. None of a rule's limits could be
+    /// smaller beside its others.
     #[arg(long, value_name = "FILE.toml", value_parser = rules_path, help_heading = "Rules")]
     #[arg(conflicts_with_all = ["key", "ipv6_prefix", "cost_field", "period"])]
     rules: Option<PathBuf>,

@@ -1,6 +1,8 @@
 //! Shared by the tests of the binary: running it, and a small log.
 #![allow(dead_code, reason = "every test uses some of it")]
 
+pub(crate) mod traffic;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -276,6 +276,12 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
                 Hindrance::Build(error) => ReloadError::Set(error),
                 Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
             })?;
+        // A change that fails is tried again soon. Each that is made and taken back would take room
+        // from later ones.
+        for change in &changes {
+            let refused = |error| ReloadError::Change { rule: change.rule.clone(), error };
+            change.check().map_err(refused)?;
+        }
         let inner = &*self.inner;
         let mut current = inner.current();
         let word = inner.word.load(Acquire);
@@ -304,7 +310,7 @@ fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, toll
     for (index, change) in changes.iter().enumerate() {
         if let Err(error) = change.make() {
             for made in changes[..index].iter().rev() {
-                // It was made only because there is room to take it back.
+                // Before it was made there was room to take it back.
                 let undone = made.undo();
                 debug_assert!(undone.is_ok(), "`{}` keeps numbers of the refused rules", made.rule);
             }

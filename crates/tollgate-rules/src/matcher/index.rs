@@ -170,10 +170,13 @@ impl Index {
                 }
             });
         }
-        if let Some(client) = seen.client {
+        if let Some(client) = seen.client.filter(|_| self.clients.len() > 0) {
             rules.extend(self.clients.containing(client).flatten());
         }
-        rules.sort_unstable();
-        rules.dedup();
+        // Those that no value leaves out are in order.
+        if rules.len() > self.always.len() {
+            rules.sort_unstable();
+            rules.dedup();
+        }
     }
 }

@@ -70,13 +70,13 @@ impl<C: Clock + 'static> Bans<C> {
         self.limiter.prepare(key).reset()
     }
 
-    /// Makes bans last this long from now on, if that can be taken back.
+    /// Makes bans last this long from now on.
     pub(crate) fn change(&self, length: Duration) -> Result<(), BuildError> {
-        self.limiter.reconfigure_reversibly([quota(length)], Inherit::Additive)
+        self.limiter.reconfigure([quota(length)], Inherit::Additive)
     }
 
-    /// Makes bans last as long again as before a [`change`](Self::change).
-    pub(crate) fn change_back(&self, length: Duration) -> Result<(), BuildError> {
-        self.limiter.reconfigure([quota(length)], Inherit::Additive)
+    /// Checks that a [`change`](Self::change) can be made, and taken back.
+    pub(crate) fn check_change(&self, length: Duration) -> Result<(), BuildError> {
+        self.limiter.check_reconfigure([quota(length)], Inherit::Additive)
     }
 }

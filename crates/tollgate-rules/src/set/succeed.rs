@@ -51,14 +51,29 @@ enum Of<C> {
 }
 
 impl<C: Clock> Change<C> {
-    /// Makes the new numbers current, if they can be taken back.
+    /// Checks that the new numbers can be made current, and taken back.
+    pub(crate) fn check(&self) -> Result<(), BuildError>
+    where
+        C: 'static,
+    {
+        match &self.of {
+            Of::Quotas { shared, new, inherit, .. } => {
+                shared.limiter.check_reconfigure(new.iter().copied(), *inherit)
+            }
+            // Any limit that a file may have.
+            Of::AtOnce { .. } => Ok(()),
+            Of::Bans { bans, new, .. } => bans.check_change(*new),
+        }
+    }
+
+    /// Makes the new numbers current.
     pub(crate) fn make(&self) -> Result<(), BuildError>
     where
         C: 'static,
     {
         match &self.of {
             Of::Quotas { shared, new, inherit, .. } => {
-                shared.limiter.reconfigure_reversibly(new.iter().copied(), *inherit)
+                shared.limiter.reconfigure(new.iter().copied(), *inherit)
             }
             Of::AtOnce { shared, new, .. } => shared.limiter.reconfigure(*new),
             Of::Bans { bans, new, .. } => bans.change(*new),
@@ -81,7 +96,7 @@ impl<C: Clock> Change<C> {
                 }
             }
             Of::AtOnce { shared, old, .. } => shared.limiter.reconfigure(*old),
-            Of::Bans { bans, old, .. } => bans.change_back(*old),
+            Of::Bans { bans, old, .. } => bans.change(*old),
         }
     }
 }

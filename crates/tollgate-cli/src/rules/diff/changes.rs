@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::by_rules::Judgement;
-
-/// The file and the line of a record.
-pub(super) type At = (usize, u64);
+use crate::by_rules::{At, Decided};
 
 /// How many requests, and the first of them.
 #[derive(Debug, Clone, Copy)]
@@ -45,13 +42,12 @@ impl Moved {
         Self { requests: 0, by_rule: (0..rules).map(|_| ByRule::default()).collect() }
     }
 
-    fn add(&mut self, at: At, refusal: &Judgement<'_>) {
+    fn add(&mut self, at: At, refusal: Decided<'_>) {
         self.requests += 1;
         let first = Tally { requests: 0, first: at };
-        for asked in refusal.refusing() {
-            let ByRule { all, keys } = &mut self.by_rule[asked.rule];
+        for (rule, key) in refusal.refusing() {
+            let ByRule { all, keys } = &mut self.by_rule[rule];
             all.get_or_insert(first).requests += 1;
-            let key = asked.key;
             match keys.get_mut(key) {
                 Some(tally) => tally.requests += 1,
                 None => drop(keys.insert(key.into(), Tally { requests: 1, first: at })),
@@ -86,7 +82,7 @@ impl Changes {
     }
 
     /// Counts a request.
-    pub(super) fn add(&mut self, at: At, old: &Judgement<'_>, new: &Judgement<'_>) {
+    pub(super) fn add(&mut self, at: At, old: Decided<'_>, new: Decided<'_>) {
         match (old.is_admitted(), new.is_admitted()) {
             (true, true) => self.both_admitted += 1,
             (false, false) => self.both_refused += 1,

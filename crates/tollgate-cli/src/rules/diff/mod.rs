@@ -7,7 +7,7 @@ mod plan;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::by_rules::{Map, Trial, load, path};
+use crate::by_rules::{Map, SideBySide, Trial, load, path};
 use crate::failure::Failure;
 use crate::output::{print_note, print_result};
 use crate::reading::Reading;
@@ -111,14 +111,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.reading.validate("rules diff old.toml new.toml")?;
 
     let mut changes = Changes::new([rules[0].rules.len(), rules[1].rules.len()]);
-    let mut trial = Trial::new(rules, &args.maps, &args.reading)?;
-    let wanted = trial.log.wanted().as_slice().to_vec();
-    let read = args.reading.each_with_parts(wanted, |record| {
-        let (logged, [old, new]) = trial.step(&record)?;
-        let at = (record.file, record.line);
-        old.decide(&logged, |old| new.decide(&logged, |new| changes.add(at, old, new)));
-        Ok(())
-    })?;
+    let mut both = SideBySide::new(Trial::new(rules, &args.maps, &args.reading)?);
+    let wanted = both.log().wanted().as_slice().to_vec();
+    let read = args
+        .reading
+        .each_with_parts(wanted, |record| both.add(&record, |at, old, new| changes.add(at, old, new)))?;
+    both.decide(|at, old, new| changes.add(at, old, new));
     let names = args.reading.names();
     read.problems(&names).iter().for_each(|problem| print_note(problem));
     if let Some(why) = read.stopped {
@@ -127,12 +125,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if changes.requests() == 0 {
         return Err(Failure::Usage("there is no request to decide".to_owned()));
     }
-    trial.log.check_mapped()?;
+    both.log().check_mapped()?;
 
-    let outcome = Outcome { files: &files, trial: &trial, changes: &changes, sources: &names, top: args.top };
+    let outcome = Outcome { files: &files, both: &both, changes: &changes, sources: &names, top: args.top };
     let text = if args.json { format!("{}\n", outcome.json()) } else { outcome.to_string() };
     print_result(&text)?;
-    trial.log.notes().iter().for_each(|note| print_note(&format!("note: {note}")));
+    both.log().notes().iter().for_each(|note| print_note(&format!("note: {note}")));
     args.fail_on.iter().try_for_each(|fail_on| check(fail_on, &changes))
 }
 

@@ -3,6 +3,7 @@
 
 mod requests;
 mod scaled;
+mod together;
 
 use std::fmt;
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::report::figures::{counted, grouped, percent};
 use crate::share::Share;
 use requests::{Ask, Asked, ByKey};
 use scaled::scaled;
+use together::smallest_together;
 
 /// Runs the command under a rules file.
 ///
@@ -55,12 +57,12 @@ struct Row {
     keys: usize,
     /// How many keys it never refuses as it is.
     untouched: usize,
-    /// With the smallest count that never refuses enough keys, if there are keys and the engine
-    /// accepts one.
+    /// With the smallest count beside the rule's other limits, so that enough keys are refused by
+    /// none of them, if there are keys and the engine accepts one.
     smallest: Option<Quota>,
 }
 
-/// Every limit alone, over the requests that use it.
+/// Every limit, over the requests that use it.
 fn rows(asked: &Asked, keep: Share) -> Vec<Row> {
     let rules = asked.trial.judges[0].rules();
     let zero = asked.trial.log.time.span().map_or(0, |(first, _)| first);
@@ -70,48 +72,62 @@ fn rows(asked: &Asked, keep: Share) -> Vec<Row> {
     let mut rows = Vec::new();
     for of in asked.limits.iter().filter(|of| is_decided(of.rule)) {
         let Limits::Each(limits) = of.limits(rules) else { continue };
-        for limit in limits {
-            let Limit::Quota(quota) = limit else { continue };
-            let mut row = measure(*quota, &of.keys, keep, zero);
-            row.name = of.name(rules);
-            rows.push(row);
-        }
+        let quota = |limit: &Limit| if let Limit::Quota(quota) = limit { Some(*quota) } else { None };
+        let quotas: Vec<Quota> = limits.iter().filter_map(quota).collect();
+        let max_wait = rules.rules[of.rule].max_wait.unwrap_or(Duration::MAX);
+        let tried = Tried { zero, max_wait };
+        let needs: Vec<Vec<u64>> = quotas.iter().map(|quota| tried.needs(*quota, &of.keys)).collect();
+        let counts = smallest_together(&needs, keep.of(of.keys.len()));
+        rows.extend(quotas.into_iter().zip(counts).map(|(now, count)| Row {
+            name: of.name(rules),
+            now,
+            keys: of.keys.len(),
+            untouched: of.keys.values().filter(|asks| tried.admits_all(now, asks)).count(),
+            smallest: (count != u64::MAX && !of.keys.is_empty()).then(|| scaled(now, count)),
+        }));
         bar.inc(of.keys.len() as u64);
     }
     bar.finish_and_clear();
     rows
 }
 
-fn measure(quota: Quota, keys: &ByKey, keep: Share, zero: u64) -> Row {
-    let largest = largest(quota, zero);
-    let need = |asks: &Vec<Ask>| {
-        let count = smallest(largest, |count| admits_all(scaled(quota, count), asks, zero));
-        count.unwrap_or(u64::MAX)
-    };
-    let untouched = keys.values().filter(|asks| admits_all(quota, asks, zero)).count();
-    let mut needs: Vec<u64> = keys.values().map(need).collect();
-    needs.sort_unstable();
-    let count = keep.of(keys.len()).checked_sub(1).map_or(1, |last| needs[last]);
-    let smallest = (count != u64::MAX && !keys.is_empty()).then(|| scaled(quota, count));
-    Row { name: String::new(), now: quota, keys: keys.len(), untouched, smallest }
+/// How limits are tried.
+#[derive(Clone, Copy)]
+struct Tried {
+    /// Unix time of the first record.
+    zero: u64,
+    /// The longest wait in a queue.
+    max_wait: Duration,
+}
+
+impl Tried {
+    /// Of each key the smallest count with which the limit never refuses it alone.
+    fn needs(self, quota: Quota, keys: &ByKey) -> Vec<u64> {
+        let largest = largest(quota, self.zero);
+        let need = |asks: &Vec<Ask>| {
+            let count = smallest(largest, |count| self.admits_all(scaled(quota, count), asks));
+            count.unwrap_or(u64::MAX)
+        };
+        keys.values().map(need).collect()
+    }
+
+    /// Whether a limit admits all requests of a key. A request that is free is given back.
+    fn admits_all(self, quota: Quota, asks: &[Ask]) -> bool {
+        let Ok(limiter) = limiter(quota, self.zero) else { return false };
+        asks.iter().all(|ask| {
+            let decision = limiter.at(ask.at).check_n(ask.cost);
+            let is_allowed = decision.is_allowed() && decision.delay() <= self.max_wait;
+            if is_allowed && !ask.is_charged {
+                limiter.at(ask.at).refund(decision);
+            }
+            is_allowed
+        })
+    }
 }
 
 fn limiter(quota: Quota, zero: u64) -> Result<GlobalLimiter<Quota, ManualClock>, BuildError> {
     let clock = ManualClock::starting_at(Duration::from_nanos(zero));
     GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(clock).build()
-}
-
-/// Whether a limit admits all requests of a key. A request that is free is given back.
-fn admits_all(quota: Quota, asks: &[Ask], zero: u64) -> bool {
-    let Ok(limiter) = limiter(quota, zero) else { return false };
-    asks.iter().all(|ask| {
-        let decision = limiter.at(ask.at).check_n(ask.cost);
-        let is_allowed = decision.is_allowed();
-        if is_allowed && !ask.is_charged {
-            limiter.at(ask.at).refund(decision);
-        }
-        is_allowed
-    })
 }
 
 /// The largest count that is tried of a sliding log, whose memory grows with it.
