@@ -29,7 +29,6 @@ impl Limiter {
     }
 
     /// [`refund`](Self::refund) of up to `units` of the request only; the receipt keeps the rest.
-    /// Of a log, only the first part comes back.
     ///
     /// # Errors
     ///
@@ -45,7 +44,13 @@ impl Limiter {
             Charge::Local(local) => return Ok(self.layers.refund_locally(local, part)),
             Charge::Lease(permits) => return Ok(self.put_back(permits, part)),
         };
-        let (limiter, before) = (self.clone(), charge.clone());
+        let (limiter, mut before) = (self.clone(), charge.clone());
+        for (numbers, limit) in before.charges.iter_mut().zip(&self.settings.limits) {
+            if limit.kind == Kind::Log {
+                // A log's units are numbered, and the newest go first: what the receipt keeps stays.
+                numbers[0] = receipt.cost;
+            }
+        }
         charge.parts += 1;
         for (numbers, limit) in charge.charges.iter_mut().zip(&self.settings.limits) {
             if matches!(limit.kind, Kind::Bucket | Kind::Queue) {

@@ -73,8 +73,7 @@ fn a_charge_comes_back_in_parts() {
             assert_eq!((receipt.cost(), limiter.peek("k", 0).await.unwrap().remaining()), (2, 8), "{quota}");
             // The unit that another request took meanwhile is not this one's.
             let _ = admitted(&limiter, "k", 4).await;
-            let is_kept = matches!(quota, Quota::SlidingLog(_)) || quota.is_queue();
-            let rest = if is_kept { 0 } else { 2 };
+            let rest = if quota.is_queue() { 0 } else { 2 };
             assert_eq!(limiter.refund_part(&mut receipt, 9).await, Ok(rest), "{quota}");
             assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 4 + rest, "{quota}");
             assert_eq!(limiter.refund(receipt).await, Ok(0), "{quota}");
@@ -320,6 +319,26 @@ fn the_log_gives_back_any_request_in_its_window() {
         // It has left the window, though it is still an entry.
         assert_eq!(limiter.refund(old).await, Ok(0));
         assert_eq!(limiter.refund(newest).await, Ok(200));
+    });
+}
+
+#[test]
+fn every_part_of_a_logs_charge_comes_back() {
+    on_each_store(|_, redis, clock| async move {
+        let limiter = redis.limiter("l", [SlidingLog::new(Rate::per_second(1_500))]).build().unwrap();
+        let mut receipt = admitted(&limiter, "k", 1_200).await;
+        let other = admitted(&limiter, "k", 100).await;
+        for (part, left) in [(600, 800), (1, 801), (0, 801), (550, 1_351)] {
+            assert_eq!(limiter.refund_part(&mut receipt, part).await, Ok(part));
+            assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), left);
+        }
+        assert_eq!(receipt.cost(), 49);
+        clock.set(NOW + SECOND - 1);
+        assert_eq!(limiter.refund(other).await, Ok(100));
+        assert_eq!(limiter.refund_part(&mut receipt, 9).await, Ok(9));
+        clock.set(NOW + SECOND);
+        assert_eq!(limiter.refund(receipt).await, Ok(0), "the rest has left the window");
+        assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 1_500);
     });
 }
 
