@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_backend::{Backend, BackendReply};
 
-use crate::{Failed, Limiter, Receipt};
+use crate::{CentreLimiter, Failed, Limiter, Receipt};
 
 /// A request is decided as by [`Limiter::check_n`]. A failure of the store is an error, so that the
 /// server's [`OnBackendError`](tollgate_backend::OnBackendError) says what happens then.
@@ -33,5 +33,28 @@ impl Backend for Limiter {
     /// errors say more.
     fn deadline(&self) -> Duration {
         2 * Limiter::deadline(self)
+    }
+}
+
+/// A request is decided as by [`CentreLimiter::check_n`]. Nothing is taken back: the other centres
+/// have been told of the charge.
+impl Backend for CentreLimiter {
+    type Error = Failed;
+    type Receipt = ();
+
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply, Failed> {
+        let answer = self.check_n(key, cost).await?;
+        Ok(BackendReply {
+            outcome: answer.outcome(),
+            limit: answer.limit(),
+            remaining: answer.remaining(),
+            wait: answer.retry_after().unwrap_or_else(|| answer.reset_after()),
+            receipt: None,
+        })
+    }
+
+    /// As that of a [`Limiter`].
+    fn deadline(&self) -> Duration {
+        2 * CentreLimiter::deadline(self)
     }
 }

@@ -321,6 +321,10 @@ impl CentreLimiter {
         self.inner.layers.trip(self.inner.ask(key.as_ref(), cost, false)).await
     }
 
+    pub(crate) fn deadline(&self) -> Duration {
+        self.inner.centre.shared.store.deadline()
+    }
+
     /// What the limiter has counted in this process.
     #[must_use]
     pub fn counts(&self) -> Counts {

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, TokenBucket};
+use tollgate::{FixedWindow, LeakyBucket, Outcome, Quota, Rate, SlidingLog, TokenBucket};
+use tollgate_backend::Backend;
 use tollgate_redis::{BuildError, Centre, CentreLimiter, Redis, Time};
 
 use crate::bound::{Load, assert_bound};
@@ -432,6 +433,21 @@ fn a_centres_store_may_be_a_cluster() {
                     }
                 }
             }
+        });
+    }
+}
+
+#[test]
+fn a_centre_is_a_backend_that_takes_nothing_back() {
+    for store in Store::ALL {
+        run(async {
+            let Some(world) = World::start(store, 2, Duration::from_secs(10)).await else { return };
+            let here = &world.limiters[0];
+            let admitted = Backend::decide(here, b"alice", BURST).await.unwrap();
+            assert_eq!((admitted.outcome, admitted.receipt, admitted.limit), (Outcome::Allowed, None, BURST));
+            let refused = Backend::decide(here, b"alice", BURST).await.unwrap();
+            assert!(refused.outcome == Outcome::Denied && refused.wait > Duration::ZERO, "{refused:?}");
+            assert_eq!(Backend::decide(here, b"alice", BURST + 1).await.unwrap().outcome, Outcome::Never);
         });
     }
 }

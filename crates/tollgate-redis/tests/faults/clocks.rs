@@ -8,6 +8,8 @@ use tollgate::{Outcome, Rate, TokenBucket};
 use tollgate_redis::{Redis, Time};
 
 use crate::bound::{Load, assert_bound};
+use crate::cluster::{wait_for, wait_for_replica};
+use crate::proxy::Proxy;
 use crate::server::{Server, Store};
 use crate::{PATIENT, connect, on_each_store, run, until_breaker};
 
@@ -68,6 +70,42 @@ fn a_clock_that_steps_back_refuses_and_says_how_long() {
         assert!(limiter.check_n("alice", BURST).await.unwrap().retry_after() < Some(Duration::from_secs(60)));
         // There and back: the way back is a step forward.
         assert_bound(&met.admitted, |seconds| (2 * BURST) as f64 + RATE as f64 * seconds);
+    });
+}
+
+/// The address of the store moves to a replica whose clock is an hour behind.
+#[test]
+fn a_failover_to_a_clock_behind_refuses_and_says_how_long() {
+    on_each_faked_store(|mut master| async move {
+        let replica = ["--replicaof 127.0.0.1", &master.port().to_string()].join(" ");
+        let Some(replica) = Server::start_faked_with(master.store(), &[&replica]) else { return };
+        wait_for(&replica, &["INFO", "replication"], "master_link_status:up");
+        let address = Proxy::to(master.port());
+        let redis = connect(address.url(), PATIENT).await;
+        let limiter = redis.limiter("api", [quota()]).build().unwrap();
+        until_breaker(&limiter, false).await;
+        let load = Load::start(&limiter, "alice", 4, Instant::now());
+        sleep(Duration::from_millis(800)).await;
+        replica.step_clock("-1h");
+        wait_for_replica(&replica, &master);
+        master.kill();
+        replica.ask::<()>(&["REPLICAOF", "NO", "ONE"]);
+        address.lead_to(replica.port());
+        until_breaker(&limiter, false).await;
+        let refused = loop {
+            // The load may find the broken connection later than this check.
+            match limiter.check("alice").await {
+                Ok(answer) => break answer,
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        };
+        let wait = refused.retry_after().unwrap();
+        assert!(wait > Duration::from_secs(3_500) && wait < Duration::from_secs(3_700), "{wait:?}");
+        assert!(limiter.check("new").await.unwrap().is_allowed(), "a new key knows no later time");
+        let met = load.stop().await;
+        println!("{} admitted, {} failed", met.admitted.len(), met.failed.len());
+        assert!(met.admitted.len() as u64 > BURST);
+        assert_bound(&met.admitted, |seconds| BURST as f64 + RATE as f64 * seconds);
     });
 }
 

@@ -5,6 +5,7 @@
 #[path = "../faults/bound.rs"]
 mod bound;
 mod crashes;
+mod far;
 mod figures;
 mod histories;
 mod lives;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +10,8 @@ use std::time::Duration;
 /// What the proxy does to the bytes.
 #[derive(Default)]
 struct Faults {
+    /// The port of the store to which new connections lead.
+    store: AtomicU16,
     /// Microseconds before each piece that the store sends goes on.
     delay: AtomicU64,
     /// Up to so many microseconds more, another number each time.
@@ -37,7 +39,7 @@ impl Proxy {
     pub(crate) fn to(store: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener.local_addr().expect("the listener has an address").port();
-        let faults = Arc::new(Faults::default());
+        let faults = Arc::new(Faults { store: store.into(), ..Faults::default() });
         let shared = faults.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -48,7 +50,7 @@ impl Proxy {
                     continue;
                 }
                 // A store that is down: the client's connection closes.
-                if let Ok(store) = TcpStream::connect(("127.0.0.1", store)) {
+                if let Ok(store) = TcpStream::connect(("127.0.0.1", shared.store.load(Relaxed))) {
                     carry(&shared, client, store);
                 }
             }
@@ -87,6 +89,12 @@ impl Proxy {
         if down {
             self.cut();
         }
+    }
+
+    /// Leads to the store at another port, as an address that moves to a new master.
+    pub(crate) fn lead_to(&self, store: u16) {
+        self.faults.store.store(store, Relaxed);
+        self.cut();
     }
 
     /// Closes all connections. New ones are carried.

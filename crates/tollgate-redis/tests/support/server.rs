@@ -58,8 +58,13 @@ impl Server {
 
     /// Starts a server whose clock [`step_clock`](Self::step_clock) sets.
     pub(crate) fn start_faked(store: Store) -> Option<Self> {
+        Self::start_faked_with(store, &[])
+    }
+
+    /// The same, with these arguments more.
+    pub(crate) fn start_faked_with(store: Store, arguments: &[&str]) -> Option<Self> {
         faketime().or_else(|| missing("libfaketime (Debian: faketime)"))?;
-        Self::start_as(store, &[], &[], true)
+        Self::start_as(store, &[], arguments, true)
     }
 
     /// Starts a sentinel that watches no master yet.
