@@ -25,6 +25,7 @@ mod shadow;
 #[cfg(test)]
 mod simulation;
 mod store;
+mod sync;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
 pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
