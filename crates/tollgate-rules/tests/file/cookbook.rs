@@ -1,10 +1,11 @@
 //! The thirty needs: each rule of the cookbook means what its need says.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tollgate_rules::{
     Attribute, BodyFormat, Condition, Conditions, Cost, Disk, HeaderStyle, Key, Limit, Limits, MissingKey,
-    Mode, Outcome, Replaces, Rule, Rules, read,
+    Mode, Outcome, Replaces, Rule, Rules, Step, read, run_tests,
 };
 
 fn cookbook() -> Rules {
@@ -145,17 +146,38 @@ fn each_rule_of_the_cookbook_means_its_need() {
     assert_eq!(found.len(), right.len());
 }
 
-#[test]
-fn the_cookbook_serves_each_of_the_thirty_needs() {
+/// The needs that the comments of such tables name.
+fn needs(table: &str) -> Vec<u32> {
     let text = include_str!("../../examples/cookbook.toml");
-    let comments = text.lines().filter_map(|line| line.split_once('#')).map(|(_, comment)| comment);
-    let numbers: Vec<u32> = comments
-        .flat_map(|comment| {
-            comment.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok())
-        })
-        .collect();
-    let missing: Vec<_> = (1..=30).filter(|need| !numbers.contains(need)).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let lines = text.lines().filter(|line| line.starts_with(table));
+    let comments = lines.filter_map(|line| line.split_once('#')).map(|(_, comment)| comment);
+    let numbers = comments.flat_map(|comment| comment.split(|c: char| !c.is_ascii_digit()));
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+#[test]
+fn the_cookbook_serves_and_tests_each_of_the_thirty_needs() {
+    for table in ["[[rule]]", "[[test]]"] {
+        let needs = needs(table);
+        let missing: Vec<_> = (1..=30).filter(|need| !needs.contains(need)).collect();
+        assert!(missing.is_empty(), "{table}: {missing:?}");
+    }
+}
+
+#[test]
+fn the_tests_of_the_cookbook_pass_and_name_every_rule() {
+    let rules = cookbook();
+    let failures: Vec<String> = run_tests(&rules).iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{failures:#?}");
+    let expected = |step: &Step| {
+        let asked = step.expect.asked.iter().flatten().cloned();
+        asked.chain(step.expect.refused_by.clone()).collect::<Vec<_>>()
+    };
+    let named: BTreeSet<Box<str>> =
+        rules.tests.iter().flat_map(|test| &test.steps).flat_map(expected).collect();
+    let unnamed: Vec<_> = rules.rules.iter().filter(|rule| !named.contains(&rule.name)).collect();
+    let unnamed: Vec<&str> = unnamed.iter().map(|rule| &*rule.name).collect();
+    assert_eq!(unnamed, [""; 0], "no test expects anything of them");
 }
 
 #[test]
@@ -166,7 +188,8 @@ fn the_cookbook_says_whose_address_how_answers_look_and_tests() {
     assert_eq!(rules.answer.format, Some(BodyFormat::Problem));
     assert_eq!(rules.answer.styles, Some(vec![HeaderStyle::Ietf, HeaderStyle::XRateLimit]));
     assert!(rules.fold_paths);
-    let [wait, office] = &rules.tests[..] else { panic!("two tests") };
+    let test = |name: &str| rules.tests.iter().find(|test| &*test.name == name).expect("it is there");
+    let (wait, office) = (test("the 21st at one moment waits 100 ms"), test("the office is free"));
     assert_eq!(wait.starts, Duration::from_secs(1_767_225_600));
     let steps: Vec<_> =
         wait.steps.iter().map(|step| (step.at.as_millis(), step.times, step.expect.outcome)).collect();
