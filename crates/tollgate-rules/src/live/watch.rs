@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -90,13 +93,15 @@ impl Watched {
     where
         C: Clock + Clone + Send + Sync + 'static,
     {
-        Self::spawn_every(INTERVAL, live, path, tell)
+        Self::spawn_every(INTERVAL, Arc::default(), live, path, tell)
     }
 
-    /// [`spawn`](Self::spawn) with another time between two looks, for tests.
+    /// [`spawn`](Self::spawn) with another time between two looks, whose number is counted in
+    /// `looks` when each begins. For tests.
     #[doc(hidden)]
     pub fn spawn_every<C>(
         interval: Duration,
+        looks: Arc<AtomicU64>,
         live: LiveRules<C>,
         path: impl Into<PathBuf>,
         mut tell: impl FnMut(Result<u64, &ReloadError>) + Send + 'static,
@@ -112,6 +117,7 @@ impl Watched {
             Files { path: path.into(), judged, paths, seen: None, read_at: Instant::now(), quiet };
         let watch = move || {
             while !is_over.load(Relaxed) {
+                looks.fetch_add(1, Release); // A file that was written before is read by this look.
                 if let Some(reading) = files.changed() {
                     let done = live.reload_reading(reading);
                     if let Err(ReloadError::Change { .. }) = done {

@@ -64,7 +64,7 @@ pub(super) struct WatchedState {
 }
 
 impl RulesLayer {
-    /// Reads a rules file, runs the tests in it, and watches it from now on.
+    /// Makes a layer from a rules file: reads it, runs the tests in it, and watches it from now on.
     ///
     /// `peer` reads the connection's address from an extension of the request: see
     /// [`ClientAddress::connection`]. For labels, hooks and a timer use [`builder`](Self::builder).
@@ -72,6 +72,7 @@ impl RulesLayer {
     /// # Errors
     ///
     /// [`RulesError`]: the file has mistakes, each with its line.
+    #[doc(alias = "from_rules")]
     pub fn watch<T: Clone + Send + Sync + 'static>(
         path: impl Into<PathBuf>,
         peer: impl Fn(&T) -> Option<IpAddr> + Send + Sync + 'static,
