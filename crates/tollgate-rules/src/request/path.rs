@@ -4,8 +4,8 @@
 //! merged first. `/a%2Fb` is `/a/b` where escaped slashes are decoded, and `/a;x/b` where
 //! parameters of segments are cut, both before dot segments are removed. `/a%252Fb` and `/a%3Bx/b`
 //! are these where a path is decoded twice: by a proxy that passes on what it decoded, or by a
-//! rewrite into a parameter. A restriction holds if it does by any reading; a relaxation only if it
-//! does by all.
+//! rewrite into a parameter. `//a/b` is `/b` where a target is read as a reference to a URL. A
+//! restriction holds if it does by any reading; a relaxation only if it does by all.
 
 use std::ops::Range;
 
@@ -260,6 +260,25 @@ fn decode_again(path: &[u8], out: &mut Vec<u8>) -> bool {
     changed
 }
 
+/// Makes of a path with two slashes at its beginning what a server sees that reads it as a
+/// reference to another host: `//host/path`. Returns whether it is one.
+fn cut_authority(path: &[u8], out: &mut Vec<u8>) -> bool {
+    let slash = |text: &[u8]| match text {
+        [b'/', ..] => 1,
+        [b'%', b'5', b'C', ..] => 3,
+        _ => 0,
+    };
+    let (mut rest, mut slashes) = (path, 0);
+    while slash(rest) > 0 {
+        (rest, slashes) = (&rest[slash(rest)..], slashes + 1);
+    }
+    let end = (0..rest.len()).find(|&at| slash(&rest[at..]) > 0).unwrap_or(rest.len());
+    out.clear();
+    out.push(b'/');
+    out.extend_from_slice(&rest[end..][slash(&rest[end..])..]);
+    slashes > 1
+}
+
 /// The buffers in which forms of a path are made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forms {
@@ -344,6 +363,11 @@ pub(crate) fn read(
         readings.push(folded(exact, dotless, buffer));
         return true;
     }
+    if cut_authority(&forms.normal, &mut forms.again) {
+        std::mem::swap(&mut forms.normal, &mut forms.again);
+        forms.add_readings(buffer, readings);
+        std::mem::swap(&mut forms.normal, &mut forms.again);
+    }
     forms.add_readings(buffer, readings);
     let Forms { normal, again, .. } = &mut *forms;
     again.clear();
@@ -401,30 +425,23 @@ mod tests {
 
     #[test]
     fn spellings_of_a_path_fold_to_one() {
-        for same in [
-            "/login",
-            "/Login/",
-            "//login",
-            "/%6Cogin",
-            "/a/../login",
-            "/login?x",
-            "http://h/login#f",
-            "/./login",
-        ] {
+        for same in
+            ["/login", "/Login/", "/%6Cogin", "/a/../login", "/login?x", "http://h/login#f", "/./login"]
+        {
             assert_eq!(one(same).1, "/login", "{same}");
         }
         for other in ["/loginx", "/login%256", "/login%20", "/login%00"] {
             assert!(readings(other.as_bytes()).iter().all(|(_, folded)| folded != "/login"), "{other}");
         }
         assert_eq!(one("/%40me").1, "/@me");
-        for root in ["", "/", "?x", "http://h", "/..", "/a/..", "//"] {
+        for root in ["", "/", "?x", "http://h", "/..", "/a/.."] {
             assert_eq!(one(root).1, "/", "{root}");
         }
     }
 
     #[test]
     fn exact_readings_keep_case_and_slashes() {
-        for exact in ["/Health", "/health/", "//health"] {
+        for exact in ["/Health", "/health/", "/a//health"] {
             assert_eq!(one(exact).0, exact);
         }
         assert_eq!(one("/a/b/..").0, "/a/");
@@ -443,6 +460,17 @@ mod tests {
         assert_eq!(folded(b"/static/..%2Flogin"), ["/login", "/static/..%2flogin"]);
         assert_eq!(folded(b"/static/..;/login"), ["/login", "/static/..;/login"]);
         assert_eq!(folded(b"/static/..%5clogin"), ["/login", "/static/..%5clogin"]);
+    }
+
+    #[test]
+    fn two_slashes_may_begin_a_host() {
+        let folded =
+            |target: &[u8]| readings(target).into_iter().map(|(_, folded)| folded).collect::<Vec<_>>();
+        assert_eq!(folded(b"//login"), ["/", "/login"]);
+        assert_eq!(folded(b"//x/login"), ["/login", "/x/login"]);
+        assert_eq!(folded(b"///x/login"), ["/login", "/x/login"]);
+        assert_eq!(folded(b"/\\x\\login"), ["/login", "/x/login", "/%5cx%5clogin"]);
+        assert_eq!(folded(b"//"), ["/", "/"], "`/`, and `//` where it is compared exactly");
     }
 
     #[test]

@@ -183,17 +183,19 @@ impl Buffers {
     }
 }
 
-/// Returns a host without port and trailing dot, and whether it is nothing but a host: it has no
-/// user and no empty first label.
+/// Returns a host without port and trailing dot, and whether it is nothing but a host and a port: it
+/// has no user, no empty first label, and only digits behind the colon. (nginx takes any text there
+/// for a port.)
 fn host_of(host: &[u8]) -> (&[u8], bool) {
     let at = host.iter().rposition(|&byte| byte == b'@');
     let name = at.map_or(host, |at| &host[at + 1..]);
-    let port = name.iter().rposition(|&byte| byte == b':');
-    let name = match port {
-        Some(colon) if name[colon + 1..].iter().all(u8::is_ascii_digit) => &name[..colon],
-        _ => name,
-    };
-    (name.strip_suffix(b".").unwrap_or(name), at.is_none() && name.first() != Some(&b'.'))
+    let address = if name.first() == Some(&b'[') { name.iter().position(|&byte| byte == b']') } else { None };
+    let from = address.unwrap_or(0);
+    let colon = name[from..].iter().position(|&byte| byte == b':').map_or(name.len(), |at| from + at);
+    let (name, port) = name.split_at(colon);
+    let is_port = port.iter().skip(1).all(u8::is_ascii_digit);
+    let is_exact = at.is_none() && is_port && name.first() != Some(&b'.');
+    (name.strip_suffix(b".").unwrap_or(name), is_exact)
 }
 
 /// A request that was read.
@@ -307,6 +309,10 @@ mod tests {
             ("[::1]:80", "[::1]"),
             ("[::1]", "[::1]"),
             ("u:p@a.test:80", "a.test*"),
+            ("a.test:80:80", "a.test*"),
+            ("A.test.:x", "a.test*"),
+            ("[::1]:x", "[::1]*"),
+            ("[::1", "[*"),
             (".a.test", ".a.test*"),
             ("", ""),
         ] {

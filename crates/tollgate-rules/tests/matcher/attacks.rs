@@ -63,6 +63,11 @@ fn spellings_of_a_restricted_path_are_restricted() {
         "/login\\",
         "/login;x",
         "/%2Flogin;x=1/",
+        // A reference to another host: `new URL(target, base)`.
+        "//x/login",
+        "///x//login",
+        "/\\x/login",
+        "//x/%256Cogin",
         // Paths that are decoded twice, by two servers or by a rewrite.
         "/login%3Bx",
         "/login%3bx=1/",
@@ -224,6 +229,20 @@ fn methods_in_lower_case_relax_nothing() {
     );
     let of = |method: &str| names.of(&PlainRequest { method: Some(method.into()), ..get("/") }).join(" ");
     assert_eq!((of("POST"), of("post"), of("PUT")), ("posts".into(), "posts others".into(), "others".into()));
+}
+
+/// nginx takes any text behind a colon for a port.
+#[test]
+fn a_port_that_is_none_hides_no_host() {
+    let names = Names::new(
+        "rule = [{ name = 'r', match.host = 'a.test', key = 'host', limits = '1/s' },
+                 { name = 'others', except.host = 'a.test', key = 'everyone', limits = '1/s' }]",
+    );
+    let of = |host: &str| names.of(&PlainRequest { host: Some(host.into()), ..get("/") }).join(" ");
+    assert_eq!(of("a.test:80"), "r");
+    for odd in ["a.test:x", "A.TEST.:80:80", "a.test:80 ", "u@a.test:x"] {
+        assert_eq!(of(odd), "r others", "{odd}");
+    }
 }
 
 #[test]

@@ -375,7 +375,8 @@ fn paths(request: &PlainRequest) -> Vec<Path> {
     if !normal.starts_with('/') {
         return vec![Path { folded: folded(&dotless(&format!("/{normal}"))), exact: normal }];
     }
-    let once = readings(&normal);
+    let mut once = host_cut(&normal).map_or(Vec::new(), |path| readings(&path));
+    once.extend(readings(&normal));
     let mut paths: Vec<Path> = Vec::new();
     let firsts = once.iter().map(|path| &path.exact);
     for first in [&normal].into_iter().chain(firsts) {
@@ -411,6 +412,21 @@ fn normal(path: &str) -> String {
         rest = &rest[3..];
     }
     normal
+}
+
+/// The path behind a host, if two slashes begin the path.
+fn host_cut(path: &str) -> Option<String> {
+    let plain = path.replace("%5C", "/");
+    let rest = plain.trim_start_matches('/');
+    (plain.len() - rest.len() > 1).then(|| {
+        let mut own = path;
+        while let Some(less) = own.strip_prefix("%5C").or_else(|| own.strip_prefix('/')) {
+            own = less;
+        }
+        let end = own.find('/').into_iter().chain(own.find("%5C")).min().unwrap_or(own.len());
+        let path = &own[end..];
+        format!("/{}", path.strip_prefix("%5C").or_else(|| path.strip_prefix('/')).unwrap_or(path))
+    })
 }
 
 /// A normal path decoded once more, if that changes it.
