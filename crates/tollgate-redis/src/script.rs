@@ -10,7 +10,7 @@ use crate::quota::Kind;
 
 /// A script and the hash by which the server knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Script {
+pub struct Script {
     pub(crate) text: &'static str,
     pub(crate) hash: Arc<str>,
 }
@@ -51,7 +51,9 @@ macro_rules! by_families {
 }
 
 impl Script {
-    pub(crate) fn new(text: &'static str) -> Self {
+    /// The script with this text.
+    #[must_use]
+    pub fn new(text: &'static str) -> Self {
         Self { text, hash: redis::Script::new(text).get_hash().into() }
     }
 }

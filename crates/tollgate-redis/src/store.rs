@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -91,23 +92,30 @@ impl Store {
 
     /// Warns if a server evicts keys: an evicted key is as good as new. Not every user may ask.
     async fn warn_of_eviction(&self) {
-        let mut command = redis::cmd("CONFIG");
-        command.arg("GET").arg("maxmemory-policy");
-        let connections = match self {
-            Self::One { connection, .. } => vec![Arc::clone(connection)],
-            Self::Cluster(cluster) => cluster.connections(),
-        };
-        for connection in connections {
-            let until = Instant::now() + connection.deadline();
-            let Ok(answer) = connection.ask(until, &command).await else { continue };
-            match redis::from_redis_value::<Vec<String>>(answer).as_deref() {
-                Ok([_, policy]) if policy != "noeviction" => tracing::warn!(
+        for answer in self.config("maxmemory-policy").await {
+            match answer.as_deref() {
+                Ok([(_, policy)]) if policy != "noeviction" => tracing::warn!(
                     policy,
                     "the store may evict keys, and each costs a burst: set maxmemory-policy to noeviction"
                 ),
                 _ => {}
             }
         }
+    }
+
+    /// The settings of each server that match `pattern`, with their names.
+    pub(crate) async fn config(&self, pattern: &str) -> Vec<Result<Vec<(String, String)>, Failed>> {
+        let mut command = redis::cmd("CONFIG");
+        command.arg("GET").arg(pattern);
+        let connections = match self {
+            Self::One { connection, .. } => vec![Arc::clone(connection)],
+            Self::Cluster(cluster) => cluster.connections(),
+        };
+        let ask = async |connection: Arc<Connection>| {
+            let answer = connection.ask(Instant::now() + connection.deadline(), &command).await?;
+            redis::from_redis_value(answer).map_err(|_| Failed::answer("it tells no settings"))
+        };
+        join_all(connections.into_iter().map(ask)).await
     }
 
     /// Whether keys of different slots lie on different servers.

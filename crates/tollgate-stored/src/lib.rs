@@ -10,4 +10,4 @@ mod stores;
 
 pub use counts::StoreCounts;
 pub use shadow::ShadowDecision;
-pub use stores::{RuleStores, Stores};
+pub use stores::{RuleStores, Stores, connect};

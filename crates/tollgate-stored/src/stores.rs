@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
@@ -97,7 +98,9 @@ impl Known {
         let redis = match self.servers.get(&plan.server) {
             Some(redis) => redis.clone(),
             None => {
-                let redis = open(&plan.server).inspect_err(|error| tell(plan, error)).ok()?;
+                let redis = connect(&plan.server, plan.server.deadline)
+                    .inspect_err(|error| tell(plan, error))
+                    .ok()?;
                 self.servers.insert(Arc::clone(&plan.server), redis.clone());
                 redis
             }
@@ -109,9 +112,19 @@ impl Known {
     }
 }
 
-fn open(server: &StoreServer) -> Result<Redis, tollgate_redis::BuildError> {
+/// Begins to connect to a server, with this deadline instead of its own. Does not wait for it.
+///
+/// # Errors
+///
+/// [`BuildError`](tollgate_redis::BuildError): the settings are none. That of an address may have
+/// its password.
+///
+/// # Panics
+///
+/// Outside of a Tokio runtime.
+pub fn connect(server: &StoreServer, deadline: Duration) -> Result<Redis, tollgate_redis::BuildError> {
     let strings = |urls: &[Box<str>]| urls.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let mut builder = Redis::builder(&*server.url).deadline(server.deadline).prefix(&*server.prefix);
+    let mut builder = Redis::builder(&*server.url).deadline(deadline).prefix(&*server.prefix);
     if !server.cluster.is_empty() {
         builder = builder.cluster(strings(&server.cluster));
     }

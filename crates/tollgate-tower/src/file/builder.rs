@@ -9,9 +9,9 @@ use std::time::Duration;
 use http::{Extensions, HeaderMap, StatusCode, Uri};
 use tollgate::{Clock, ThreadTimer, Timer};
 use tollgate_http::UnixZero;
-use tollgate_rules::{Disk, LiveRules, ReloadError, Verdict, Watched};
+use tollgate_rules::{Disk, LiveRules, ReloadError, Rule, StoredAsk, Verdict, Watched};
 
-use super::aside::{Aside, AsideHook};
+use super::aside::{Aside, AsideHook, Beside, BesideHook};
 use super::charges::CostFrom;
 use super::decide::{FileState, VerdictHook};
 use super::generation::Generation;
@@ -62,6 +62,7 @@ pub struct RulesBuilder {
     on_reload: Option<ReloadHook>,
     on_verdict: Option<VerdictHook>,
     set_aside: Option<AsideHook>,
+    beside_stores: Option<BesideHook>,
     cost_from: Option<CostFrom>,
     original_uri: Option<OriginalUri>,
     max_wait_with_body: Duration,
@@ -80,6 +81,7 @@ impl RulesBuilder {
             on_reload: None,
             on_verdict: None,
             set_aside: None,
+            beside_stores: None,
             cost_from: None,
             original_uri: None,
             max_wait_with_body: Duration::ZERO,
@@ -152,6 +154,17 @@ impl RulesBuilder {
         + 'static,
     ) -> Self {
         self.set_aside = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls `hook` with each request that asks the stores of rules, the rules, and what it asks.
+    /// The future that it returns runs at the same time. What that tells is in the request's
+    /// extensions when the request is decided, also for [`set_aside`](Self::set_aside).
+    pub fn beside_stores(
+        mut self,
+        hook: impl Fn(RequestHead<'_>, &[Rule], &[StoredAsk]) -> Option<Beside> + Send + Sync + 'static,
+    ) -> Self {
+        self.beside_stores = Some(Box::new(hook));
         self
     }
 
@@ -248,6 +261,7 @@ impl RulesBuilder {
             hooks: self.hooks,
             on_verdict: self.on_verdict,
             set_aside: self.set_aside,
+            beside_stores: self.beside_stores,
             cost_from: self.cost_from,
             original_uri: self.original_uri,
             max_wait_with_body: self.max_wait_with_body,

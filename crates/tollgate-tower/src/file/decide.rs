@@ -10,7 +10,7 @@ use tollgate::Timestamp;
 use tollgate_http::{RequestHead, UnixZero};
 use tollgate_rules::{Ask, Line, Ruling, StoredAnswer};
 
-use super::aside::{AsideHook, refused_aside};
+use super::aside::{AsideHook, BesideHook, both, refused_aside};
 use super::charges::{Charges, CostFrom};
 use super::generation::Generation;
 use super::local::{Local, with_local};
@@ -36,6 +36,7 @@ pub(crate) struct FileState {
     pub(super) hooks: Hooks,
     pub(super) on_verdict: Option<VerdictHook>,
     pub(super) set_aside: Option<AsideHook>,
+    pub(super) beside_stores: Option<BesideHook>,
     pub(super) cost_from: Option<CostFrom>,
     pub(super) original_uri: Option<OriginalUri>,
     pub(super) max_wait_with_body: Duration,
@@ -61,8 +62,8 @@ pub(super) enum Decided {
     Asks(StoreAnswers),
 }
 
-/// What stores will answer.
-pub(super) type StoreAnswers = Pin<Box<dyn Future<Output = Vec<StoredAnswer>> + Send>>;
+/// What stores will answer, and what the request is told beside it.
+pub(super) type StoreAnswers = Pin<Box<dyn Future<Output = (Vec<StoredAnswer>, Extensions)> + Send>>;
 
 /// An admitted request.
 pub(super) struct Admitted {
@@ -153,7 +154,12 @@ impl FileState {
             if !asks.is_empty() {
                 turns.into_iter().for_each(Turns::give_back);
                 let stores = Arc::clone(stores);
-                return Some(Decided::Asks(Box::pin(async move { stores.ask(asks).await })));
+                let beside = self.beside_stores.as_ref();
+                let beside = beside.and_then(|hook| hook(head, verdict.rules(), &asks));
+                return Some(Decided::Asks(match beside {
+                    Some(beside) => Box::pin(async move { both(stores.ask(asks), beside).await }),
+                    None => Box::pin(async move { (stores.ask(asks).await, Extensions::new()) }),
+                }));
             }
         }
         let aside = self.set_aside.as_ref().and_then(|set_aside| set_aside(head, &verdict));

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tollgate_rules::StoredAnswer;
@@ -157,8 +157,9 @@ where
     ResBody: From<String>,
 {
     /// Decides a request again, with the answers of stores.
-    fn answered(asking: Asking<S, ReqBody>, mut answers: Vec<StoredAnswer>) -> Self {
-        let Asking { state, service, request, tries, .. } = asking;
+    fn answered(asking: Asking<S, ReqBody>, (mut answers, told): (Vec<StoredAnswer>, Extensions)) -> Self {
+        let Asking { state, service, mut request, tries, .. } = asking;
+        request.extensions_mut().extend(told);
         let tries = tries + 1;
         let decided = state.state.decide(state.state.head(&request), false, &mut answers, tries < TRIES);
         match decided {

@@ -33,7 +33,7 @@ mod stores;
 mod turns;
 mod view;
 
-pub use aside::Aside;
+pub use aside::{Aside, Beside};
 pub use builder::RulesBuilder;
 pub use error::RulesError;
 pub use future::RulesFuture;
