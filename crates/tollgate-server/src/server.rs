@@ -15,7 +15,7 @@ use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
-use crate::park::{Park, ParkError};
+use crate::park::{FilePark, ParkError, Parks};
 use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
@@ -137,8 +137,9 @@ impl Server {
             core.calls.put(calls);
         }
         if let Some(path) = &settings.park {
-            let park = Park::open(path).map_err(|error| StartError::Park { path: path.clone(), error })?;
-            core.park = Some(Arc::new(park));
+            let file = FilePark::open(path);
+            let file = file.map_err(|error| StartError::Park { path: path.clone(), error })?;
+            core.parks = Parks::with_file(file);
         }
         let core = Arc::new(core);
         let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
@@ -292,7 +293,7 @@ impl Server {
     fn warn_of_unserved(&self) {
         let set = self.core.live.rules();
         for (listener, _) in &self.addresses {
-            for problem in unserved(set.rules(), *listener, self.core.park.is_some()) {
+            for problem in unserved(set.rules(), *listener, self.core.parks.has_file()) {
                 let (code, hint) = (problem.code.as_str(), problem.hint.unwrap_or_default());
                 tracing::warn!(code, %hint, "{}: {}", listener.name(), problem.message);
             }
@@ -343,9 +344,7 @@ impl Server {
         // What is charged after the last save would be forgotten.
         drain.close().await;
         drop(watched);
-        if let Some(park) = &core.park {
-            park.close().await;
-        }
+        core.parks.close().await;
         match state {
             Some(state) => state.finish().await,
             None => Ok(()),

@@ -70,8 +70,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
     held_bytes: usize,
 
-    /// Keeps requests for later in this file, where a rule says on_refusal = "park" [default: they
-    /// are refused]
+    /// Keeps requests for later in this file, where a rule without a store says on_refusal = "park"
+    /// [default: they are refused]
     #[arg(long, value_name = "FILE")]
     park: Option<PathBuf>,
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 /// How much a rule keeps of the requests that it refuses for a time (`on_refusal = "park"`), and
-/// for how long. What does not fit is refused.
+/// for how long. What does not fit is refused. They are kept in the rule's store, if it has one,
+/// and otherwise by the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Park {

@@ -127,14 +127,16 @@ fn w11_rules_that_a_listener_cannot_keep() {
         rule("failed", "limits = \"10/s\"\ncharge_if.status = 401\nmode = \"shadow\""),
         rule("off", "limits = \"in-flight:2\"\nmode = \"off\""),
         rule("later", "limits = \"9/s\"\non_refusal = \"park\""),
+        rule("shared", "limits = \"9/s\"\non_refusal = \"park\"\nstore = \"redis://10.0.0.7\""),
         rule("tiers", "tier = [{ name = \"t\", match.path = \"/t\", limits = \"in-flight:2\" }]"),
     ];
     let rules = crate::rules(&format!("version = 1\n{}", text.concat()));
     for (listener, names) in [
-        (Check, &["exports", "later", "tiers"][..]),
-        (Auth, &["exports", "failed", "later", "tiers"]),
-        (RateLimitService, &["exports", "line", "failed", "later", "tiers"]),
-        (Redis, &["exports", "line", "failed", "later", "tiers"]),
+        (Check, &["exports", "later", "shared", "tiers"][..]),
+        (Auth, &["exports", "failed", "later", "shared", "tiers"]),
+        (RateLimitService, &["exports", "line", "failed", "later", "shared", "tiers"]),
+        (Redis, &["exports", "line", "failed", "later", "shared", "tiers"]),
+        // A store keeps the requests of its rules.
         (ProxyWithoutPark, &["later"]),
     ] {
         let told = rules.unserved(listener);

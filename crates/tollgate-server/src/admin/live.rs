@@ -103,10 +103,10 @@ impl Admin {
             let (decisions, connections) = metrics.listener(listener);
             json!({ "name": listener.name(), "decisions": decisions, "connections": connections })
         };
-        let parked = self.core.park.as_ref().map(|park| park.counts()).unwrap_or_default();
-        let parked = parked
-            .iter()
-            .fold([0, 0], |[parked, dead], (_, counts)| [parked + counts.parked, dead + counts.dead]);
+        let parks = self.core.parks.all();
+        let parked = parks.iter().flat_map(|park| park.counts());
+        let parked =
+            parked.fold([0, 0], |[parked, dead], (_, counts)| [parked + counts.parked, dead + counts.dead]);
         web::json(
             StatusCode::OK,
             &json!({
@@ -125,7 +125,7 @@ impl Admin {
                 "keys": keys,
                 "shows_keys": metrics.shows_keys(),
                 // `null`: none are kept here.
-                "parked": self.core.park.is_some().then_some(parked),
+                "parked": (!parks.is_empty()).then_some(parked),
                 "listeners": Listener::ALL.map(listener),
             }),
         )

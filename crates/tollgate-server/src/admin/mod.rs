@@ -115,7 +115,7 @@ impl Admin {
             }
             ("reload", "") if is_post => self.reload(who, request.uri().query()).await,
             ("keys", rule) if is_post => self.key(who, rule, &self.body(request).await?),
-            ("parked", "") if is_get => self.list_parked(request.uri().query()),
+            ("parked", "") if is_get => self.list_parked(request.uri().query()).await,
             ("parked", id) if !id.is_empty() => self.parked(who, request.method(), id).await,
             ("rules" | "live" | "top" | "parked", "") => Err(not_allowed("GET")),
             ("plan" | "reload", "") | ("keys", _) => Err(not_allowed("POST")),

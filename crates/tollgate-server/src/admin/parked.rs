@@ -1,10 +1,12 @@
 //! Requests that are kept for later: listed, cancelled, sent again.
 
+use std::sync::Arc;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Admin, Failure, Who, bad, not_allowed, parameter};
-use crate::park::{Entry, Filter, Id, Park, State, Unchanged};
+use crate::park::{Entry, Filter, Id, State, Unchanged};
 use crate::web::{self, Answer};
 
 /// The most entries of a page.
@@ -13,41 +15,63 @@ const PAGE: usize = 1_000;
 const STATES: [State; 5] = [State::Parked, State::Sent, State::Expired, State::Dead, State::Cancelled];
 
 impl Admin {
-    fn park(&self) -> Result<&Park, Failure> {
-        let none = || Failure(StatusCode::NOT_FOUND, "no requests are kept: there is no --park FILE".into());
-        self.core.park.as_deref().ok_or_else(none)
-    }
-
-    /// `GET /admin/parked?rule=&key=&state=&after=&most=`: a page of entries, the oldest first.
-    /// `key` is the hash that entries show.
-    pub(super) fn list_parked(&self, query: Option<&str>) -> Result<Answer, Failure> {
-        let number = |name: &str, default: u64| match parameter(query, name) {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|_| bad(format!("`{name}` is no number"))),
-        };
+    /// `GET /admin/parked?rule=&key=&state=&after=&most=`: a page of entries, those of one store
+    /// after the other, the oldest first. `key` is the hash that entries show. `unread` are the
+    /// stores that do not answer.
+    pub(super) async fn list_parked(&self, query: Option<&str>) -> Result<Answer, Failure> {
+        let stores = self.core.parks.all();
+        if stores.is_empty() {
+            let why = "no requests are kept: there is no --park FILE, and no rule that parks has a store";
+            return Err(Failure(StatusCode::NOT_FOUND, why.into()));
+        }
+        let bad_number = |name: &str| bad(format!("`{name}` is no number"));
+        let most = parameter(query, "most").map_or(Ok(100), |text| text.parse::<usize>());
+        let most = most.map_err(|_| bad_number("most"))?.clamp(1, PAGE);
+        let after = parameter(query, "after").unwrap_or_else(|| "0".into());
+        // The number of the store, unless it is the first, and the number of the entry.
+        let (first, after) = after.split_once('.').unwrap_or(("0", &after));
+        let first: usize = first.parse().map_err(|_| bad_number("after"))?;
+        let after = after.parse().map_err(|_| bad_number("after"))?;
         let state = parameter(query, "state").map(|name| {
             let found = STATES.into_iter().find(|state| state.name() == name);
             found.ok_or_else(|| bad("a state is parked, sent, expired, dead or cancelled"))
         });
-        let most = usize::try_from(number("most", 100)?).unwrap_or(PAGE).clamp(1, PAGE);
         let (rule, key) = (parameter(query, "rule"), parameter(query, "key"));
-        let filter = Filter { rule, state: state.transpose()?, after: number("after", 0)?, most };
-        let fits = |entry: &Entry| key.as_ref().is_none_or(|key| *key == self.hash(entry));
-        let page = self.park()?.list(&filter, fits);
-        let next = page.last().filter(|_| page.len() == most).map(|(number, _)| number + 1);
-        let shown: Vec<Value> = page.iter().map(|(_, entry)| self.shown(entry)).collect();
-        Ok(web::json(StatusCode::OK, &json!({ "parked": shown, "after": next })))
+        let metrics = Arc::clone(&self.core);
+        let fits = move |entry: &Entry| {
+            key.as_ref().is_none_or(|key| *key == metrics.metrics.shown_hash(&entry.key))
+        };
+        let mut filter = Filter { rule, state: state.transpose()?, fits: Box::new(fits), after, most };
+        let (mut shown, mut unread, mut next) = (Vec::new(), Vec::new(), None);
+        for (number, store) in stores.iter().enumerate().skip(first) {
+            filter.most = most - shown.len();
+            let page = store.list(&filter).await.unwrap_or_else(|error| {
+                unread.push(json!({ "store": store.name(), "error": error.to_string() }));
+                Vec::new()
+            });
+            shown.extend(page.iter().map(|(_, entry)| self.shown(entry)));
+            if let Some((last, _)) = page.last().filter(|_| shown.len() == most) {
+                next = Some(if number == 0 {
+                    format!("{}", last + 1)
+                } else {
+                    format!("{number}.{}", last + 1)
+                });
+                break;
+            }
+            filter.after = 0;
+        }
+        Ok(web::json(StatusCode::OK, &json!({ "parked": shown, "after": next, "unread": unread })))
     }
 
     /// `/admin/parked/ID`: `GET` shows an entry, `DELETE` cancels it, `POST` has it sent again.
     pub(super) async fn parked(&self, who: Who, method: &Method, id: &str) -> Result<Answer, Failure> {
         let unknown = || Failure(StatusCode::NOT_FOUND, "no such request is kept".into());
         let id: Id = id.parse().map_err(|_| unknown())?;
-        let park = self.park()?;
+        let parks = &self.core.parks;
         let changed = match *method {
-            Method::GET | Method::HEAD => park.entry(id).ok_or(Unchanged::Unknown),
-            Method::DELETE => park.cancel(id).await,
-            Method::POST => park.resend(id).await,
+            Method::GET | Method::HEAD => parks.entry(id).await,
+            Method::DELETE => parks.change(id, Entry::cancel).await,
+            Method::POST => parks.change(id, Entry::revive).await,
             _ => return Err(not_allowed("GET, DELETE and POST")),
         };
         let entry = changed.map_err(|unchanged| match unchanged {

@@ -18,7 +18,7 @@ use tollgate_rules::LiveRules;
 use tollgate_stored::{StoreCounts, Stores};
 
 use crate::metrics::Metrics;
-use crate::park::Park;
+use crate::park::Parks;
 use crate::state::StateReport;
 pub(crate) use calls::{CallLimiter, Calls};
 pub(crate) use decider::{Decider, Free};
@@ -52,8 +52,8 @@ pub(crate) struct Core {
     pub(crate) unix_zero: UnixZero,
     /// The connections to the stores of rules, of all listeners.
     pub(crate) stores: Stores,
-    /// Requests that the proxy keeps for later, if there is a file for them.
-    pub(crate) park: Option<Arc<Park>>,
+    /// Requests that the proxy keeps for later.
+    pub(crate) parks: Parks,
     /// The newest generation that a decider has met.
     newest: Mutex<Arc<Generation>>,
     free: ArrayQueue<Box<Decider>>,
@@ -83,7 +83,7 @@ impl Core {
             state,
             unix_zero,
             stores,
-            park: None,
+            parks: Parks::default(),
             newest,
             free,
         })

@@ -1,5 +1,6 @@
 //! All counters as Prometheus reads them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::listener::{Decided, Listener, TIMES};
@@ -7,7 +8,7 @@ use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
 use super::{Generation, Metrics, process, unix_time};
 use crate::core::Core;
-use crate::park::{Counts, EVENTS};
+use crate::park::{EVENTS, ParkStore};
 use crate::state::StateReport;
 
 /// A rule's figures for one page.
@@ -44,7 +45,7 @@ impl Metrics {
         self.write_listeners(&mut text);
         self.write_rules(&mut text, &generation);
         super::stores::write(&mut text, &core.store_counts());
-        write_parked(&mut text, &core.park.as_ref().map(|park| park.counts()).unwrap_or_default());
+        write_parked(&mut text, &core.parks.all());
         self.write_reloads(&mut text, core.last_error().is_none());
         text.family("tollgate_call_keys", "gauge", "Keys in debt to quotas that came with the call.")
             .sample(&[], calls.live_keys);
@@ -194,11 +195,13 @@ impl Metrics {
     }
 }
 
-fn write_parked(text: &mut Text, parked: &[(Box<str>, Counts)]) {
+fn write_parked(text: &mut Text, parks: &[Arc<dyn ParkStore>]) {
+    let counted: Vec<_> = parks.iter().map(|park| (park.name(), park.counts())).collect();
+    let each = || counted.iter().flat_map(|(store, rules)| rules.iter().map(|rule| (*store, rule)));
     text.family("tollgate_parked_requests", "gauge", "Requests of each rule that are kept for later.");
-    for (rule, counts) in parked {
+    for (store, (rule, counts)) in each() {
         for (state, count) in [("parked", counts.parked), ("dead", counts.dead)] {
-            text.sample(&[("rule", rule), ("state", state)], count);
+            text.sample(&[("rule", rule), ("state", state), ("store", store)], count);
         }
     }
     text.family(
@@ -206,9 +209,9 @@ fn write_parked(text: &mut Text, parked: &[(Box<str>, Counts)]) {
         "counter",
         "What became of them; full: of those that were not kept.",
     );
-    for (rule, counts) in parked {
+    for (store, (rule, counts)) in each() {
         for (event, count) in EVENTS.into_iter().zip(counts.events) {
-            text.sample(&[("rule", rule), ("event", event)], count);
+            text.sample(&[("rule", rule), ("event", event), ("store", store)], count);
         }
     }
 }

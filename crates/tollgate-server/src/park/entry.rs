@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio_rustls::rustls::crypto::{SecureRandom, ring::default_provider};
 use tollgate_rules::Park as Bounds;
 
+use super::ParkError;
 use super::kept::{Kept, latin};
 
 static RANDOM: LazyLock<&'static dyn SecureRandom> = LazyLock::new(|| default_provider().secure_random);
@@ -69,6 +70,15 @@ impl State {
         matches!(self, Self::Parked | Self::Dead)
     }
 
+    /// What is counted when a request comes into this state.
+    pub(super) fn event(self) -> Option<&'static str> {
+        match self {
+            Self::Parked => None,
+            Self::Sent => Some("drained"),
+            ended => Some(ended.name()),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Parked => "parked",
@@ -81,18 +91,18 @@ impl State {
 }
 
 impl Entry {
-    /// `None` if the system has no random numbers.
-    pub(super) fn new(
+    /// An error: the system has no random numbers.
+    pub(crate) fn new(
         rule: &str,
         key: &[u8],
         bounds: &Bounds,
         kept: &Kept,
         bytes: usize,
         now: u64,
-    ) -> Option<Self> {
+    ) -> Result<Self, ParkError> {
         let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let age = millis(bounds.age);
-        Some(Self {
+        Ok(Self {
             id: Id::random()?,
             rule: rule.into(),
             key: key.into(),
@@ -111,12 +121,43 @@ impl Entry {
         })
     }
 
-    pub(super) fn end(&mut self, state: State, now: u64) {
+    /// An upstream has answered with this status, and has taken the request or not. After its last
+    /// try, a request that was not taken is dead.
+    pub(crate) fn answer(&mut self, status: u16, is_taken: bool, now: u64) {
+        self.tries = self.tries.saturating_add(1);
+        self.status = Some(status);
+        if is_taken {
+            self.end(State::Sent, now);
+        } else if self.tries >= self.most_tries {
+            self.end(State::Dead, now);
+        }
+    }
+
+    /// The request was too old.
+    pub(crate) fn expire(&mut self, now: u64) {
+        self.end(State::Expired, now);
+    }
+
+    /// Parked or Dead -> Cancelled.
+    pub(crate) fn cancel(&mut self, now: u64) -> bool {
+        let may = self.state.is_held();
+        if may {
+            self.end(State::Cancelled, now);
+        }
+        may
+    }
+
+    fn end(&mut self, state: State, now: u64) {
         (self.state, self.ended_at) = (state, Some(now));
     }
 
+    /// Whether this entry says what `before` did not.
+    pub(super) fn has_news_of(&self, before: &Self) -> bool {
+        (self.state, self.tries) != (before.state, before.tries)
+    }
+
     /// Dead -> Parked, with all its tries and its whole age.
-    pub(super) fn revive(&mut self, now: u64) -> bool {
+    pub(crate) fn revive(&mut self, now: u64) -> bool {
         if self.state != State::Dead {
             return false;
         }
@@ -127,10 +168,10 @@ impl Entry {
 }
 
 impl Id {
-    fn random() -> Option<Self> {
+    pub(super) fn random() -> Result<Self, ParkError> {
         let mut bytes = [0; 16];
-        RANDOM.fill(&mut bytes).ok()?;
-        Some(Self(u128::from_be_bytes(bytes)))
+        RANDOM.fill(&mut bytes).map_err(|_| ParkError::NoRandom)?;
+        Ok(Self(u128::from_be_bytes(bytes)))
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use tollgate_rules::Park as Bounds;
 
-use super::QueueName;
 use super::entry::{Entry, Id, State};
+use super::{QueueName, queue_name};
 
-/// How many ended entries are remembered.
-const ENDED: usize = 10_000;
+/// How many ended entries a store remembers.
+pub(super) const ENDED: usize = 10_000;
 
 /// What can become of a request, as labels say it.
 pub(crate) const EVENTS: [&str; 6] = ["parked", "drained", "expired", "dead", "cancelled", "full"];
@@ -21,6 +21,16 @@ pub(crate) struct Counts {
     pub(super) bytes: u64,
     /// How often each of [`EVENTS`] happened.
     pub(crate) events: [u64; EVENTS.len()],
+}
+
+impl Counts {
+    /// Counts an event, which is one of [`EVENTS`].
+    pub(super) fn tell(&mut self, event: &str) {
+        let known = EVENTS.iter().zip(&mut self.events).find(|(known, _)| **known == event);
+        if let Some((_, count)) = known {
+            *count += 1;
+        }
+    }
 }
 
 /// A bound of the rule is reached.
@@ -57,11 +67,6 @@ struct Queue {
     is_drained: bool,
 }
 
-pub(super) fn queue_name(rule: &str, key: &[u8]) -> QueueName {
-    // A rule's name has no zero byte.
-    [rule.as_bytes(), &[0], key].concat().into()
-}
-
 impl Index {
     fn count(&mut self, rule: &str) -> &mut Counts {
         if !self.counts.contains_key(rule) {
@@ -71,10 +76,7 @@ impl Index {
     }
 
     fn tell(&mut self, rule: &str, event: &str) {
-        let event = EVENTS.iter().position(|known| *known == event);
-        if let Some(event) = event {
-            self.count(rule).events[event] += 1;
-        }
+        self.count(rule).tell(event);
     }
 
     /// Puts an entry into its queue and the counts of its rule, or among the ended.
@@ -178,26 +180,21 @@ impl Index {
         self.enter(number);
     }
 
-    /// The first entry of a queue. `None`: there is none, or the file does not have it yet. Then no
-    /// task drains the queue.
-    pub(super) fn front(&mut self, name: &QueueName) -> Option<(u64, Entry)> {
+    /// The first entry of a queue, which is being sent from now on. `None`: there is none, or the
+    /// file does not have it yet. Then no task drains the queue.
+    pub(super) fn begin_front(&mut self, name: &QueueName) -> Option<(u64, Entry)> {
         let queue = self.queues.get_mut(name)?;
         let first = queue.waiting.first_key_value().map(|(_, number)| *number);
-        let slot = first.and_then(|number| Some((number, self.entries.get(&number)?)));
-        if let Some((number, Slot { entry, is_stored: true, .. })) = slot {
-            return Some((number, entry.clone()));
+        let slot = first.and_then(|number| Some((number, self.entries.get_mut(&number)?)));
+        if let Some((number, slot)) = slot.filter(|(_, slot)| slot.is_stored) {
+            slot.is_sending = true;
+            return Some((number, slot.entry.clone()));
         }
         queue.is_drained = false;
         if queue.waiting.is_empty() && queue.dead == 0 {
             self.queues.remove(name);
         }
         None
-    }
-
-    /// The entry is being sent. Returns whether it still waits.
-    pub(super) fn begin(&mut self, number: u64) -> bool {
-        let slot = self.entries.get_mut(&number).filter(|slot| slot.entry.state == State::Parked);
-        slot.map(|slot| slot.is_sending = true).is_some()
     }
 
     /// It is not being sent any more.
@@ -228,10 +225,8 @@ impl Index {
             (slot.entry, slot.is_sending) = (entry.clone(), false);
         }
         self.enter(number);
-        match state {
-            State::Sent => self.tell(&rule, "drained"),
-            State::Parked => {}
-            other => self.tell(&rule, other.name()),
+        if let Some(event) = state.event() {
+            self.tell(&rule, event);
         }
         Ok(entry)
     }

@@ -63,7 +63,7 @@ impl Kept {
         request.body(self.body)
     }
 
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         // Its types have no maps with keys that are no text, which alone could fail.
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         bytes.push(b'\n');

@@ -2,13 +2,20 @@
 //!
 //! Changes that wait together are one transaction. It is synced to the disk before their callers
 //! hear of it.
+//!
+//! A transaction that fails may be on the disk all the same: redb writes the new head of the file
+//! before it syncs, and an opening takes the newest head whose checksums are right. So the requests
+//! of such a transaction, which were refused, are taken out again as soon as the disk takes a
+//! write. Only a process that dies before that leaves them to the next one.
 
 use std::fmt;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use redb::{Database, ReadableTable, StorageBackend, TableDefinition};
 use tokio::sync::oneshot;
@@ -21,15 +28,20 @@ const REQUESTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("requests
 /// The most orders of one transaction.
 const TOGETHER: usize = 256;
 
+/// The pause before a failed write is undone.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// The most memory for parts of the file.
 const CACHE: usize = 16 << 20;
 
-/// Why the file of parked requests was not read or written.
+/// Why parked requests were not read or written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ParkError {
-    /// The database.
+    /// The database, or the server.
     Store(String),
+    /// The server keeps nothing over a crash.
+    NotDurable,
     /// An entry that this version cannot read.
     Unreadable,
     /// The system has no random numbers.
@@ -73,6 +85,11 @@ impl Change {
     pub(super) fn entry(number: u64, entry: &Entry) -> Self {
         // Its types have no maps with keys that are no text, which alone could fail.
         Self::Entry(number, serde_json::to_vec(entry).unwrap_or_default())
+    }
+
+    /// The request that this adds.
+    fn added(&self) -> Option<u64> {
+        if let Self::Request(number, _) = self { Some(*number) } else { None }
     }
 }
 
@@ -154,10 +171,15 @@ impl Store {
 
 /// The thread: takes orders until there is no sender.
 fn serve(orders: &mpsc::Receiver<Order>, open: &Open, database: Database) {
-    let mut database = Some(database);
-    while let Ok(first) = orders.recv() {
+    let (mut database, mut doubtful) = (Some(database), Vec::new());
+    loop {
+        let next = match doubtful.is_empty() {
+            true => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => orders.recv_timeout(PAUSE),
+        };
+        let is_last = matches!(next, Err(RecvTimeoutError::Disconnected));
         let (mut changes, mut done, mut loads) = (Vec::new(), Vec::new(), Vec::new());
-        for order in std::iter::once(first).chain(orders.try_iter().take(TOGETHER - 1)) {
+        for order in next.into_iter().chain(orders.try_iter().take(TOGETHER - 1)) {
             match order {
                 Order::Write(own, then) => {
                     changes.extend(own);
@@ -166,12 +188,16 @@ fn serve(orders: &mpsc::Receiver<Order>, open: &Open, database: Database) {
                 Order::Load(number, loaded) => loads.push((number, loaded)),
             }
         }
-        if !done.is_empty() {
-            let written = use_or_open(&mut database, open, |database| write(database, &changes));
-            if let Err(error) = &written {
-                tracing::error!(%error, "parked requests were not written");
-                // After a fault of the disk redb wants to be opened anew.
-                database = None;
+        if !done.is_empty() || !doubtful.is_empty() {
+            let written = use_or_open(&mut database, open, |database| write(database, &doubtful, &changes));
+            match &written {
+                Ok(()) => doubtful.clear(),
+                Err(error) => {
+                    tracing::error!(%error, "parked requests were not written");
+                    // After a fault of the disk redb wants to be opened anew.
+                    database = None;
+                    doubtful.extend(changes.iter().filter_map(Change::added));
+                }
             }
             for then in done {
                 then(copy(&written));
@@ -180,6 +206,9 @@ fn serve(orders: &mpsc::Receiver<Order>, open: &Open, database: Database) {
         for (number, loaded) in loads {
             let request = use_or_open(&mut database, open, |database| load(database, number));
             let _ = loaded.send(request);
+        }
+        if is_last {
+            return;
         }
     }
 }
@@ -200,12 +229,17 @@ fn use_or_open<T>(
     act(database)
 }
 
-fn write(database: &Database, changes: &[Change]) -> Result<(), ParkError> {
+/// Takes out the doubtful requests, and makes the changes.
+fn write(database: &Database, doubtful: &[u64], changes: &[Change]) -> Result<(), ParkError> {
     // It is durable when it is committed: redb's default.
     let transaction = database.begin_write().map_err(fault)?;
     {
         let mut entries = transaction.open_table(ENTRIES).map_err(fault)?;
         let mut requests = transaction.open_table(REQUESTS).map_err(fault)?;
+        for number in doubtful {
+            drop(entries.remove(number).map_err(fault)?);
+            drop(requests.remove(number).map_err(fault)?);
+        }
         for change in changes {
             match change {
                 Change::Entry(number, bytes) => drop(entries.insert(number, &**bytes).map_err(fault)?),
@@ -244,9 +278,12 @@ impl fmt::Display for ParkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => f.write_str(error),
+            Self::NotDurable => f.write_str(
+                "the store keeps nothing over a crash: set its appendonly to yes, and appendfsync to always",
+            ),
             Self::Unreadable => f.write_str("it has entries that this version cannot read"),
             Self::NoRandom => f.write_str("the system has no random numbers"),
-            Self::Closed => f.write_str("the file is closed: the server ends"),
+            Self::Closed => f.write_str("it is closed: the server ends"),
         }
     }
 }

@@ -11,7 +11,7 @@ use redb::backends::InMemoryBackend;
 use tollgate_rules::Park as Bounds;
 
 use super::store::Store;
-use super::{Filter, Kept, NotKept, Park, State};
+use super::{Entry, FilePark, Filter, First, Id, Kept, NotKept, ParkStore, QueueName, State, now};
 
 /// A disk that can be full, or stand still where it is synced.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ struct Disk(Arc<Inner>);
 struct Inner {
     bytes: InMemoryBackend,
     is_full: AtomicBool,
+    /// Whether a sync fails, of which the disk has all the same.
+    is_unsure: AtomicBool,
     stands: Mutex<bool>,
     moves: Condvar,
 }
@@ -31,10 +33,10 @@ impl Disk {
         self.0.moves.notify_all();
     }
 
-    fn park(&self) -> Park {
+    fn park(&self) -> FilePark {
         let disk = self.clone();
         let (store, entries) = Store::over(move || disk.clone()).unwrap();
-        Park::over(store, entries)
+        FilePark::over(store, entries)
     }
 }
 
@@ -53,6 +55,9 @@ impl StorageBackend for Disk {
 
     fn sync_data(&self, eventual: bool) -> io::Result<()> {
         drop(self.0.moves.wait_while(self.0.stands.lock().unwrap(), |stands| *stands).unwrap());
+        if self.0.is_unsure.load(SeqCst) {
+            return Err(io::ErrorKind::Other.into());
+        }
         self.0.bytes.sync_data(eventual)
     }
 
@@ -72,8 +77,32 @@ fn kept(target: &str) -> Kept {
     kept
 }
 
-async fn keep(park: &Park, target: &str) -> Result<(), NotKept> {
-    park.keep("rule", b"k\0\xff", &Bounds::default(), &kept(target)).await.map(drop)
+async fn keep(park: &FilePark, target: &str) -> Result<Id, NotKept> {
+    let (bounds, kept) = (Bounds::default(), kept(target));
+    let request = kept.to_bytes();
+    let entry = Entry::new("rule", b"k\0\xff", &bounds, &kept, request.len(), now()).unwrap();
+    let id = entry.id;
+    park.keep(entry, &bounds, request).await.map(|_| id)
+}
+
+async fn list(park: &FilePark, state: Option<State>) -> Vec<Entry> {
+    let filter = Filter { rule: None, state, fits: Box::new(|_| true), after: 0, most: 9 };
+    park.list(&filter).await.unwrap().into_iter().map(|(_, entry)| entry).collect()
+}
+
+async fn shown(park: &FilePark) -> Vec<String> {
+    list(park, None).await.into_iter().map(|entry| entry.shown).collect()
+}
+
+async fn first(park: &FilePark, queue: &QueueName) -> First {
+    park.first(queue).await.unwrap().unwrap()
+}
+
+/// An upstream answers the first request.
+async fn answer(park: &FilePark, first: &First, status: u16) {
+    let mut entry = first.entry.clone();
+    entry.answer(status, status < 500, now());
+    park.finish(first, entry, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,15 +132,23 @@ async fn a_full_disk_keeps_nothing_and_loses_nothing() {
     assert!(matches!(keep(&park, "/2").await, Err(NotKept::Store(_))));
     disk.0.is_full.store(false, SeqCst);
     keep(&park, "/3").await.unwrap();
-    let shown = |park: &Park| -> Vec<_> {
-        let all = park.list(&Filter { most: 9, ..Filter::default() }, |_| true);
-        all.into_iter().map(|(_, entry)| entry.shown).collect()
-    };
-    assert_eq!(shown(&park), ["PUT /1", "PUT /3"]);
+    assert_eq!(shown(&park).await, ["PUT /1", "PUT /3"]);
     assert_eq!(park.waiting("rule", b"k\0\xff"), 2);
     park.close().await;
     assert!(matches!(keep(&park, "/4").await, Err(NotKept::Store(_))));
-    assert_eq!(shown(&disk.park()), ["PUT /1", "PUT /3"]);
+    assert_eq!(shown(&disk.park()).await, ["PUT /1", "PUT /3"]);
+}
+
+#[tokio::test]
+async fn a_refused_request_is_taken_out_of_the_file() {
+    let disk = Disk::default();
+    let park = disk.park();
+    keep(&park, "/1").await.unwrap();
+    disk.0.is_unsure.store(true, SeqCst);
+    assert!(matches!(keep(&park, "/2").await, Err(NotKept::Store(_))));
+    disk.0.is_unsure.store(false, SeqCst);
+    park.close().await;
+    assert_eq!(shown(&disk.park()).await, ["PUT /1"]);
 }
 
 #[tokio::test]
@@ -122,25 +159,23 @@ async fn another_process_begins_where_one_ended() {
         keep(&park, target).await.unwrap();
     }
     let queue = park.begun().unwrap().recv().await.unwrap();
-    let (number, _) = park.front(&queue).unwrap();
-    park.sent(number, 200).await.unwrap();
-    let (number, _) = park.front(&queue).unwrap();
+    answer(&park, &first(&park, &queue).await, 200).await;
     for _ in 0..Bounds::default().tries {
-        park.failed(number, 500).await.unwrap();
+        answer(&park, &first(&park, &queue).await, 500).await;
     }
     park.close().await;
 
     let park = disk.park();
     let queue = park.begun().unwrap().recv().await.unwrap();
-    let (number, entry) = park.front(&queue).unwrap();
-    assert_eq!((&*entry.shown, entry.state), ("PUT /3", State::Parked));
-    assert_eq!(park.begin(number).await.unwrap().unwrap(), kept("/3"));
-    assert!(park.cancel(entry.id).await.is_err(), "it is being sent");
-    let filter = Filter { state: Some(State::Dead), most: 9, ..Filter::default() };
-    let [(dead, entry)] = &park.list(&filter, |_| true)[..] else { panic!("not one is dead") };
-    assert_eq!((&*entry.shown, entry.status), ("PUT /2", Some(500)));
-    park.resend(entry.id).await.unwrap();
-    park.sent(number, 200).await.unwrap();
-    assert_eq!(park.front(&queue).unwrap().0, *dead, "it comes after all others");
-    assert_eq!(park.begin(*dead).await.unwrap().unwrap(), kept("/2"));
+    let sending = first(&park, &queue).await;
+    assert_eq!((&*sending.entry.shown, sending.entry.state), ("PUT /3", State::Parked));
+    assert_eq!(sending.kept.as_ref().unwrap(), &kept("/3"));
+    assert!(park.change(sending.entry.id, Entry::cancel).await.is_err(), "it is being sent");
+    let [dead] = &list(&park, Some(State::Dead)).await[..] else { panic!("not one is dead") };
+    assert_eq!((&*dead.shown, dead.status), ("PUT /2", Some(500)));
+    park.change(dead.id, Entry::revive).await.unwrap();
+    answer(&park, &sending, 200).await;
+    let last = first(&park, &queue).await;
+    assert_eq!(last.entry.id, dead.id, "it comes after all others");
+    assert_eq!(last.kept.unwrap(), kept("/2"));
 }

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{HOST, LOCATION, RETRY_AFTER};
 use http::{Extensions, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_http::RequestHead;
-use tollgate_rules::{Line, Park as Bounds, Rule, Ruling, Verdict};
-use tollgate_tower::Aside;
+use tollgate_rules::{Line, Park as Bounds, Rule, Ruling, StoreFailure, StoredAsk, Verdict};
+use tollgate_tower::{Aside, Beside};
 use tower_service::Service;
 
 use super::forward::{NotReached, Passing};
@@ -21,8 +23,8 @@ use super::service::Proxy;
 use super::upload::Upload;
 use crate::core::{Core, ServerClock};
 use crate::listen::Drain;
-use crate::metrics::{Listener, unix_time};
-use crate::park::{Entry, Kept, NotKept, Park, QueueName, State};
+use crate::metrics::Listener;
+use crate::park::{Entry, First, Kept, NotKept, ParkStore, Parks, Place, QueueName, State, Unchanged, now};
 use crate::web::{self, Answer, problem};
 
 /// The path of a kept request's state, before its id.
@@ -33,6 +35,10 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The time until the next try where none is known.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How much of an upstream's answer is read before the next request of its key is sent, and for how
+/// long. An answer has no end that is needed.
+const ANSWER: (usize, Duration) = (1 << 20, Duration::from_secs(5));
+
 /// The longest time between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -41,6 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct MayPark(Arc<Parking>);
 
 struct Parking {
+    store: Arc<dyn ParkStore>,
     rule: Box<str>,
     key: Box<[u8]>,
     bounds: Bounds,
@@ -53,6 +60,10 @@ struct Parking {
 #[derive(Clone)]
 struct Resent;
 
+/// The rules and keys of a request behind whose parked requests it stays.
+#[derive(Clone)]
+struct Behind(Vec<(Box<str>, Box<[u8]>)>);
+
 /// What the refusal of such a request carries.
 #[derive(Clone)]
 struct Refused {
@@ -60,24 +71,18 @@ struct Refused {
     is_for_now: bool,
 }
 
-/// What becomes of the first request of a queue.
-enum Next {
-    /// It has left the queue.
-    Gone,
-    /// It is sent again after this time.
-    After(Duration),
-    /// No upstream was reached.
-    Unreached,
-}
-
 /// Says which requests are not served now: those that are to be kept, and those that are refused
 /// when they are sent again.
 pub(super) fn set_aside(
     core: &Core,
-    park: &Park,
     head: RequestHead<'_>,
     verdict: &Verdict<'_, ServerClock>,
 ) -> Option<Aside> {
+    let rule = |line: &Line| &verdict.rules()[line.rule];
+    let parks = |line: &Line| rule(line).park.is_some();
+    if verdict.is_admitted() && !verdict.lines().iter().any(parks) {
+        return None;
+    }
     let mut aside = Aside::default();
     if head.extension::<Resent>().is_some() {
         let is_for_now = matches!(verdict.outcome(), Ruling::Refused | Ruling::Unavailable);
@@ -85,20 +90,32 @@ pub(super) fn set_aside(
         return (!verdict.is_admitted()).then_some(aside);
     }
     let passing = head.extension::<Passing>().filter(|passing| passing.upgrade.is_none())?;
-    let rule = |line: &Line| &verdict.rules()[line.rule];
     let enforced = || verdict.lines().iter().enumerate().filter(|(_, line)| !line.is_shadow);
     let key = |index: usize| verdict.key(index).unwrap_or_default();
-    let mut parking = enforced().filter(|(_, line)| rule(line).park.is_some());
-    let (index, line) = if verdict.is_admitted() {
+    let place = |line: &Line| core.parks.of(rule(line));
+    let (index, line, place) = if verdict.is_admitted() {
+        let stays = |(index, line): (usize, &Line)| {
+            let (name, key) = (&*rule(line).name, key(index));
+            match place(line)? {
+                Place::File(file) => file.waiting(name, key) > 0,
+                // The server was asked beside the counts.
+                Place::Redis(_) => {
+                    head.extension::<Behind>()?.0.iter().any(|(of, at)| **of == *name && **at == *key)
+                }
+            }
+            .then_some(())
+        };
         // It stays behind those of its queue.
-        parking.find(|(index, line)| park.waiting(&rule(line).name, key(*index)) > 0)?
+        let (index, line) = enforced().find(|&found| stays(found).is_some())?;
+        (index, line, place(line)?)
     } else {
-        let mut refusing = enforced().filter(|(_, line)| line.ruling != Ruling::Admitted);
+        let refusing = || enforced().filter(|(_, line)| line.ruling != Ruling::Admitted);
         let waits = |line: &Line| line.ruling == Ruling::Refused && line.retry_after.is_some();
-        if !refusing.all(|(_, line)| rule(line).park.is_some() && waits(line)) {
+        if !refusing().all(|(_, line)| parks(line) && waits(line)) {
             return None;
         }
-        parking.filter(|(_, line)| waits(line)).max_by_key(|(_, line)| line.retry_after)?
+        let (index, line) = refusing().max_by_key(|(_, line)| line.retry_after)?;
+        (index, line, place(line)?)
     };
     let Rule { name, park: Some(bounds), .. } = rule(line) else { return None };
     let gap = line.retry_after.unwrap_or(line.more_after);
@@ -115,16 +132,53 @@ pub(super) fn set_aside(
         is_kept,
         (passing.origin.peer, passing.origin.is_tls),
     );
-    let parking = Parking { rule: name.clone(), key: key(index).into(), bounds: bounds.clone(), gap, kept };
+    let (store, rule, key) = (place.store(), name.clone(), key(index).into());
+    let parking = Parking { store, rule, key, bounds: bounds.clone(), gap, kept };
     let mut note = Extensions::new();
     note.insert(MayPark(Arc::new(parking)));
     Some(Aside { line: index, retry_after: gap, note })
 }
 
+/// Asks the servers that keep requests, beside the counts of a request's rules, whether it must
+/// stay behind others of its queue.
+pub(super) fn ask_servers(
+    core: &Core,
+    head: RequestHead<'_>,
+    rules: &[Rule],
+    asks: &[StoredAsk],
+) -> Option<Beside> {
+    // Those of a queue are sent in their order.
+    if head.extension::<Resent>().is_some() {
+        return None;
+    }
+    let asked = asks.iter().filter_map(|ask| {
+        let rule = rules.get(ask.rule())?;
+        let Place::Redis(server) = core.parks.of(rule)? else { return None };
+        // Without an answer a request that would be refused then stays behind, so that none is
+        // passed: it is refused where it cannot be kept.
+        let without = rule.store.as_ref().is_none_or(|store| store.on_failure == StoreFailure::Refuse);
+        Some((server, rule.name.clone(), Box::<[u8]>::from(ask.key()), without))
+    });
+    let asked: Vec<_> = asked.collect();
+    if asked.is_empty() {
+        return None;
+    }
+    Some(Box::pin(async move {
+        let mut behind = Vec::new();
+        for (server, rule, key, without) in asked {
+            if server.has_waiting(&rule, &key).await.unwrap_or(without) {
+                behind.push((rule, key));
+            }
+        }
+        let mut told = Extensions::new();
+        told.insert(Behind(behind));
+        told
+    }))
+}
+
 /// Keeps a refused request with its body. `None`: it stays refused.
 pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload) -> Option<Answer> {
-    let park = core.park.as_ref()?;
-    let Parking { rule, key, bounds, gap, kept } = &*parking;
+    let Parking { store, rule, key, bounds, gap, kept } = &*parking;
     if upload.size_hint().lower() > bounds.body as u64 {
         return None;
     }
@@ -134,20 +188,26 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
     }
     let mut kept = kept.clone();
     kept.body = body.to_bytes();
-    let entry = match park.keep(rule, key, bounds, &kept).await {
-        Ok(entry) => entry,
+    let stored = kept.to_bytes();
+    let kept = async {
+        let entry = Entry::new(rule, key, bounds, &kept, stored.len(), now()).map_err(NotKept::Store)?;
+        let id = entry.id;
+        Ok((id, store.keep(entry, bounds, stored).await?))
+    };
+    let (id, waiting) = match kept.await {
+        Ok(done) => done,
         Err(NotKept::Full) => return None,
         Err(NotKept::Store(error)) => {
-            tracing::error!(%error, "a request was not parked");
+            tracing::error!(%error, store = store.name(), "a request was not parked");
             core.metrics.protocol_error(Listener::Proxy, "park");
             return None;
         }
     };
-    let waiting = u32::try_from(park.waiting(rule, key)).unwrap_or(u32::MAX).max(1);
+    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).max(1);
     let estimate = gap.saturating_mul(waiting).min(bounds.age);
     let seconds = estimate.as_secs() + u64::from(estimate.subsec_nanos() > 0);
-    let location = format!("{STATES}{}", entry.id);
-    let body = json!({ "id": entry.id, "state": location, "retry_after": seconds });
+    let location = format!("{STATES}{id}");
+    let body = json!({ "id": id, "state": location, "retry_after": seconds });
     let mut answer = web::json(StatusCode::ACCEPTED, &body);
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     if let Ok(location) = HeaderValue::try_from(location) {
@@ -157,12 +217,18 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
 }
 
 /// Answers a client that asks for the state of its request.
-pub(super) fn state(park: &Park, method: &Method, id: &str) -> Answer {
+pub(super) async fn state(parks: &Parks, method: &Method, id: &str) -> Answer {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return problem(StatusCode::METHOD_NOT_ALLOWED, "this page answers GET only");
     }
-    let Some(entry) = id.parse().ok().and_then(|id| park.entry(id)) else {
-        return problem(StatusCode::NOT_FOUND, "no such request is kept");
+    let unknown = || problem(StatusCode::NOT_FOUND, "no such request is kept");
+    let Ok(id) = id.parse() else { return unknown() };
+    let entry = match parks.entry(id).await {
+        Ok(entry) => entry,
+        Err(Unchanged::Store(_)) => {
+            return problem(StatusCode::SERVICE_UNAVAILABLE, "the store of requests does not answer");
+        }
+        Err(Unchanged::Unknown | Unchanged::Unfit) => return unknown(),
     };
     let Entry { id, state, status, tries, parked_at, expires_at, ended_at, .. } = entry;
     let seconds = |millis: u64| millis as f64 / 1e3;
@@ -177,48 +243,94 @@ pub(super) fn state(park: &Park, method: &Method, id: &str) -> Answer {
 /// Sends what is kept, a task for each queue, until the server ends. What is not sent then, the
 /// next process sends.
 pub(super) fn drain(proxy: &Arc<Proxy>, drain: &Drain) {
-    let Some(park) = proxy.core.park.clone() else { return };
-    let Some(mut begun) = park.begun() else { return };
     let (proxy, drain) = (Arc::clone(proxy), drain.clone());
     tokio::spawn(async move {
-        loop {
-            let queue = tokio::select! {
-                () = drain.ends.cancelled() => return,
-                queue = begun.recv() => queue,
-            };
-            let Some(queue) = queue else { return };
-            let (proxy, park, ends) = (Arc::clone(&proxy), Arc::clone(&park), drain.ends.clone());
-            drain.connections.spawn(async move { drain_queue(&proxy, &park, &queue, &ends).await });
+        let mut rules = None;
+        while !drain.ends.is_cancelled() {
+            let newest = proxy.core.live.rules();
+            if rules.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &newest)) {
+                // A server that rules name for the first time may have requests already.
+                newest.rules().rules.iter().for_each(|rule| drop(proxy.core.parks.of(rule)));
+                for store in proxy.core.parks.all() {
+                    if let Some(begun) = store.begun() {
+                        tokio::spawn(drain_store(Arc::clone(&proxy), drain.clone(), store, begun));
+                    }
+                }
+                rules = Some(newest);
+            }
+            tokio::select! {
+                () = drain.ends.cancelled() => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
         }
     });
 }
 
-async fn drain_queue(proxy: &Proxy, park: &Park, queue: &QueueName, ends: &CancellationToken) {
-    let mut unreached = 0;
-    while !ends.is_cancelled() {
-        let Some((number, entry)) = park.front(queue) else { return };
-        let now = u64::try_from(unix_time().as_millis()).unwrap_or(u64::MAX);
-        let left = Duration::from_millis(entry.expires_at.saturating_sub(now));
-        if left.is_zero() {
-            told(park.expired(number).await);
-            continue;
-        }
-        let next = deliver(proxy, park, number, &entry).await;
-        let pause = match next {
-            Next::Gone => continue,
-            Next::After(pause) => pause,
-            Next::Unreached => backoff(PAUSE / 10, unreached),
+async fn drain_store(
+    proxy: Arc<Proxy>,
+    drain: Drain,
+    store: Arc<dyn ParkStore>,
+    mut begun: UnboundedReceiver<QueueName>,
+) {
+    loop {
+        let queue = tokio::select! {
+            () = drain.ends.cancelled() => return,
+            queue = begun.recv() => queue,
         };
-        unreached = if matches!(next, Next::Unreached) { unreached.saturating_add(1) } else { 0 };
-        sleep(&proxy.core, pause.min(left), ends).await;
+        let Some(queue) = queue else { return };
+        let (proxy, store, ends) = (Arc::clone(&proxy), Arc::clone(&store), drain.ends.clone());
+        drain.connections.spawn(async move { drain_queue(&proxy, &*store, &queue, &ends).await });
     }
 }
 
-/// Sleeps until the next try, and no longer than until a reload: the new rules may let it pass. The
-/// time is bounded, because an administrator may help the key.
+async fn drain_queue(proxy: &Proxy, store: &dyn ParkStore, queue: &QueueName, ends: &CancellationToken) {
+    let mut unreached = 0;
+    while !ends.is_cancelled() {
+        let first = match store.first(queue).await {
+            Ok(Some(first)) => first,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, store = store.name(), "parked requests are not read");
+                sleep(&proxy.core, PAUSE, ends).await;
+                continue;
+            }
+        };
+        let mut entry = first.entry.clone();
+        let left = Duration::from_millis(entry.expires_at.saturating_sub(now()));
+        if left.is_zero() {
+            entry.expire(now());
+            told(store.finish(&first, entry, Duration::ZERO).await);
+            continue;
+        }
+        let next = tokio::select! {
+            next = deliver(proxy, &first) => next,
+            () = store.lost(&first) => {
+                tracing::error!(store = store.name(), "a parked request may be sent by two processes");
+                continue;
+            }
+        };
+        unreached = if matches!(next, Next::Unreached) { unreached + 1 } else { 0 };
+        let pause = match next {
+            Next::Answered { status, is_taken } => {
+                entry.answer(status.as_u16(), is_taken, now());
+                backoff(Duration::from_millis(entry.retry), first.entry.tries)
+            }
+            Next::After(pause) => pause,
+            Next::Unreached => backoff(PAUSE / 10, unreached - 1),
+        };
+        // Bounded, because an administrator may help the key.
+        let (pause, waits) = (pause.min(left).min(LONGEST_PAUSE), entry.state == State::Parked);
+        told(store.finish(&first, entry, pause).await);
+        if waits {
+            sleep(&proxy.core, pause, ends).await;
+        }
+    }
+}
+
+/// Sleeps until the next try, and no longer than until a reload: the new rules may let it pass.
 async fn sleep(core: &Core, pause: Duration, ends: &CancellationToken) {
     let rules = core.live.rules();
-    let until = Instant::now() + pause.min(LONGEST_PAUSE);
+    let until = Instant::now() + pause;
     while Instant::now() < until && Arc::ptr_eq(&rules, &core.live.rules()) && !ends.is_cancelled() {
         tokio::select! {
             () = ends.cancelled() => {}
@@ -232,27 +344,37 @@ fn backoff(first: Duration, tries: u32) -> Duration {
     first.saturating_mul(1 << tries.min(20)).min(LONGEST_PAUSE)
 }
 
-fn told<T: std::fmt::Debug>(changed: Result<T, crate::park::Unchanged>) -> Option<T> {
-    changed.map_err(|error| tracing::error!(?error, "a parked request may be sent once more")).ok()
+fn told(changed: Result<(), Unchanged>) {
+    if let Err(error) = changed {
+        tracing::error!(?error, "a parked request may be sent once more");
+    }
+}
+
+/// The outcome of an attempt to send a request.
+enum Next {
+    Answered {
+        status: StatusCode,
+        is_taken: bool,
+    },
+    /// It is sent again after this time. This was no try.
+    After(Duration),
+    /// No upstream was reached.
+    Unreached,
 }
 
 /// Sends the first request of a queue, if the rules let it pass now.
-async fn deliver(proxy: &Proxy, park: &Park, number: u64, entry: &Entry) -> Next {
-    let kept = match park.begin(number).await {
-        Ok(Some(kept)) => kept,
-        Ok(None) => return Next::Gone,
+async fn deliver(proxy: &Proxy, first: &First) -> Next {
+    let request = match &first.kept {
+        Ok(kept) => kept.clone(),
         Err(error) => {
             tracing::error!(%error, "a parked request was not read");
             return Next::After(PAUSE);
         }
     };
-    let origin = Origin { peer: kept.peer, is_tls: kept.is_tls };
+    let origin = Origin { peer: request.peer, is_tls: request.is_tls };
     let ends = proxy.settings.total_timeout.map(|total| Instant::now() + total);
-    let Ok(mut request) = kept.request() else {
-        park.pause(number);
-        return Next::After(PAUSE);
-    };
-    if let Ok(id) = HeaderValue::try_from(entry.id.to_string()) {
+    let Ok(mut request) = request.request() else { return Next::After(PAUSE) };
+    if let Ok(id) = HeaderValue::try_from(first.entry.id.to_string()) {
         request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(id);
     }
     request.extensions_mut().insert(Passing { origin, ends, upgrade: None });
@@ -264,12 +386,10 @@ async fn deliver(proxy: &Proxy, park: &Park, number: u64, entry: &Entry) -> Next
     let status = answer.status();
     let extensions = answer.extensions_mut();
     if extensions.remove::<NotReached>().is_some() {
-        park.pause(number);
         return Next::Unreached;
     }
-    let took = match extensions.remove::<Refused>() {
+    let is_taken = match extensions.remove::<Refused>() {
         Some(Refused { retry_after, is_for_now: true }) => {
-            park.pause(number);
             return Next::After(retry_after.unwrap_or(PAUSE));
         }
         Some(_) => false,
@@ -278,14 +398,15 @@ async fn deliver(proxy: &Proxy, park: &Park, number: u64, entry: &Entry) -> Next
                 && !matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
         }
     };
-    // The next one of the key is sent when this one has ended.
-    while let Some(Ok(_)) = answer.body_mut().frame().await {}
-    if took {
-        told(park.sent(number, status.as_u16()).await);
-        return Next::Gone;
-    }
-    match told(park.failed(number, status.as_u16()).await) {
-        Some(State::Parked) => Next::After(backoff(Duration::from_millis(entry.retry), entry.tries)),
-        _ => Next::Gone,
-    }
+    // The next one of the key is sent when this one has ended, or is too long: the status is known.
+    let (mut body, mut read) = (answer.into_body(), 0);
+    let end = async {
+        while let Some(Ok(frame)) = body.frame().await
+            && read < ANSWER.0
+        {
+            read += frame.data_ref().map_or(0, Bytes::len);
+        }
+    };
+    let _ = tokio::time::timeout(ANSWER.1, end).await;
+    Next::Answered { status, is_taken }
 }

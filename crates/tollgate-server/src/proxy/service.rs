@@ -84,11 +84,11 @@ impl Proxy {
         if let Some(name) = forward.cost_header.clone() {
             layer = layer.cost_from(move |_, headers| headers.get(&name)?.to_str().ok()?.trim().parse().ok());
         }
-        if let Some(park) = core.park.clone() {
-            let core = Arc::clone(core);
-            layer = layer.set_aside(move |head, verdict| parking::set_aside(&core, &park, head, verdict));
-        }
-        let layer = layer.build_over(core.live.clone());
+        let (parks, asks) = (Arc::clone(core), Arc::clone(core));
+        let layer = layer
+            .set_aside(move |head, verdict| parking::set_aside(&parks, head, verdict))
+            .beside_stores(move |head, rules, asked| parking::ask_servers(&asks, head, rules, asked))
+            .build_over(core.live.clone());
         let service = layer.layer(Forward::new(core, forward, &upstreams));
         let first = upstreams.all().first();
         let own_host =
@@ -145,10 +145,10 @@ impl Client {
                 return refused(head.version, detail);
             }
         };
-        if let Some(park) = &core.park
-            && let Some(id) = head.uri.path().strip_prefix(parking::STATES)
+        if let Some(id) = head.uri.path().strip_prefix(parking::STATES)
+            && !core.parks.is_empty()
         {
-            return parking::state(park, &head.method, id).map(Answered::Unasked);
+            return parking::state(&core.parks, &head.method, id).await.map(Answered::Unasked);
         }
         if !clients.trusted_proxies.iter().any(|network| network.contains(&self.origin.peer)) {
             distrust(&mut head.headers, &clients.header);

@@ -5,7 +5,11 @@ mod heads;
 mod heads2;
 mod leaves;
 mod park;
+mod park_random;
+mod park_redis;
 mod peers;
+#[path = "../../../tollgate-redis/tests/support/server.rs"]
+mod redis_server;
 mod rules;
 mod seen;
 mod support;

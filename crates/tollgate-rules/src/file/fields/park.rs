@@ -6,7 +6,8 @@ pub(super) const RULE_ON_REFUSAL: Field = optional(
     "on_refusal",
     Kind::Choice(&["answer", "park"]),
     "answer",
-    "park: the proxy keeps what the rule refuses for a time, answers 202, and sends it later.",
+    "park: the proxy keeps what the rule refuses for a time (in the rule's store, or else in --park FILE), \
+     answers 202, and sends it later.",
 );
 
 pub(super) const RULE_PARK: Field =

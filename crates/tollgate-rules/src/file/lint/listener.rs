@@ -13,7 +13,8 @@ use crate::rule::{Limit, Limits, Mode, Rule, Rules};
 /// | [`Redis`](Self::Redis) | only looked at | not asked | refused |
 /// | [`ProxyWithoutPark`](Self::ProxyWithoutPark) | kept | kept | kept |
 ///
-/// None parks requests: what a rule would park is refused.
+/// What a rule would park is refused, except that the proxy parks the requests of rules with a
+/// store.
 ///
 /// A rule that is only looked at is charged by a report of the response, and can be exceeded by the
 /// requests that are served meanwhile. In front of the served program itself, as in a middleware,
@@ -82,9 +83,10 @@ fn unserved(rule: &Rule, listener: Listener) -> impl Iterator<Item = Problem> {
             "lets requests wait, which callers cannot here: those are refused",
             "a leaky bucket without a queue",
         )),
-        rule.park.is_some().then_some((
+        // A store keeps the requests of its rules, where a proxy sends them.
+        (rule.park.is_some() && !(serves && rule.store.is_some())).then_some((
             "parks what it refuses, which is not kept here: those requests are refused",
-            "`tollgate proxy` with --park FILE",
+            "`tollgate proxy` with --park FILE, or for a rule with a store",
         )),
     ];
     let name = rule.name.clone();

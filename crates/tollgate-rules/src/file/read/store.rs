@@ -148,7 +148,6 @@ impl Reader<'_, '_> {
         let cannot = [
             ("was", "the store knows the rule's counts by its name", "keep the name, or begin anew"),
             ("ban", "bans are kept in one process", "a longer limit, or a rule without a store for the ban"),
-            ("on_refusal", "requests are kept in one process only", "take it out, or a rule without a store"),
             ("max_wait", "a store keeps no queue for rules", "a leaky bucket without a queue"),
             ("inherit", "a store applies new numbers to the debts as they are", "take it out"),
             ("max_keys", "a store holds any number of keys", "take it out"),
