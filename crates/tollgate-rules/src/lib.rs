@@ -24,7 +24,8 @@ pub use rule::{
     StoreFailure, StoreLeases, StoreServer, Tier, Values,
 };
 pub use set::{
-    Ask, AskRule, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey, RuleSet, Ruling,
-    SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, StoredReply, Ticket, Verdict,
+    Ask, AskRule, AskRuleError, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey,
+    RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, StoredReply,
+    Ticket, Verdict,
 };
 pub use trial::{TestFailure, run_tests};

@@ -147,7 +147,7 @@ impl Server {
         let admin = Admin::new(&core, &settings, &drain).map_err(StartError::AdminToken)?;
         let counted = Arc::clone(&core);
         let told = move |reloaded: Result<u64, &ReloadError>| {
-            counted.metrics.reloaded(reloaded.is_ok());
+            counted.reloaded(reloaded.is_ok());
             match reloaded {
                 Ok(generation) => tracing::info!(generation, "new rules are in force"),
                 Err(error) => tracing::error!(%error, "the old rules stay in force"),
@@ -195,14 +195,17 @@ impl Server {
             let (grpc, v1, proxy) = (Arc::clone(&grpc), Arc::clone(&v1), proxy.clone());
             async move {
                 let _open = core.metrics.connection(kind);
+                // Boxed: each takes the memory of its own kind, not that of the largest.
                 match kind {
-                    Listener::Http => v1::serve(v1, connection, drain).await,
-                    Listener::Admin => admin::serve(admin, connection).await,
-                    Listener::Grpc => grpc.serve(connection, drain).await,
-                    Listener::Resp => resp::serve(redis, connection, drain, limits.read_timeout).await,
+                    Listener::Http => Box::pin(v1::serve(v1, connection, drain)).await,
+                    Listener::Admin => Box::pin(admin::serve(admin, connection)).await,
+                    Listener::Grpc => Box::pin(grpc.serve(connection, drain)).await,
+                    Listener::Resp => {
+                        Box::pin(resp::serve(redis, connection, drain, limits.read_timeout)).await;
+                    }
                     Listener::Proxy => {
                         if let Some(proxy) = proxy {
-                            proxy.serve(connection, drain).await;
+                            Box::pin(proxy.serve(connection, drain)).await;
                         }
                     }
                 }
@@ -303,7 +306,14 @@ impl Server {
     async fn reload_by_signal(&self) {
         let (core, file) = (Arc::clone(&self.core), self.settings.rules.clone());
         match tokio::task::spawn_blocking(move || reload(&core, &file)).await {
-            Ok(Ok(generation)) => tracing::info!(generation, "SIGHUP: the rules of the file are in force"),
+            Ok(Ok(generation)) => match self.core.last_error() {
+                None => tracing::info!(generation, "SIGHUP: what the files say is in force"),
+                Some(error) => tracing::error!(
+                    generation,
+                    %error,
+                    "SIGHUP: the rules file is in force, the files of envoyproxy/ratelimit are not"
+                ),
+            },
             Ok(Err(error)) => tracing::error!(%error, "SIGHUP: the old rules stay in force"),
             Err(error) => tracing::error!(%error, "SIGHUP: the old rules stay in force"),
         }
@@ -356,7 +366,7 @@ impl Server {
 fn reload(core: &Core, file: &Path) -> Result<u64, ReloadError> {
     core.reload_envoy();
     let done = core.live.reload_file(file, &Disk);
-    core.metrics.reloaded(done.is_ok());
+    core.reloaded(done.is_ok());
     done
 }
 

@@ -51,6 +51,27 @@ fn a_hangup_reads_the_rules_again() {
 }
 
 #[test]
+fn a_hangup_says_which_files_are_in_force() {
+    const WHOLE: &str =
+        "domain: shop\ndescriptors: [{ key: k, rate_limit: { unit: hour, requests_per_unit: 5 } }]\n";
+    let folder = Folder::new("hangup-envoy");
+    folder.write("shop.yaml", WHOLE);
+    let envoy = folder.path("shop.yaml");
+    let mut server = Running::start(serve(&folder, &["--drain-delay", "0", "--envoy", &envoy]));
+    server.says("serving");
+    folder.write("shop.yaml", "domain: [");
+    server.signal("HUP");
+    let said = server.says("SIGHUP");
+    assert!(said.contains("ERROR") && said.contains("the files of envoyproxy/ratelimit are not"), "{said}");
+    folder.write("shop.yaml", WHOLE);
+    server.signal("HUP");
+    let said = server.says("SIGHUP");
+    assert!(!said.contains("ERROR") && said.contains("what the files say is in force"), "{said}");
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(0));
+}
+
+#[test]
 fn state_is_saved_at_the_end_and_restored() {
     let folder = Folder::new("state");
     let state = folder.path("state");

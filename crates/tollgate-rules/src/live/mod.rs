@@ -32,6 +32,7 @@ mod plan;
 mod resume;
 mod watch;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -45,7 +46,8 @@ use crate::request::Request;
 use crate::rule::Rules;
 use crate::set::saved::FilesRead;
 use crate::set::{
-    Ask, AskRule, Change, Hindrance, Parked, RuleSet, Scratch, SetError, StoredAnswer, Succession, Verdict,
+    Ask, AskRule, AskRuleError, Change, Hindrance, Parked, RuleSet, Scratch, SetError, StoredAnswer,
+    Succession, Verdict,
 };
 use crate::trial::run_tests;
 
@@ -375,9 +377,9 @@ impl<C: Clock + Clone + 'static> Handle<C> {
         ask: Ask,
         scratch: &'s mut Scratch,
     ) -> Verdict<'s, C> {
-        self.decide(scratch, |set, scratch| {
+        let Ok(()) = self.decide(scratch, |set, scratch| {
             set.decide(request, ask, scratch);
-            true
+            Ok::<_, Infallible>(())
         });
         self.set.verdict(scratch)
     }
@@ -396,21 +398,33 @@ impl<C: Clock + Clone + 'static> Handle<C> {
 
     /// Asks one rule by its name, as it is in force: [`RuleSet::ask_rule`]. An exchange of rules is
     /// as of [`ask`](Self::ask).
-    pub fn ask_rule<'s>(&'s mut self, ask: AskRule<'_>, scratch: &'s mut Scratch) -> Option<Verdict<'s, C>> {
-        let is_there = self.decide(scratch, |set, scratch| set.decide_rule(ask, scratch));
-        is_there.then(|| self.set.verdict(scratch))
+    ///
+    /// # Errors
+    ///
+    /// As [`RuleSet::ask_rule`].
+    pub fn ask_rule<'s>(
+        &'s mut self,
+        ask: AskRule<'_>,
+        scratch: &'s mut Scratch,
+    ) -> Result<Verdict<'s, C>, AskRuleError> {
+        self.decide(scratch, |set, scratch| set.decide_rule(ask, scratch))?;
+        Ok(self.set.verdict(scratch))
     }
 
-    /// Decides by the rules in force, and anew if an exchange overtakes it. Returns whether there
-    /// is a decision, as `by` does.
-    fn decide(&mut self, scratch: &mut Scratch, by: impl Fn(&Arc<RuleSet<C>>, &mut Scratch) -> bool) -> bool {
+    /// Decides by the rules in force, and anew if an exchange overtakes it. On an error of `by`
+    /// there is no decision.
+    fn decide<E>(
+        &mut self,
+        scratch: &mut Scratch,
+        by: impl Fn(&Arc<RuleSet<C>>, &mut Scratch) -> Result<(), E>,
+    ) -> Result<(), E> {
         loop {
             self.refresh();
-            let is_decided = by(&self.set, scratch);
+            let decided = by(&self.set, scratch);
             if self.inner.word.load(Acquire) == self.word {
-                return is_decided; // L1
+                return decided; // L1
             }
-            if is_decided {
+            if decided.is_ok() {
                 self.set.undo(scratch);
             }
         }

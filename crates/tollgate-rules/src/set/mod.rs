@@ -52,7 +52,7 @@ pub use error::SetError;
 pub use keys::RuleKey;
 pub use line::{Line, Ruling};
 pub(crate) use memory::needed as needed_memory;
-pub use one_rule::AskRule;
+pub use one_rule::{AskRule, AskRuleError};
 pub(crate) use parked::Parked;
 pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;

@@ -1,5 +1,7 @@
 //! One rule, asked by its name for a key that the caller has: there is no request.
 
+use std::fmt;
+
 use tollgate::Clock;
 
 use crate::address::{canonical, write_key};
@@ -12,15 +14,32 @@ use crate::set::{Ask, RuleSet, Verdict};
 pub struct AskRule<'r> {
     /// The rule's name.
     pub name: &'r str,
-    /// The key. A rule whose key is `client` alone takes the text of an address, and counts it
-    /// with that client's requests; one for `everyone` has one key for any value here. Other keys
-    /// are their bytes: a key of one part is counted with the requests that have it.
+    /// The key. A rule whose key is `client` alone takes the text of an IP address and nothing
+    /// else, and counts it with that client's requests; one for `everyone` has one key for any
+    /// value here. Other keys are their bytes: a key of one part is counted with the requests that
+    /// have it.
     pub key: &'r [u8],
     /// What it costs; `None`: what the rule says. Of costs by conditions that is the highest.
     pub cost: Option<u64>,
     /// Whether nothing is to be charged, and no key banned.
     pub is_peek: bool,
 }
+
+/// Why a rule was not asked. Nothing is charged then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AskRuleError {
+    /// No rule has this name, or its mode is off.
+    NoRule,
+    /// The rule's key is `client`, and this is no IP address.
+    NoAddress {
+        /// The key, or its beginning.
+        key: Box<str>,
+    },
+}
+
+/// How much of a key an error shows, in bytes.
+const SHOWN: usize = 64;
 
 impl<C> RuleSet<C> {
     /// The rule of this name, unless its mode is off.
@@ -45,14 +64,17 @@ pub(super) fn by_name(rules: &[Rule]) -> Box<[usize]> {
 }
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// Asks one rule about a key, as if a request had come that only this rule concerns. `None`: no
-    /// rule has this name, or its mode is off.
+    /// Asks one rule about a key, as if a request had come that only this rule concerns.
     ///
     /// Its conditions are not asked, nor are its tiers: [`Rule::limits`] apply. All else is as of a
     /// request: bans, limits of requests in flight, queues, the rule's mode. A key without bytes is
-    /// a missing one.
+    /// a missing one, but for a rule whose key is `client`.
     ///
     /// **Cost.** As of a request, and a search among the names.
+    ///
+    /// # Errors
+    ///
+    /// [`AskRuleError`]: there is no such rule, or the key is no address where it must be one.
     ///
     /// # Examples
     ///
@@ -67,32 +89,37 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// let ada = AskRule { name: "each", key: b"ada", cost: Some(2), is_peek: false };
     /// assert!(set.ask_rule(ada, &mut scratch).unwrap().is_admitted());
     /// assert!(!set.ask_rule(ada, &mut scratch).unwrap().is_admitted());
-    /// assert!(set.ask_rule(AskRule { name: "other", ..ada }, &mut scratch).is_none());
+    /// assert!(set.ask_rule(AskRule { name: "other", ..ada }, &mut scratch).is_err());
     /// # Ok::<(), tollgate_rules::SetError>(())
     /// ```
-    pub fn ask_rule<'s>(&'s self, ask: AskRule<'_>, scratch: &'s mut Scratch) -> Option<Verdict<'s, C>> {
-        self.decide_rule(ask, scratch).then(|| self.verdict(scratch))
+    pub fn ask_rule<'s>(
+        &'s self,
+        ask: AskRule<'_>,
+        scratch: &'s mut Scratch,
+    ) -> Result<Verdict<'s, C>, AskRuleError> {
+        self.decide_rule(ask, scratch)?;
+        Ok(self.verdict(scratch))
     }
 
-    /// Asks one rule, and leaves the decision in `scratch`. `false`: there is no such rule.
-    pub(crate) fn decide_rule(&self, ask: AskRule<'_>, scratch: &mut Scratch) -> bool {
-        let Some((number, rule)) = self.numbered(ask.name) else { return false };
+    /// Asks one rule, and leaves the decision in `scratch`.
+    pub(crate) fn decide_rule(&self, ask: AskRule<'_>, scratch: &mut Scratch) -> Result<(), AskRuleError> {
+        let (number, rule) = self.numbered(ask.name).ok_or(AskRuleError::NoRule)?;
+        let client = match &rule.key {
+            Key::Attributes(parts) if **parts == [Attribute::Client] => Some(address(ask.key)?),
+            _ => None,
+        };
         let cost = ask.cost.unwrap_or_else(|| usual_cost(&rule.cost));
         scratch.clear();
         let key = scratch.found.set_one(number, cost);
-        match &rule.key {
-            Key::Everyone => {}
-            Key::Attributes(parts) => match (&**parts, address(ask.key)) {
-                ([Attribute::Client], Some(client)) => {
-                    write_key(canonical(client), self.rules().clients.ipv6_prefix, key);
-                }
-                _ => key.extend_from_slice(ask.key),
-            },
+        match client {
+            Some(client) => write_key(canonical(client), self.rules().clients.ipv6_prefix, key),
+            None if rule.key == Key::Everyone => {}
+            None => key.extend_from_slice(ask.key),
         }
         let is_missing = rule.key != Key::Everyone && key.is_empty();
         scratch.found.end_one(is_missing.then_some(rule.missing));
         self.decide_found(Ask { cost, is_peek: ask.is_peek, ..Ask::default() }, scratch);
-        true
+        Ok(())
     }
 }
 
@@ -105,6 +132,21 @@ fn usual_cost(cost: &Cost) -> u64 {
     }
 }
 
-fn address(text: &[u8]) -> Option<std::net::IpAddr> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+fn address(key: &[u8]) -> Result<std::net::IpAddr, AskRuleError> {
+    let address = std::str::from_utf8(key).ok().and_then(|text| text.parse().ok());
+    address.ok_or_else(|| {
+        let key = String::from_utf8_lossy(&key[..key.len().min(SHOWN)]).into();
+        AskRuleError::NoAddress { key }
+    })
 }
+
+impl fmt::Display for AskRuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRule => f.write_str("no such rule"),
+            Self::NoAddress { key } => write!(f, "{key:?} is no IP address, which the rule's key is"),
+        }
+    }
+}
+
+impl std::error::Error for AskRuleError {}

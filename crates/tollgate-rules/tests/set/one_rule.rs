@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tollgate::ManualClock;
-use tollgate_rules::{AskRule, LiveRules, PlainRequest, Ruling, Scratch};
+use tollgate_rules::{AskRule, AskRuleError, LiveRules, PlainRequest, Ruling, Scratch};
 
 use super::{Desk, from, header, rules};
 
@@ -12,11 +12,11 @@ fn one<'r>(name: &'r str, key: &'r [u8]) -> AskRule<'r> {
 }
 
 impl Desk {
-    /// The rule's answer, and its remaining units. `None`: there is no such rule.
-    fn one(&mut self, ask: AskRule<'_>) -> Option<(Ruling, u64)> {
+    /// The rule's answer, and its remaining units.
+    fn one(&mut self, ask: AskRule<'_>) -> Result<(Ruling, u64), AskRuleError> {
         let verdict = self.set.ask_rule(ask, &mut self.scratch)?;
         let left = verdict.lines().first().map_or(u64::MAX, |line| line.remaining);
-        Some((verdict.outcome(), left))
+        Ok((verdict.outcome(), left))
     }
 }
 
@@ -31,13 +31,32 @@ fn a_rule_asked_by_name_counts_with_its_requests() {
     );
     let request = PlainRequest { headers: vec![header("x-key", "ada")], ..from("203.0.113.9") };
     assert!(desk.check(&request).is_admitted());
-    assert_eq!(desk.one(one("keys", b"ada")), Some((ADMITTED, 3)));
-    assert_eq!(desk.one(one("keys", b"bob")), Some((ADMITTED, 4)));
-    assert_eq!(desk.one(one("clients", b"203.0.113.9")), Some((ADMITTED, 3)));
-    assert_eq!(desk.one(one("clients", b"::ffff:203.0.113.9")), Some((ADMITTED, 2)));
-    assert_eq!(desk.one(one("all", b"any")), Some((ADMITTED, 3)));
-    assert_eq!(desk.one(one("all", b"")), Some((ADMITTED, 2)));
+    assert_eq!(desk.one(one("keys", b"ada")), Ok((ADMITTED, 3)));
+    assert_eq!(desk.one(one("keys", b"bob")), Ok((ADMITTED, 4)));
+    assert_eq!(desk.one(one("clients", b"203.0.113.9")), Ok((ADMITTED, 3)));
+    assert_eq!(desk.one(one("clients", b"::ffff:203.0.113.9")), Ok((ADMITTED, 2)));
+    assert_eq!(desk.one(one("all", b"any")), Ok((ADMITTED, 3)));
+    assert_eq!(desk.one(one("all", b"")), Ok((ADMITTED, 2)));
     assert_eq!(desk.left(&request), [3, 2, 2]);
+}
+
+#[test]
+fn a_client_that_is_no_address_is_an_error() {
+    let mut desk = Desk::new("[[rule]]\nname = 'clients'\nkey = 'client'\nlimits = '5/h'\n");
+    let long = "x".repeat(100);
+    for (key, shown) in [
+        (&b"localhost"[..], "localhost"),
+        (b"", ""),
+        (b" 203.0.113.9", " 203.0.113.9"),
+        (b"203.0.113.9:80", "203.0.113.9:80"),
+        (b"\xff", "\u{fffd}"),
+        (long.as_bytes(), &long[..64]),
+    ] {
+        let error = desk.one(one("clients", key)).unwrap_err();
+        assert_eq!(error, AskRuleError::NoAddress { key: shown.into() });
+        assert_eq!(error.to_string(), format!("{shown:?} is no IP address, which the rule's key is"));
+    }
+    assert_eq!(desk.one(one("clients", b"203.0.113.9")), Ok((ADMITTED, 4)));
 }
 
 #[test]
@@ -53,7 +72,8 @@ fn a_rule_asked_by_name_keeps_its_disciplines() {
          [[rule]]\nname = 'narrow'\nmatch = { path = '/x' }\nkey = 'label.k'\nlimits = '1/h'\n\
          [[rule]]\nname = 'above'\nreplaces = '*'\nkey = 'label.k'\nlimits = '1/h'\n",
     );
-    assert_eq!((desk.one(one("off", b"k")), desk.one(one("none", b"k"))), (None, None));
+    let absent = Err(AskRuleError::NoRule);
+    assert_eq!((desk.one(one("off", b"k")), desk.one(one("none", b"k"))), (absent.clone(), absent));
     assert_eq!([0; 2].map(|_| desk.one(one("tried", b"k")).unwrap().0), [ADMITTED; 2]);
     assert_eq!([0; 2].map(|_| desk.one(one("banned", b"k")).unwrap().0), [ADMITTED, Ruling::Refused]);
     desk.at(3_599.0);
@@ -64,15 +84,15 @@ fn a_rule_asked_by_name_keeps_its_disciplines() {
     }
     assert_eq!(desk.one(one("places", b"k")).unwrap().0, ADMITTED, "the verdict gave its place back");
     let peek = AskRule { is_peek: true, ..one("costly", b"k") };
-    assert_eq!(desk.one(peek), Some((ADMITTED, 3)));
-    assert_eq!(desk.one(one("costly", b"k")), Some((ADMITTED, 3)));
-    assert_eq!(desk.one(AskRule { cost: Some(1), ..one("costly", b"k") }), Some((ADMITTED, 2)));
-    assert_eq!(desk.one(AskRule { cost: Some(0), ..one("costly", b"k") }), Some((ADMITTED, 2)));
-    assert_eq!(desk.one(one("costly", b"k")), Some((Ruling::Refused, 2)));
-    assert_eq!(desk.one(AskRule { cost: Some(7), ..one("costly", b"k") }), Some((Ruling::Never, 2)));
+    assert_eq!(desk.one(peek), Ok((ADMITTED, 3)));
+    assert_eq!(desk.one(one("costly", b"k")), Ok((ADMITTED, 3)));
+    assert_eq!(desk.one(AskRule { cost: Some(1), ..one("costly", b"k") }), Ok((ADMITTED, 2)));
+    assert_eq!(desk.one(AskRule { cost: Some(0), ..one("costly", b"k") }), Ok((ADMITTED, 2)));
+    assert_eq!(desk.one(one("costly", b"k")), Ok((Ruling::Refused, 2)));
+    assert_eq!(desk.one(AskRule { cost: Some(7), ..one("costly", b"k") }), Ok((Ruling::Never, 2)));
     assert_eq!(desk.one(one("strict", b"")).unwrap().0, Ruling::NoKey);
-    assert_eq!(desk.one(one("lax", b"")), Some((ADMITTED, u64::MAX)));
-    assert_eq!(desk.one(one("narrow", b"k")), Some((ADMITTED, 0)), "no path is asked for");
+    assert_eq!(desk.one(one("lax", b"")), Ok((ADMITTED, u64::MAX)));
+    assert_eq!(desk.one(one("narrow", b"k")), Ok((ADMITTED, 0)), "no path is asked for");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The keys of a rule.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
 use super::{Admin, Failure, Who, bad, decoded, key_text, parameter};
 use crate::core::ServerClock;
-use crate::web::{self, Answer};
+use crate::web::{self, Answer, Client};
 
 /// The most keys of a rule that are shown.
 const TOP: usize = 100;
@@ -42,7 +41,7 @@ struct Described {
     method: Option<String>,
     host: Option<String>,
     target: Option<String>,
-    client: Option<IpAddr>,
+    client: Option<Client>,
     headers: BTreeMap<String, String>,
     labels: BTreeMap<String, String>,
     domain: Option<String>,
@@ -58,7 +57,7 @@ impl From<Described> for PlainRequest {
             method: described.method,
             host: described.host,
             target: described.target.map(String::into_bytes),
-            client: described.client,
+            client: described.client.map(|Client(address)| address),
             headers: pairs(described.headers),
             labels: pairs(described.labels),
             domain: described.domain,

@@ -92,7 +92,7 @@ impl Admin {
             } else {
                 self.core.live.reload_file_forget(&self.rules, &Disk, &forget)
             };
-            self.core.metrics.reloaded(done.is_ok());
+            self.core.reloaded(done.is_ok());
             match done {
                 Ok(generation) => {
                     tracing::info!(%who, generation, ?forget, "reloaded by an administrator");

@@ -1,10 +1,14 @@
 //! A handle of the rules with its buffers.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
-use tollgate_rules::{Ask, AskRule, Handle, Request, Scratch, Verdict};
+use futures_util::future::join_all;
+use tollgate_rules::{
+    Ask, AskRule, AskRuleError, Handle, Request, Scratch, StoredAnswer, StoredAsk, Verdict,
+};
+use tollgate_stored::RuleStores;
 
 use super::{Core, Generation, ServerClock};
 
@@ -18,6 +22,25 @@ pub(crate) struct Decider {
     scratch: Scratch,
     /// That of the handle's rules, once they are refreshed.
     generation: Arc<Generation>,
+}
+
+/// What stores have answered for a request that is not decided yet.
+#[derive(Default)]
+struct Asked {
+    answers: Vec<StoredAnswer>,
+    tries: usize,
+}
+
+/// What is to be asked before a request is decided.
+struct Unasked {
+    stores: Arc<RuleStores>,
+    asks: Vec<StoredAsk>,
+}
+
+impl Unasked {
+    async fn answer(self, tries: usize) -> Asked {
+        Asked { answers: self.stores.ask(self.asks).await, tries: tries + 1 }
+    }
 }
 
 impl Decider {
@@ -34,28 +57,74 @@ impl Decider {
         core: &Core,
         request: impl Fn(&Generation) -> R,
         ask: Ask,
-        act: impl FnOnce(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
+        mut act: impl FnMut(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> T {
-        let (mut answers, mut tries) = (Vec::new(), 0);
+        let mut asked = Asked::default();
+        loop {
+            match self.step(core, &request, ask, &mut asked, &mut act) {
+                Ok(done) => return done,
+                Err(unasked) => asked = unasked.answer(asked.tries).await,
+            }
+        }
+    }
+
+    /// Decides so many requests, each for itself, as if they came at the same time: their stores
+    /// are asked at the same time. `act` takes the verdict of each with its index, those first that
+    /// need no store. Once it breaks, no more are decided, and what stores have charged for others
+    /// is given back.
+    pub(crate) async fn decide_all<R: Request>(
+        &mut self,
+        core: &Core,
+        count: usize,
+        request: impl Fn(usize, &Generation) -> R,
+        ask: impl Fn(usize) -> Ask,
+        mut act: impl FnMut(usize, Verdict<'_, ServerClock>, &Arc<Generation>) -> ControlFlow<()>,
+    ) {
+        let mut undecided: Vec<_> = (0..count).map(|index| (index, Asked::default())).collect();
+        while !undecided.is_empty() {
+            let mut trips = Vec::new();
+            for (index, mut asked) in undecided {
+                let seen = |generation: &Generation| request(index, generation);
+                let mut act = |verdict: Verdict<'_, _>, generation: &_| act(index, verdict, generation);
+                match self.step(core, seen, ask(index), &mut asked, &mut act) {
+                    Ok(ControlFlow::Continue(())) => {}
+                    Ok(ControlFlow::Break(())) => return,
+                    Err(unasked) => {
+                        trips.push(async move { (index, unasked.answer(asked.tries).await) });
+                    }
+                }
+            }
+            undecided = join_all(trips).await;
+        }
+    }
+
+    /// Decides a request with what stores have answered, or says which are to be asked first:
+    /// nothing is charged then.
+    fn step<R: Request, T>(
+        &mut self,
+        core: &Core,
+        request: impl Fn(&Generation) -> R,
+        ask: Ask,
+        asked: &mut Asked,
+        act: &mut impl FnMut(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
+    ) -> Result<T, Unasked> {
         loop {
             if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
                 self.generation = core.generation();
             }
-            let (stores, asks) = {
-                let request = request(&self.generation);
-                let verdict = self.handle.ask_answered(&request, ask, &mut answers, &mut self.scratch);
-                if !self.generation.http.decided(&verdict) {
-                    // Other rules came into force since the refresh.
-                    verdict.cancel();
-                    continue;
-                }
-                let asks = verdict.unasked();
-                let stores = self.generation.stores.as_ref().filter(|_| !asks.is_empty() && tries < TRIES);
-                let Some(stores) = stores else { return act(verdict, &self.generation) };
-                (Arc::clone(stores), asks)
+            let request = request(&self.generation);
+            let verdict = self.handle.ask_answered(&request, ask, &mut asked.answers, &mut self.scratch);
+            if !self.generation.http.decided(&verdict) {
+                // Other rules came into force since the refresh.
+                verdict.cancel();
+                continue;
+            }
+            let asks = verdict.unasked();
+            let stores = self.generation.stores.as_ref();
+            return match stores.filter(|_| !asks.is_empty() && asked.tries < TRIES) {
+                Some(stores) => Err(Unasked { stores: Arc::clone(stores), asks }),
+                None => Ok(act(verdict, &self.generation)),
             };
-            answers = stores.ask(asks).await;
-            tries += 1;
         }
     }
 
@@ -66,7 +135,7 @@ impl Decider {
     }
 
     /// Asks one rule by its name.
-    pub(crate) fn ask_rule(&mut self, ask: AskRule<'_>) -> Option<Verdict<'_, ServerClock>> {
+    pub(crate) fn ask_rule(&mut self, ask: AskRule<'_>) -> Result<Verdict<'_, ServerClock>, AskRuleError> {
         self.handle.ask_rule(ask, &mut self.scratch)
     }
 
@@ -105,7 +174,9 @@ impl DerefMut for Free<'_> {
 
 impl Drop for Free<'_> {
     fn drop(&mut self) {
-        if let Some(decider) = self.decider.take() {
+        if let Some(mut decider) = self.decider.take()
+            && Arc::ptr_eq(decider.handle.refresh(), decider.generation.http.set())
+        {
             // Beyond the free ones that are kept it is dropped.
             let _ = self.free.push(decider);
         }

@@ -166,6 +166,8 @@ impl Core {
         }
         if !matches!(done, Ok(false)) {
             self.metrics.reloaded(done.is_ok());
+            // Each would keep the counters of the files before until its next call.
+            while envoy.free.pop().is_some() {}
         }
         *envoy.last_error.lock().unwrap_or_else(PoisonError::into_inner) =
             done.err().map(|error| error.to_string());

@@ -6,6 +6,8 @@ mod envoy;
 mod envoy_watch;
 mod generation;
 mod ready;
+#[cfg(test)]
+mod tests;
 mod unserved;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,6 +98,15 @@ impl Core {
             *newest = Arc::new(Generation::in_force(&self.live, &self.stores));
         }
         Arc::clone(&newest)
+    }
+
+    /// Counts a reload, and lets go of the rules before it: a decider would keep them, with their
+    /// tables, until its next request. One that is in use meanwhile lets go of them at its end.
+    pub(crate) fn reloaded(&self, is_success: bool) {
+        self.metrics.reloaded(is_success);
+        self.generation();
+        self.metrics.generation();
+        while self.free.pop().is_some() {}
     }
 
     /// What the stores of the rules in force have counted.

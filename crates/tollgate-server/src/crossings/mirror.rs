@@ -101,7 +101,7 @@ impl Mirror {
         let rule = self.handle.refresh().rule(name)?;
         let is_peek = is_peek || rule.charge_if.is_some();
         let ask = AskRule { name, key: key.as_bytes(), cost: Some(cost), is_peek };
-        let verdict = self.handle.ask_rule(ask, &mut self.scratch)?;
+        let verdict = self.handle.ask_rule(ask, &mut self.scratch).ok()?;
         let is_admitted = verdict.is_admitted() && verdict.delay().is_zero();
         // A Redis client cannot wait for its turn.
         if verdict.is_admitted() && !is_admitted {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_rules::{AskRule, Limit, Limits, Line, Rule, Ruling, Verdict};
+use tollgate_rules::{AskRule, AskRuleError, Limit, Limits, Line, Rule, Ruling, Verdict};
 
 use super::commands::Call;
 use super::reply::Reply;
@@ -39,8 +39,9 @@ pub(super) fn answer(call: &Call<'_>, is_peek: bool, reply: &mut Reply<'_>) {
     let ask =
         AskRule { name, key: call.arguments.get(2), cost, is_peek: is_peek || rule.charge_if.is_some() };
     match five(&mut decider, call, ask) {
-        Some(five) => reply.five(five),
-        None => unknown(call, reply),
+        Ok(five) => reply.five(five),
+        Err(AskRuleError::NoRule) => unknown(call, reply),
+        Err(error) => reply.error(format_args!("ERR {error}")),
     }
 }
 
@@ -54,13 +55,12 @@ fn counts_in_flight(rule: &Rule) -> bool {
     limits.iter().any(|limit| matches!(limit, Limit::InFlight { .. }))
 }
 
-/// `None`: there is no such rule any more.
-fn five(decider: &mut Decider, call: &Call<'_>, ask: AskRule<'_>) -> Option<Five> {
+fn five(decider: &mut Decider, call: &Call<'_>, ask: AskRule<'_>) -> Result<Five, AskRuleError> {
     let metrics = &call.shared.core.metrics;
-    if may_queue(decider.handle().refresh().rule(ask.name)?) {
+    if may_queue(decider.handle().refresh().rule(ask.name).ok_or(AskRuleError::NoRule)?) {
         let look = decider.ask_rule(AskRule { is_peek: true, ..ask })?;
         if ask.is_peek || !look.is_admitted() || !look.delay().is_zero() {
-            return told(metrics, &look);
+            return Ok(told(metrics, &look));
         }
     }
     let verdict = decider.ask_rule(ask)?;
@@ -69,7 +69,7 @@ fn five(decider: &mut Decider, call: &Call<'_>, ask: AskRule<'_>) -> Option<Five
         // Another request came in between.
         verdict.cancel();
     }
-    five
+    Ok(five)
 }
 
 fn may_queue(rule: &Rule) -> bool {
@@ -77,18 +77,18 @@ fn may_queue(rule: &Rule) -> bool {
     limits.iter().any(|limit| matches!(limit, Limit::Quota(quota) if quota.is_queue()))
 }
 
-fn told(metrics: &Metrics, verdict: &Verdict<'_, ServerClock>) -> Option<Five> {
+fn told(metrics: &Metrics, verdict: &Verdict<'_, ServerClock>) -> Five {
     metrics.decided(Listener::Resp, verdict);
     let Some(line) = verdict.lines().first() else {
         // The rule does not concern a request without a key.
-        return Some([0, i64::MAX, i64::MAX, -1, 0]);
+        return [0, i64::MAX, i64::MAX, -1, 0];
     };
     if verdict.is_admitted() && !verdict.delay().is_zero() {
-        return Some(refused_to_wait(line, verdict.delay()));
+        return refused_to_wait(line, verdict.delay());
     }
     let retry_after = verdict.retry_after().map_or(-1, seconds);
     let limited = i64::from(verdict.outcome() != Ruling::Admitted);
-    Some([limited, number(line.limit), number(line.remaining), retry_after, seconds(line.reset_after)])
+    [limited, number(line.limit), number(line.remaining), retry_after, seconds(line.reset_after)]
 }
 
 fn refused_to_wait(line: &Line, delay: Duration) -> Five {

@@ -1,20 +1,22 @@
 //! A call decided by the rules: each descriptor is a request with a domain and entries.
 //!
-//! One descriptor is decided at once. Of several:
+//! One descriptor is decided at once. Of several, each step asks the stores of all together:
 //!
 //! ```text
 //!   look at each ---- some refuse ----> those are asked, so that limits which count refusals count
 //!        |                              them, and keys are banned; the others are charged nothing
 //!        | all admit
 //!        v
-//!   charge each in order --- one refuses ----> give the charges back: refused
-//!        |                   (another call came in between, or two descriptors share a limit)
+//!   charge each --- one refuses ----> give the charges back: refused
+//!        |          (another call came in between, or two descriptors share a limit)
 //!        v
 //!     admitted
 //! ```
 
+use std::collections::BTreeMap;
 use std::mem::take;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +26,10 @@ use tollgate_rules::{Ask, Field, Request, Ticket, Verdict};
 use super::call::{hits, overall};
 use super::proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use super::refusal::Refusal;
-use super::status::{Judged, seconds_up};
+use super::status::{Judged, of as status_of, seconds_up};
 use crate::core::{Core, Decider, Generation, ServerClock};
 use crate::metrics::Listener;
+use crate::web::Client;
 
 /// The entry by which Envoy names the client's address.
 const CLIENT: &str = "remote_address";
@@ -44,35 +47,53 @@ const TRIES: usize = 8;
 /// Decides a call.
 pub(super) async fn decide(core: &Core, listener: Listener, call: &RateLimitRequest) -> RateLimitResponse {
     let mut decider = core.decider();
-    let mut round = Round {
-        core,
-        listener,
-        call,
-        decider: &mut decider,
-        now: None,
-        response: RateLimitResponse {
-            statuses: Vec::with_capacity(call.descriptors.len()),
-            ..RateLimitResponse::default()
-        },
-        refusal: None,
-    };
-    match &*call.descriptors {
-        [descriptor] => {
-            let (_, status) = round.ask(descriptor, Keep::Settled).await;
-            round.response.statuses.push(status);
-        }
-        _ => round.together().await,
+    let mut refusals = Refusals::new();
+    let round = Round { core, listener, call, now: None };
+    let descriptors = call.descriptors.iter().enumerate();
+    let wrong = descriptors.filter_map(|(index, one)| Some((index, names_no_client(&one.entries)?)));
+    let wrong: Vec<_> = wrong.collect();
+    if let [(index, why), ..] = &*wrong {
+        core.metrics.protocol_error(listener, "no_address");
+        core.metrics.decided_for_envoy(listener, false);
+        let raw_body = format!("descriptor {index}: {why}\n").into_bytes();
+        let known = wrong.iter().map(|(index, _)| (*index, status_of(Code::OverLimit))).collect();
+        let passes = vec![true; call.descriptors.len()];
+        let statuses = round.refuse(&mut decider, &mut refusals, &passes, known).await;
+        let overall_code = Code::OverLimit.into();
+        return RateLimitResponse { statuses, overall_code, raw_body, ..RateLimitResponse::default() };
     }
-    let Round { mut response, refusal, .. } = round;
+    let statuses = match &*call.descriptors {
+        [descriptor] => {
+            let ask = round.ask(0, None);
+            let decided = decider.decide(
+                core,
+                |_| round.view(0),
+                ask,
+                |verdict, generation| {
+                    let (passed, status) = round.judge(0, verdict, generation, &mut refusals);
+                    if let Some(mut verdict) = passed {
+                        core.metrics.decided(listener, &verdict);
+                        verdict.settle(reported(descriptor));
+                    }
+                    status
+                },
+            );
+            vec![decided.await]
+        }
+        _ => Round { now: Some(core.now()), ..round }.together(&mut decider, &mut refusals).await,
+    };
+    let mut response = RateLimitResponse { statuses, ..RateLimitResponse::default() };
     let code = overall(&response);
     response.set_overall_code(code);
-    if let Some(refusal) = refusal.filter(|_| code == Code::OverLimit) {
+    let refusals = refusals.into_values().map(Some);
+    if let Some(refusal) = refusals.fold(None, Refusal::longer).filter(|_| code == Code::OverLimit) {
         refusal.write(&mut response);
     }
     response
 }
 
 /// A descriptor as rules see it.
+#[derive(Clone, Copy)]
 struct View<'r> {
     domain: &'r str,
     entries: &'r [Entry],
@@ -95,6 +116,18 @@ impl Request for View<'_> {
     }
 }
 
+/// Why these entries name no client, although they seem to. Whose the request is cannot be said
+/// then: it is refused, as Envoy lets pass what is answered with an error.
+fn names_no_client(entries: &[Entry]) -> Option<String> {
+    let mut named = entries.iter().filter(|entry| entry.key == CLIENT);
+    let value = &named.next()?.value;
+    if named.next().is_some() {
+        return Some(format!("{CLIENT} comes twice"));
+    }
+    let error = value.parse::<Client>().err()?;
+    Some(format!("{CLIENT} {error}"))
+}
+
 /// The value of the one entry with this key.
 fn only<'e>(entries: &'e [Entry], key: &str) -> Option<&'e str> {
     let mut named = entries.iter().filter(|entry| entry.key == key);
@@ -107,187 +140,184 @@ fn reported(descriptor: &RateLimitDescriptor) -> u16 {
     only(&descriptor.entries, STATUS).and_then(|status| status.parse().ok()).unwrap_or(NO_STATUS)
 }
 
-/// What becomes of the charges of a descriptor that passes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Keep {
-    /// They stay, but for those of rules with `charge_if` that do not list its status.
-    Settled,
-    /// They may still be given back.
-    Ticket,
-    /// They are given back.
-    Nothing,
-}
+/// The refusals of a call, by the indices of its descriptors.
+type Refusals = BTreeMap<usize, Refusal>;
 
 /// One call.
+#[derive(Clone, Copy)]
 struct Round<'r> {
     core: &'r Core,
     listener: Listener,
     call: &'r RateLimitRequest,
-    decider: &'r mut Decider,
     /// The time at which all descriptors are decided; `None` if there is one.
     now: Option<Timestamp>,
-    response: RateLimitResponse,
-    /// The refusal that lasts longest.
-    refusal: Option<Refusal>,
 }
 
-/// A descriptor that passes.
-struct Passed {
-    ticket: Option<Ticket<ServerClock>>,
-    generation: Arc<Generation>,
-}
-
-/// The tickets of the descriptors that were charged. Unless they are taken out, all is given back:
-/// also when the caller leaves while a store is asked.
-struct Charged(Vec<Option<Ticket<ServerClock>>>);
-
-impl Charged {
-    /// Gives all back, the last first.
-    fn give_back(&mut self) {
-        while let Some(ticket) = self.0.pop() {
-            if let Some(ticket) = ticket {
-                ticket.cancel();
-            }
-        }
-    }
-}
+/// The tickets of the descriptors that were charged with their indices, in the order of the
+/// charges. Unless they are taken out, all is given back, the last first: also when the caller
+/// leaves while a store is asked.
+struct Charged(Vec<(usize, Ticket<ServerClock>)>);
 
 impl Drop for Charged {
     fn drop(&mut self) {
-        self.give_back();
+        while let Some((_, ticket)) = self.0.pop() {
+            ticket.cancel();
+        }
     }
 }
 
-impl Round<'_> {
-    /// Decides a descriptor, and counts the decision unless it is given back. `None`: refused.
-    async fn ask(
-        &mut self,
-        descriptor: &RateLimitDescriptor,
-        keep: Keep,
-    ) -> (Option<Passed>, DescriptorStatus) {
-        let hits = hits(self.call, descriptor);
-        let ask = Ask { now: self.now, cost: hits, is_peek: hits == 0, in_flight: false, held: 0 };
-        let (core, listener, refusal) = (self.core, self.listener, &mut self.refusal);
-        let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
-        self.decider
-            .decide(core, view, ask, |verdict, generation| {
-                let judged = Judged::of(&verdict, ask.is_peek);
-                let (status, passes) = (judged.status(), judged.passes);
-                if !passes {
-                    let own = Refusal::of(core, generation, &judged, verdict.decided_at());
-                    *refusal = Refusal::longer(refusal.take(), own);
-                    drop(judged);
-                    if verdict.is_admitted() {
-                        core.metrics.decided_for_envoy(listener, false);
-                        verdict.cancel();
-                    } else {
-                        core.metrics.decided(listener, &verdict);
-                    }
-                    return (None, status);
-                }
-                drop(judged);
-                if keep == Keep::Nothing {
-                    verdict.cancel();
-                    return (Some(Passed { ticket: None, generation: Arc::clone(generation) }), status);
-                }
-                core.metrics.decided(listener, &verdict);
-                let ticket = keep_charges(verdict, keep, descriptor);
-                (Some(Passed { ticket, generation: Arc::clone(generation) }), status)
-            })
-            .await
+impl<'r> Round<'r> {
+    fn view(self, index: usize) -> View<'r> {
+        View { domain: &self.call.domain, entries: &self.call.descriptors[index].entries }
     }
 
-    /// What a descriptor would be answered that costs this. Charges nothing.
-    async fn look(&mut self, descriptor: &RateLimitDescriptor, cost: u64) -> (bool, DescriptorStatus) {
-        let ask = Ask { now: self.now, cost, is_peek: true, in_flight: false, held: 0 };
-        let view = |_: &Generation| View { domain: &self.call.domain, entries: &descriptor.entries };
-        let told = |verdict: Verdict<'_, ServerClock>, _: &Arc<Generation>| {
-            let judged = Judged::of(&verdict, cost == 0);
-            (judged.passes, judged.status())
-        };
-        self.decider.decide(self.core, view, ask, told).await
+    fn hits(self, index: usize) -> u64 {
+        hits(self.call, &self.call.descriptors[index])
+    }
+
+    /// What rules are asked about a descriptor: to charge its hits, or to look at so many.
+    fn ask(self, index: usize, look_at: Option<u64>) -> Ask {
+        let cost = look_at.unwrap_or_else(|| self.hits(index));
+        Ask { now: self.now, cost, is_peek: look_at.is_some() || cost == 0, in_flight: false, held: 0 }
+    }
+
+    /// Says the status of a descriptor. The verdict of one that passes comes back. A refusal is
+    /// counted and kept, and its charge given back.
+    fn judge<'v>(
+        self,
+        index: usize,
+        verdict: Verdict<'v, ServerClock>,
+        generation: &Generation,
+        refusals: &mut Refusals,
+    ) -> (Option<Verdict<'v, ServerClock>>, DescriptorStatus) {
+        let judged = Judged::of(&verdict, self.hits(index) == 0);
+        let status = judged.status();
+        if judged.passes {
+            drop(judged);
+            return (Some(verdict), status);
+        }
+        let refusal = Refusal::of(self.core, generation, &judged, verdict.decided_at());
+        refusals.extend(refusal.map(|refusal| (index, refusal)));
+        drop(judged);
+        if verdict.is_admitted() {
+            self.core.metrics.decided_for_envoy(self.listener, false);
+            verdict.cancel();
+        } else {
+            self.core.metrics.decided(self.listener, &verdict);
+        }
+        (None, status)
     }
 
     /// Decides several descriptors, all or nothing.
-    async fn together(&mut self) {
-        self.now = Some(self.core.now());
-        let call = self.call;
-        let mut passes: Vec<bool> = Vec::with_capacity(call.descriptors.len());
-        for one in &call.descriptors {
-            passes.push(self.look(one, hits(call, one)).await.0);
-        }
+    async fn together(self, decider: &mut Decider, refusals: &mut Refusals) -> Vec<DescriptorStatus> {
+        let mut passes = vec![false; self.call.descriptors.len()];
+        let looked = decider.decide_all(
+            self.core,
+            passes.len(),
+            |index, _| self.view(index),
+            |index| self.ask(index, Some(self.hits(index))),
+            |index, verdict, _| {
+                passes[index] = Judged::of(&verdict, self.hits(index) == 0).passes;
+                ControlFlow::Continue(())
+            },
+        );
+        looked.await;
+        let mut late = BTreeMap::new();
         if passes.iter().all(|passes| *passes) {
-            let Some((late, status)) = self.charge().await else { return };
-            // Its refusal has been counted.
-            self.refuse(|_| true, Some((late, status))).await;
-        } else {
-            self.refuse(|index| passes[index], None).await;
+            match self.charge(decider, refusals).await {
+                Ok(statuses) => return statuses,
+                Err((index, status)) => _ = late.insert(index, status),
+            }
         }
+        self.refuse(decider, refusals, &passes, late).await
     }
 
     /// Charges each descriptor. If one is refused gives all back: which, and its status.
-    async fn charge(&mut self) -> Option<(usize, DescriptorStatus)> {
-        let mut charged = Charged(Vec::with_capacity(self.call.descriptors.len()));
-        for attempt in 1.. {
-            let mut generation: Option<Arc<Generation>> = None;
-            let mut is_overtaken = false;
-            for (index, descriptor) in self.call.descriptors.iter().enumerate() {
-                let (passed, status) = self.ask(descriptor, Keep::Ticket).await;
-                let Some(passed) = passed else {
-                    self.response.statuses.clear();
-                    return Some((index, status));
-                };
-                charged.0.push(passed.ticket);
-                self.response.statuses.push(status);
-                let first = generation.get_or_insert_with(|| Arc::clone(&passed.generation));
-                is_overtaken |= !Arc::ptr_eq(first, &passed.generation);
+    async fn charge(
+        self,
+        decider: &mut Decider,
+        refusals: &mut Refusals,
+    ) -> Result<Vec<DescriptorStatus>, (usize, DescriptorStatus)> {
+        let count = self.call.descriptors.len();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let mut charged = Charged(Vec::with_capacity(count));
+            let mut statuses = vec![DescriptorStatus::default(); count];
+            let (mut late, mut first, mut is_overtaken) = (None, None, false);
+            let decided = decider.decide_all(
+                self.core,
+                count,
+                |index, _| self.view(index),
+                |index| self.ask(index, None),
+                |index, verdict, generation| {
+                    let (passed, status) = self.judge(index, verdict, generation, refusals);
+                    let Some(verdict) = passed else {
+                        late = Some((index, status));
+                        return ControlFlow::Break(());
+                    };
+                    self.core.metrics.decided(self.listener, &verdict);
+                    charged.0.push((index, verdict.ticket()));
+                    statuses[index] = status;
+                    is_overtaken |=
+                        !Arc::ptr_eq(first.get_or_insert_with(|| Arc::clone(generation)), generation);
+                    ControlFlow::Continue(())
+                },
+            );
+            decided.await;
+            if let Some(late) = late {
+                return Err(late);
             }
-            if !is_overtaken || attempt == TRIES {
-                break;
+            if is_overtaken && attempts < TRIES {
+                continue;
             }
-            charged.give_back();
-            self.response.statuses.clear();
+            for (index, mut ticket) in take(&mut charged.0) {
+                ticket.settle(reported(&self.call.descriptors[index]));
+            }
+            return Ok(statuses);
         }
-        for (ticket, descriptor) in take(&mut charged.0).iter_mut().zip(&self.call.descriptors) {
-            if let Some(ticket) = ticket {
-                ticket.settle(reported(descriptor));
-            }
-        }
-        None
     }
 
     /// Answers a call of which a descriptor is refused. Those that pass by themselves only tell
-    /// their state. `known`: one whose refusal has been counted.
-    async fn refuse(&mut self, passes: impl Fn(usize) -> bool, known: Option<(usize, DescriptorStatus)>) {
-        for (index, descriptor) in self.call.descriptors.iter().enumerate() {
-            let status = match &known {
-                Some((late, status)) if *late == index => status.clone(),
-                _ if passes(index) => self.look(descriptor, 0).await.1,
-                _ => match self.ask(descriptor, Keep::Nothing).await {
-                    (None, status) => status,
-                    // Another call has given something back since. The call stays refused.
-                    (Some(_), status) => DescriptorStatus {
-                        code: Code::OverLimit.into(),
-                        limit_remaining: 0,
-                        duration_until_reset: Some(seconds_up(Duration::from_secs(1))),
-                        ..status
-                    },
-                },
-            };
-            self.response.statuses.push(status);
-        }
+    /// their state. `known`: those whose refusal is known, and counted.
+    async fn refuse(
+        self,
+        decider: &mut Decider,
+        refusals: &mut Refusals,
+        passes: &[bool],
+        known: BTreeMap<usize, DescriptorStatus>,
+    ) -> Vec<DescriptorStatus> {
+        let mut statuses = vec![DescriptorStatus::default(); passes.len()];
+        let others: Vec<usize> = (0..passes.len()).filter(|index| !known.contains_key(index)).collect();
+        let decided = decider.decide_all(
+            self.core,
+            others.len(),
+            |other, _| self.view(others[other]),
+            |other| self.ask(others[other], passes[others[other]].then_some(0)),
+            |other, verdict, generation| {
+                let index = others[other];
+                statuses[index] = if passes[index] {
+                    Judged::of(&verdict, true).status()
+                } else {
+                    match self.judge(index, verdict, generation, refusals) {
+                        (None, status) => status,
+                        // Another call has given something back since. The call stays refused.
+                        (Some(verdict), status) => {
+                            verdict.cancel();
+                            DescriptorStatus {
+                                code: Code::OverLimit.into(),
+                                limit_remaining: 0,
+                                duration_until_reset: Some(seconds_up(Duration::from_secs(1))),
+                                ..status
+                            }
+                        }
+                    }
+                };
+                ControlFlow::Continue(())
+            },
+        );
+        decided.await;
+        known.into_iter().for_each(|(index, status)| statuses[index] = status);
+        statuses
     }
-}
-
-/// Keeps the charges of a descriptor that passes.
-fn keep_charges(
-    mut verdict: Verdict<'_, ServerClock>,
-    keep: Keep,
-    descriptor: &RateLimitDescriptor,
-) -> Option<Ticket<ServerClock>> {
-    if keep == Keep::Ticket {
-        return Some(verdict.ticket());
-    }
-    verdict.settle(reported(descriptor));
-    None
 }

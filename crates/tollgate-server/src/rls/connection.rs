@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::time::MissedTickBehavior;
 use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
@@ -24,6 +25,7 @@ use crate::core::Core;
 use crate::listen::{Connection, Drain, Observed};
 use crate::metrics::Listener;
 use crate::settings::Limits;
+use crate::web::{LOOKS, Untaken};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;
@@ -86,9 +88,14 @@ impl Grpc {
     pub(crate) async fn serve(&self, connection: Connection, drain: Drain) {
         let timeout = self.limits.read_timeout;
         let (routes, core) = (self.routes.clone(), Arc::clone(&self.core));
+        let untaken = Untaken::default();
+        let answers = untaken.clone();
         let service = service_fn(move |request| {
-            let (routes, core) = (routes.clone(), Arc::clone(&core));
-            async move { Ok::<_, Infallible>(answer(request, routes, &core, timeout).await) }
+            let (routes, core, untaken) = (routes.clone(), Arc::clone(&core), answers.clone());
+            async move {
+                let answer = answer(request, routes, &core, timeout).await;
+                Ok::<_, Infallible>(answer.map(|body| untaken.body(body, ())))
+            }
         });
         let read = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&read);
@@ -106,6 +113,8 @@ impl Grpc {
         tokio::pin!(served);
         let begins = tokio::time::sleep(timeout);
         tokio::pin!(begins);
+        let mut looks = tokio::time::interval((timeout / LOOKS).max(Duration::from_millis(1)));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut has_begun, mut is_ending) = (false, false);
         loop {
             tokio::select! {
@@ -119,6 +128,12 @@ impl Grpc {
                     has_begun = true;
                     if read.load(Relaxed) < PREFACE {
                         self.core.metrics.protocol_error(Listener::Grpc, "slow");
+                        return;
+                    }
+                }
+                _ = looks.tick() => {
+                    if untaken.is_overdue(self.limits.idle_timeout) {
+                        self.core.metrics.protocol_error(Listener::Grpc, "unread");
                         return;
                     }
                 }

@@ -23,7 +23,7 @@ use crate::core::{Generation, ServerClock};
 use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::web::{Answer, problem};
+use crate::web::{Answer, NoAddress, problem};
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -91,7 +91,7 @@ impl Service {
     /// Answers whether a request may pass. One that has to wait in a queue is answered when its
     /// turn has come.
     pub(super) async fn authorize(&self, peer: Peer, request: Request<Incoming>) -> Answer {
-        let refuse = |detail| {
+        let refuse = |detail: &str| {
             self.core.metrics.protocol_error(Listener::Http, "auth");
             problem(StatusCode::BAD_REQUEST, detail)
         };
@@ -106,7 +106,7 @@ impl Service {
         }
         let connection = match take_connection(&mut head.headers) {
             Ok(connection) => connection,
-            Err(detail) => return refuse(detail),
+            Err(detail) => return refuse(&detail),
         };
         let judged = match self.judge(&head, connection).await {
             Ok(judged) => judged,
@@ -128,7 +128,7 @@ impl Service {
 
     /// Answers at once, as if the turn of a request that waits had come.
     #[cfg(test)]
-    pub(crate) fn authorize_now(&self, mut head: Parts) -> Result<StatusCode, &'static str> {
+    pub(crate) fn authorize_now(&self, mut head: Parts) -> Result<StatusCode, String> {
         let connection = take_connection(&mut head.headers)?;
         Ok(match crate::core::ready(self.judge(&head, connection))? {
             Judged::Admitted { turn, .. } => {
@@ -204,16 +204,18 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h Heade
 
 /// Takes the last entry out of `X-Forwarded-For`: the address of the connection that the proxy has
 /// from its client. The rest is sent by the client, or by another proxy.
-fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, &'static str> {
+fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, String> {
     let mut lines: Vec<HeaderValue> = headers.get_all(FOR).iter().cloned().collect();
     let Some(last) = lines.pop() else { return Ok(None) };
-    let wrong = "the last entry of X-Forwarded-For is no address";
     let bytes = last.as_bytes();
     let (rest, entry) = match bytes.iter().rposition(|byte| *byte == b',') {
         Some(comma) => (&bytes[..comma], &bytes[comma + 1..]),
         None => (&[][..], bytes),
     };
-    let entry = std::str::from_utf8(entry).ok().and_then(|entry| address(entry.trim())).ok_or(wrong)?;
+    let entry = String::from_utf8_lossy(entry);
+    let Some(address) = address(entry.trim()) else {
+        return Err(format!("the last entry of X-Forwarded-For: {}", NoAddress::of(&entry)));
+    };
     if let Some(rest) = HeaderValue::from_bytes(rest).ok().filter(|rest| !rest.is_empty()) {
         lines.push(rest);
     }
@@ -221,7 +223,7 @@ fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, &'static s
     for line in lines {
         headers.append(FOR, line);
     }
-    Ok(Some(entry))
+    Ok(Some(address))
 }
 
 /// An address, with or without a port.

@@ -1,10 +1,11 @@
 //! `/v1/check`, `/v1/peek`, `/v1/reserve` and `/v1/acquire`: one request, or a batch.
 //!
-//! A batch is decided request by request. With `together` it is admitted as a whole or not at all:
+//! A batch is decided request by request, as if they came at the same time: their stores are asked
+//! at the same time. With `together` it is admitted as a whole or not at all:
 //!
 //! ```text
-//!   decide and charge one after the other -- one refuses --> give those before it back, the last
-//!        |                                                   first: nothing is charged
+//!   decide and charge each -- one refuses --> give those before it back, the last first: nothing
+//!        |                                    is charged
 //!        | all admit, by one generation of rules
 //!        v
 //!     admitted
@@ -15,6 +16,7 @@
 //! takes the last units and then is refused itself. The error is on the side of refusing.
 
 use std::mem::take;
+use std::ops::ControlFlow;
 
 use http::StatusCode;
 use serde::Serialize;
@@ -61,13 +63,14 @@ struct Decided {
     end: Timestamp,
 }
 
-/// The requests of a batch that is all or nothing. Unless they are taken out, what they were
-/// charged is given back, the last first: also when the caller leaves while a store is asked.
-struct Made(Vec<Decided>);
+/// The decided requests of a batch with their indices, in the order in which they were decided.
+/// Unless they are taken out, what they were charged is given back, the last first: also when the
+/// caller leaves while a store is asked.
+struct Made(Vec<(usize, Decided)>);
 
 impl Drop for Made {
     fn drop(&mut self) {
-        for one in self.0.iter_mut().rev() {
+        for (_, one) in self.0.iter_mut().rev() {
             if let Some(ticket) = one.ticket.take() {
                 ticket.cancel();
             }
@@ -104,7 +107,14 @@ impl Service {
             };
             return json(StatusCode::OK, &Batch { admitted, results });
         }
-        let mut decided = self.decide(&mut decider, act, &body.one, head, false).await;
+        let (call, ask) = (&body.one, act.ask(&body.one));
+        let decided = decider.decide(
+            &self.core,
+            |_| call,
+            ask,
+            |verdict, generation| self.decided(act, call, verdict, generation, head, false),
+        );
+        let mut decided = decided.await;
         let status = decided.outcome.status();
         drop(decider);
         let is_kept = self.keep(act, &mut decided);
@@ -122,12 +132,28 @@ impl Service {
         calls: &[Call<'_>],
         head: RequestHead<'_>,
     ) -> (bool, Vec<Outcome>) {
-        let mut outcomes = Vec::with_capacity(calls.len());
-        for call in calls {
-            let mut decided = self.decide(decider, act, call, head, false).await;
-            self.keep(act, &mut decided);
-            outcomes.push(decided.outcome);
-        }
+        let mut made = Made(Vec::with_capacity(calls.len()));
+        let decided = decider.decide_all(
+            &self.core,
+            calls.len(),
+            |index, _| &calls[index],
+            |index| act.ask(&calls[index]),
+            |index, verdict, generation| {
+                // While a store is asked for one, the caller of all may leave.
+                let may_cancel = generation.stores.is_some();
+                made.0.push((index, self.decided(act, &calls[index], verdict, generation, head, may_cancel)));
+                ControlFlow::Continue(())
+            },
+        );
+        decided.await;
+        let mut made = take(&mut made.0);
+        made.sort_unstable_by_key(|(index, _)| *index);
+        let outcomes = made.into_iter().map(|(index, mut one)| {
+            one.ticket = one.ticket.filter(|_| act.keeps_ticket(&calls[index]));
+            self.keep(act, &mut one);
+            one.outcome
+        });
+        let outcomes: Vec<_> = outcomes.collect();
         (outcomes.iter().all(Outcome::is_admitted), outcomes)
     }
 
@@ -141,65 +167,71 @@ impl Service {
     ) -> (bool, Vec<Outcome>) {
         loop {
             let mut made = Made(Vec::with_capacity(calls.len()));
-            for call in calls {
-                made.0.push(self.decide(decider, act, call, head, true).await);
-                if !made.0.last().is_some_and(|last| last.outcome.is_admitted()) {
-                    break;
-                }
-            }
-            let number = made.0.first().map_or(0, |first| first.outcome.generation);
-            if made.0.iter().any(|one| one.outcome.generation != number) {
+            let mut refused = None;
+            let decided = decider.decide_all(
+                &self.core,
+                calls.len(),
+                |index, _| &calls[index],
+                |index| act.ask(&calls[index]),
+                |index, verdict, generation| {
+                    let one = self.decided(act, &calls[index], verdict, generation, head, true);
+                    if one.outcome.is_admitted() {
+                        made.0.push((index, one));
+                        return ControlFlow::Continue(());
+                    }
+                    refused = Some((index, one.outcome));
+                    ControlFlow::Break(())
+                },
+            );
+            decided.await;
+            let numbers = made.0.iter().map(|(_, one)| one.outcome.generation);
+            let mut numbers = numbers.chain(refused.iter().map(|(_, outcome)| outcome.generation));
+            let number = numbers.next().unwrap_or_default();
+            if numbers.any(|other| other != number) {
                 // Other rules came into force in between.
                 continue;
             }
-            let is_admitted = made.0.iter().all(|one| one.outcome.is_admitted());
-            if is_admitted && self.keep_all(act, calls, &mut made.0) {
-                return (true, take(&mut made.0).into_iter().map(|one| one.outcome).collect());
+            if refused.is_none() && self.keep_all(act, calls, &mut made.0) {
+                let mut made = take(&mut made.0);
+                made.sort_unstable_by_key(|(index, _)| *index);
+                return (true, made.into_iter().map(|(_, one)| one.outcome).collect());
             }
-            let word = if is_admitted { "error" } else { "not_charged" };
+            let word = if refused.is_some() { "not_charged" } else { "error" };
             let mut outcomes: Vec<_> = calls.iter().map(|_| Outcome::without_numbers(word, number)).collect();
-            if !is_admitted && let Some(last) = made.0.pop() {
-                outcomes[made.0.len()] = last.outcome;
+            if let Some((index, outcome)) = refused {
+                outcomes[index] = outcome;
             }
             return (false, outcomes);
         }
     }
 
-    /// Decides one request. Its ticket is taken if it is to be kept, or `may_cancel`.
-    async fn decide(
+    /// What a verdict says of a request. Its ticket is taken if it is to be kept, or `may_cancel`.
+    fn decided(
         &self,
-        decider: &mut Decider,
         act: Act,
         call: &Call<'_>,
+        verdict: Verdict<'_, ServerClock>,
+        generation: &Generation,
         head: RequestHead<'_>,
         may_cancel: bool,
     ) -> Decided {
-        decider
-            .decide(
-                &self.core,
-                |_| call,
-                act.ask(call),
-                |verdict, generation| {
-                    match act {
-                        Act::Peek => {}
-                        Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
-                        Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
-                    }
-                    let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
-                    let decided_at = verdict.decided_at();
-                    if act == Act::Reserve {
-                        outcome.add_not_before(&self.core, decided_at);
-                    }
-                    let takes_ticket = outcome.is_admitted() && (may_cancel || act.keeps_ticket(call));
-                    let end = match takes_ticket && act == Act::Acquire {
-                        true => end_of_places(&verdict, generation),
-                        false => decided_at + TICKET_LIFE,
-                    };
-                    let ticket = takes_ticket.then(|| verdict.ticket());
-                    Decided { outcome, ticket, decided_at, end }
-                },
-            )
-            .await
+        match act {
+            Act::Peek => {}
+            Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
+            Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
+        }
+        let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
+        let decided_at = verdict.decided_at();
+        if act == Act::Reserve {
+            outcome.add_not_before(&self.core, decided_at);
+        }
+        let takes_ticket = outcome.is_admitted() && (may_cancel || act.keeps_ticket(call));
+        let end = match takes_ticket && act == Act::Acquire {
+            true => end_of_places(&verdict, generation),
+            false => decided_at + TICKET_LIFE,
+        };
+        let ticket = takes_ticket.then(|| verdict.ticket());
+        Decided { outcome, ticket, decided_at, end }
     }
 
     /// Keeps the ticket of a request, if it has one. If there is no room, the request is given back
@@ -220,12 +252,13 @@ impl Service {
     }
 
     /// Keeps the tickets that callers want, or none.
-    fn keep_all(&self, act: Act, calls: &[Call<'_>], made: &mut [Decided]) -> bool {
-        for (index, call) in calls.iter().enumerate() {
-            if !act.keeps_ticket(call) || self.keep(act, &mut made[index]) {
+    fn keep_all(&self, act: Act, calls: &[Call<'_>], made: &mut [(usize, Decided)]) -> bool {
+        for kept in 0..made.len() {
+            let (index, one) = &mut made[kept];
+            if !act.keeps_ticket(&calls[*index]) || self.keep(act, one) {
                 continue;
             }
-            for one in &mut made[..index] {
+            for (_, one) in &mut made[..kept] {
                 let id = one.outcome.ticket.take().and_then(|id| id.parse::<TicketId>().ok());
                 let taken = id.and_then(|id| self.tickets_of(act).take(id, one.decided_at));
                 one.ticket = one.ticket.take().or(taken);

@@ -10,6 +10,8 @@ use std::net::IpAddr;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate_rules::{Field, Request};
 
+use crate::web::Client;
+
 /// The most requests of a batch.
 pub(super) const MOST_REQUESTS: usize = 1000;
 
@@ -192,16 +194,6 @@ deserialize!(Text<'b>, deserialize_str, "a string", {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         Ok(Text(Cow::Owned(text.into())))
-    }
-});
-
-/// A client's address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Client(IpAddr);
-
-deserialize!(Client, deserialize_str, "an IP address", {
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        text.parse().map(Client).map_err(|_| E::custom("no IP address"))
     }
 });
 

@@ -3,8 +3,8 @@
 //! hyper has one time for both the waiting for a head and its arrival. Here a head has a time of
 //! its own, from its first byte on: a client that sends it slowly is not kept.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::settings::Limits;
@@ -21,9 +21,6 @@ pub(super) struct Activity {
     answered: AtomicU64,
     requests: AtomicU32,
     is_http2: AtomicBool,
-    /// Of each answer of several parts: when the client was given one and has not asked for another
-    /// since, in milliseconds, plus one; 0: it waits for one.
-    given: Mutex<Vec<Weak<AtomicU64>>>,
 }
 
 /// A request that is being answered.
@@ -38,7 +35,6 @@ impl Activity {
             answered: AtomicU64::new(0),
             requests: AtomicU32::new(0),
             is_http2: AtomicBool::new(false),
-            given: Mutex::default(),
         })
     }
 
@@ -66,16 +62,7 @@ impl Activity {
         }
     }
 
-    /// Whether the client does not read an answer, for a time that is too long.
-    fn is_unread(&self, is_long: impl Fn(u64) -> bool) -> bool {
-        let mut answers = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.retain(|given| given.strong_count() > 0);
-        let given = answers.iter().filter_map(Weak::upgrade).map(|given| given.load(Relaxed));
-        given.into_iter().any(|given| given > 0 && is_long(given - 1))
-    }
-
-    /// Whether a head arrives too slowly, no request has come for too long, or an answer is not
-    /// read.
+    /// Whether a head arrives too slowly, or no request has come for too long.
     pub(super) fn is_overdue(&self, limits: &Limits) -> bool {
         let is_past =
             |since: u64, time: Duration| u128::from(self.now() - since.min(self.now())) >= time.as_millis();
@@ -83,21 +70,7 @@ impl Activity {
         let is_slow = head > 0 && is_past(head - 1, limits.read_timeout);
         let is_idle =
             self.requests.load(Relaxed) == 0 && is_past(self.answered.load(Relaxed), limits.idle_timeout);
-        is_slow || is_idle || self.is_unread(|given| is_past(given, limits.idle_timeout))
-    }
-}
-
-impl Busy {
-    /// Watches whether the client reads an answer.
-    pub(super) fn watch(&self) -> Arc<AtomicU64> {
-        let given = Arc::default();
-        self.0.given.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&given));
-        given
-    }
-
-    /// The client is given a part of an answer.
-    pub(super) fn give(&self, given: &AtomicU64) {
-        given.store(self.0.now() + 1, Relaxed);
+        is_slow || is_idle
     }
 }
 

@@ -3,23 +3,27 @@
 //! | file | what |
 //! |------|------|
 //! | `serve` | a connection's requests, one handler for all |
-//! | `busy` | the body of an answer, whose connection is busy until it has ended |
+//! | `untaken` | what the client has not taken yet of its answers |
 //! | `answer` | JSON and problem answers |
 //! | `idle` | how long a connection may be without a request |
 //! | `body` | a request's body, up to a limit |
+//! | `client` | the address of a client, as text |
 //! | `read`, `pointer` | JSON, and where an error in it is |
 
 mod answer;
 mod body;
-mod busy;
+mod client;
 mod idle;
 mod pointer;
 mod read;
 mod serve;
+mod untaken;
 
 pub(crate) use answer::{Answer, json, problem, problem_at, with};
 pub(crate) use body::{BodyError, read_body};
+pub(crate) use client::{Client, NoAddress};
 #[cfg(test)]
 pub(crate) use pointer::pointer_at;
 pub(crate) use read::read_json;
-pub(crate) use serve::serve;
+pub(crate) use serve::{LOOKS, serve};
+pub(crate) use untaken::Untaken;

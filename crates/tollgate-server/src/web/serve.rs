@@ -13,8 +13,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::MissedTickBehavior;
 
-use super::busy::BusyBody;
 use super::idle::Activity;
+use super::untaken::Untaken;
 use crate::listen::{Drain, Observed, Stream};
 use crate::settings::Limits;
 
@@ -27,7 +27,7 @@ const HEADERS: usize = 100;
 const LEAST_HEAD: usize = 8192;
 
 /// Into how many parts the time of a head is divided: so often a connection is looked at.
-const LOOKS: u32 = 4;
+pub(crate) const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
 /// A head that is too long, too slow or broken is answered by hyper, and closes the connection. A
@@ -55,13 +55,14 @@ pub(crate) async fn serve<F, B>(
     let activity = Activity::new();
     let arriving = Arc::clone(&activity);
     let observed = Observed::new(stream, move |bytes: &[u8]| arriving.arrived(bytes));
-    let noticed = Arc::clone(&activity);
+    let (noticed, untaken) = (Arc::clone(&activity), Untaken::default());
+    let answers = untaken.clone();
     let service = service_fn(move |request| {
-        let busy = noticed.begin();
+        let (busy, unread) = (noticed.begin(), answers.clone());
         let answer = handler(request);
         async move {
             let answer = answer.await;
-            Ok::<_, Infallible>(answer.map(|body| BusyBody::new(body, busy)))
+            Ok::<_, Infallible>(answer.map(|body| unread.body(body, busy)))
         }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(observed), service);
@@ -80,6 +81,10 @@ pub(crate) async fn serve<F, B>(
             _ = looks.tick() => {
                 if activity.is_overdue(limits) {
                     tracing::debug!("a connection was closed: no request came in time");
+                    return;
+                }
+                if untaken.is_overdue(limits.idle_timeout) {
+                    tracing::debug!("a connection was closed: its client does not take an answer");
                     return;
                 }
             }

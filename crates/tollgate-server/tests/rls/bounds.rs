@@ -1,13 +1,18 @@
 //! What a call may ask at most, and what else is refused. Nothing is charged by it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
 
 use super::proto::{Code as Answered, RateLimitOverride, RateLimitRequest};
-use super::{Running, call, short};
+use super::{METHOD, Running, call, short};
 
 const RULES: &str = "rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:1000/d' }]";
 
@@ -45,6 +50,24 @@ async fn the_largest_call_is_answered() {
     let statuses = server.client().await.statuses(call("d", &descriptors)).await;
     assert_eq!(statuses.len(), 64);
     assert_eq!(statuses[63].limit_remaining, 936);
+}
+
+#[tokio::test]
+async fn a_long_header_list_is_refused() {
+    let server = Running::new(RULES).await;
+    let mut client = server.client().await;
+    for (kibibytes, is_taken) in [(14, true), (17, false), (14, true)] {
+        let mut request = tonic::Request::new(call("d", &[&[("k", "v")]]));
+        for number in 0..kibibytes {
+            let name = tonic::metadata::MetadataKey::from_bytes(format!("x-{number}").as_bytes()).unwrap();
+            request.metadata_mut().insert(name, "x".repeat(1 << 10).parse().unwrap());
+        }
+        client.grpc.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<RateLimitRequest, super::proto::RateLimitResponse>::default();
+        let said = client.grpc.unary(request, http::uri::PathAndQuery::from_static(METHOD), codec).await;
+        assert_eq!(said.is_ok(), is_taken, "{kibibytes} KiB: {said:?}");
+    }
+    assert_eq!(short(&client.statuses(call("d", &[&[("k", "v")]])).await), [(Answered::Ok, 997)]);
 }
 
 #[tokio::test]
@@ -101,4 +124,32 @@ async fn a_connection_too_many_is_told_to_calm_down() {
     // SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
     assert_eq!((told[3], told[12], told.last()), (4, 7, Some(&0xb)), "{told:?}");
     assert_eq!(short(&client.statuses(call("d", &[&[("k", "v")]])).await), [(Answered::Ok, 998)]);
+}
+
+#[tokio::test]
+async fn answers_that_are_not_taken_close_their_connection() {
+    const IDLE: Duration = Duration::from_millis(600);
+    let server = Running::with(RULES, |settings, _| {
+        (settings.limits.read_timeout, settings.limits.idle_timeout) = (IDLE / 2, IDLE);
+    })
+    .await;
+    let message = call("d", &[&[("k", "v")]]).encode_to_vec();
+    let body = Bytes::from([&[0, 0, 0, 0, message.len() as u8][..], &message].concat());
+    for window in [0, 1] {
+        let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        let (mut sender, connection) =
+            builder.initial_stream_window_size(window).handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let (began, mut answers) = (Instant::now(), Vec::new());
+        while !sender.is_closed() {
+            assert!(began.elapsed() < Duration::from_secs(10), "window {window}: it is still open");
+            let request = Request::post(format!("http://d{METHOD}")).header("te", "trailers");
+            let request = request.header("content-type", "application/grpc");
+            answers.extend(sender.send_request(request.body(Full::new(body.clone())).unwrap()).await);
+            tokio::time::sleep(IDLE / 8).await;
+        }
+        assert!(began.elapsed() >= IDLE && answers.len() > 2, "{:?}", began.elapsed());
+    }
+    assert_eq!(server.client().await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }

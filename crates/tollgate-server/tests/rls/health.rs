@@ -71,3 +71,21 @@ async fn reflection_tells_the_service_and_its_messages() {
     };
     assert!(!files.file_descriptor_proto.is_empty());
 }
+
+#[tokio::test]
+async fn a_watch_with_nothing_to_say_stays_open() {
+    let server = Running::with("", |settings, _| {
+        settings.limits.read_timeout = Duration::from_millis(200);
+        settings.limits.idle_timeout = Duration::from_millis(200);
+    })
+    .await;
+    let mut client = server.client().await;
+    client.grpc.ready().await.unwrap();
+    let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
+    let request = Request::new(HealthCheckRequest { service: SERVICE.into() });
+    let path = PathAndQuery::from_static("/grpc.health.v1.Health/Watch");
+    let mut watch = client.grpc.server_streaming(request, path, codec).await.unwrap().into_inner();
+    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    let more = tokio::time::timeout(Duration::from_millis(1500), watch.message()).await;
+    assert!(more.is_err(), "{more:?}");
+}

@@ -2,6 +2,8 @@
 
 mod bounds;
 mod calls;
+mod clients;
+mod crowd;
 mod generated;
 mod health;
 mod json;
@@ -11,6 +13,8 @@ mod model;
 mod proto;
 mod ratelimit_files;
 mod real_envoy;
+#[path = "../../../tollgate-redis/tests/support/server.rs"]
+mod redis_server;
 #[path = "../tools/mod.rs"]
 #[allow(dead_code)]
 mod tools;

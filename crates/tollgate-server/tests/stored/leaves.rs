@@ -67,13 +67,14 @@ async fn a_caller_that_leaves_a_batch_pays_nothing() {
     let all =
         [rule("local", "client", ""), rule("label", "label.user", store), rule("entry", "entry.user", store)];
     let server = start(&rules(&url, &all.join(", "))).await;
-    let batch =
-        json!({ "requests": [{ "client": "203.0.113.9" }, { "labels": { "user": "x" } }], "together": true });
+    let each = json!([{ "client": "203.0.113.9" }, { "labels": { "user": "x" } }]);
+    let batch = |together: bool| json!({ "requests": each, "together": together });
     let entries = |key: &str, value: &str| json!({ "entries": [{ "key": key, "value": value }] });
     let descriptors = [entries("remote_address", "203.0.113.9"), entries("user", "x")];
     let envoy = json!({ "domain": "d", "descriptors": descriptors });
     // Envoy's call looks at the store before it charges.
-    for (path, body, trips) in [("/v1/check", batch, 0), ("/json", envoy, 1)] {
+    let check = "/v1/check";
+    for (path, body, trips) in [(check, batch(true), 0), (check, batch(false), 0), ("/json", envoy, 1)] {
         let body = Value::to_string(&body);
         let before = local(&server).await;
         assert_eq!(server.post(path, body.clone()).await.status, 200);

@@ -14,6 +14,7 @@ mod shadow;
 #[path = "../v1/support.rs"]
 #[allow(dead_code)]
 mod support;
+mod together;
 #[path = "../../examples/two_servers.rs"]
 #[allow(dead_code)]
 mod two_servers;

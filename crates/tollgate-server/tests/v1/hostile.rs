@@ -5,11 +5,26 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::support::{Running, start, start_with};
+
+/// A connection of HTTP/2 whose client gives each stream so many bytes until it reads.
+async fn http2(server: &Running, window: u32) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn check(body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+    Request::post("http://a.test/v1/check").body(Full::new(body.into())).unwrap()
+}
 
 const RULES: &str = "rule = [{ name = 'all', key = 'everyone', limits = '1/h,burst=50' }]";
 const QUICK: Duration = Duration::from_millis(400);
@@ -91,6 +106,30 @@ async fn long_heads_are_refused() {
 }
 
 #[tokio::test]
+async fn a_long_header_list_of_http2_is_refused() {
+    let server = start(RULES).await;
+    let mut sender = http2(&server, 1 << 16).await;
+    let list = |headers: usize| {
+        let mut request = check("{}");
+        for number in 0..headers {
+            let name = http::HeaderName::from_bytes(format!("x-{number}").as_bytes()).unwrap();
+            request.headers_mut().insert(name, "x".repeat(1 << 10).parse().unwrap());
+        }
+        request
+    };
+    // Each header is short; all together are beyond 16 KiB, as the standard counts them.
+    for (headers, status) in [(14, 200), (17, 431), (14, 200)] {
+        sender.ready().await.unwrap();
+        let answer = sender.send_request(list(headers)).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{headers} KiB");
+    }
+    // What is far beyond is not even read.
+    assert!(sender.send_request(list(60)).await.is_err());
+    assert!(sender.ready().await.is_err(), "the connection is closed");
+    assert_eq!(server.post("/v1/check", "{}").await.json()["remaining"], 47);
+}
+
+#[tokio::test]
 async fn an_announced_length_alone_takes_no_memory() {
     let server = start(RULES).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -158,17 +197,12 @@ async fn ten_thousand_connections_beyond_the_limit_are_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn http2_streams_share_the_limit_exactly() {
     let server = start(RULES).await;
-    let stream = TcpStream::connect(server.address).await.unwrap();
-    let (sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
+    let sender = http2(&server, 1 << 16).await;
     let calls: Vec<_> = (0..80)
         .map(|_| {
             let mut sender = sender.clone();
             tokio::spawn(async move {
-                let request =
-                    Request::post("http://a.test/v1/check").body(Full::new(Bytes::from("{}"))).unwrap();
-                let answer = sender.send_request(request).await.unwrap();
+                let answer = sender.send_request(check("{}")).await.unwrap();
                 let status = answer.status().as_u16();
                 answer.into_body().collect().await.unwrap();
                 status
@@ -181,4 +215,43 @@ async fn http2_streams_share_the_limit_exactly() {
     }
     let count = |status| statuses.iter().filter(|own| **own == status).count();
     assert_eq!((count(200), count(429)), (50, 30));
+}
+
+#[tokio::test]
+async fn answers_that_are_not_taken_close_their_connection() {
+    let server = start_with(RULES, |settings| {
+        (settings.limits.read_timeout, settings.limits.idle_timeout) = (QUICK, QUICK * 2);
+    })
+    .await;
+    // No byte of the body, and one byte that is never read.
+    for window in [0, 1] {
+        let mut sender = http2(&server, window).await;
+        let (began, mut answers) = (Instant::now(), Vec::new());
+        // A client that asks on is not idle.
+        while !sender.is_closed() {
+            assert!(began.elapsed() < Duration::from_secs(10), "window {window}: it is still open");
+            answers.extend(sender.send_request(check("{}")).await);
+            tokio::time::sleep(QUICK / 4).await;
+        }
+        assert!(began.elapsed() >= QUICK * 2 && answers.len() > 2, "{:?}", began.elapsed());
+    }
+    assert_eq!(server.post("/v1/peek", "{}").await.status, 200, "others are served");
+}
+
+#[tokio::test]
+async fn an_answer_may_be_taken_slowly() {
+    const IDLE: Duration = Duration::from_secs(3);
+    let server = start_with(RULES, |settings| {
+        (settings.limits.read_timeout, settings.limits.idle_timeout) = (QUICK, IDLE);
+    })
+    .await;
+    let mut sender = http2(&server, (1 << 16) - 1).await;
+    let batch = format!("{{\"requests\":[{}]}}", vec!["{}"; 1000].join(","));
+    let mut answer = sender.send_request(check(batch)).await.unwrap().into_body();
+    let (began, mut length) = (Instant::now(), 0);
+    while let Some(frame) = answer.frame().await {
+        length += frame.unwrap().into_data().map_or(0, |data| data.len());
+        tokio::time::sleep(IDLE / 15).await;
+    }
+    assert!(length > 3 << 16 && began.elapsed() > IDLE, "{length} bytes in {:?}", began.elapsed());
 }
