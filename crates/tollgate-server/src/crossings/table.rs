@@ -80,11 +80,8 @@ impl Verb {
 
 /// Whether threads run it, too.
 fn is_in_threads(verb: Verb) -> bool {
-    use Verb::{CallByFiles, ClockAhead, ClockBack, Delete, Peek, Reset, Restart, TgPeek, Throttle};
-    !matches!(
-        verb,
-        Throttle | Delete | TgPeek | Peek | CallByFiles | Reset | Restart | ClockAhead | ClockBack
-    )
+    use Verb::{CallByFiles, ClockAhead, ClockBack, Delete, Restart};
+    !matches!(verb, CallByFiles | Delete | Restart | ClockAhead | ClockBack)
 }
 
 /// Which verbs came before which in these programs, at once or later.
@@ -100,10 +97,11 @@ fn crossed(programs: &[Vec<Verb>]) -> BTreeSet<(Verb, Verb)> {
 
 /// The rows of the page.
 fn rows(crossed: &BTreeSet<(Verb, Verb)>) -> Vec<String> {
-    // No program of threads has both.
-    let is_apart = |one: Verb, other: Verb| (one, other) == (Verb::Credit, Verb::Reload);
+    // No program of threads has two of these.
+    let is_order = |verb: Verb| matches!(verb, Verb::Credit | Verb::Reload | Verb::Reset);
+    let is_apart = |one: Verb, other: Verb| one != other && is_order(one) && is_order(other);
     let cell = |first: Verb, then: Verb| match crossed.contains(&(first, then)) {
-        true if is_apart(first, then) || is_apart(then, first) => "p",
+        true if is_apart(first, then) => "p",
         true if is_in_threads(first) && is_in_threads(then) => "pt",
         true => "p",
         false => "",

@@ -2,8 +2,9 @@
 //!
 //! Time stands still, and every rule counts in windows. So at the end each key's count is what the
 //! requests were charged that are not given back, to the unit: no key beyond its limit, and nothing
-//! charged in part. Where administrators give back, the count is less by that at most; where rules
-//! are reloaded meanwhile, it may be more, within the limit.
+//! charged in part. Where administrators give back, the count is less by that at most; where they
+//! forgive, the limit is there once more for each time; where rules are reloaded meanwhile, the
+//! count may be more, within the limit. Calls of `CL.THROTTLE` have keys of their own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -20,6 +21,9 @@ const THREADS: u64 = 3;
 const CLIENTS: [&str; 3] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
 const CALLS: u64 = 20;
 const AT_ONCE: u64 = 2;
+
+/// The limit of each key of `CL.THROTTLE`.
+const CALLED: u64 = 9;
 
 /// The reloads of a program. Each raises the limits: a lower one would forget the debt above it.
 const RELOADS: u64 = 4;
@@ -50,6 +54,9 @@ struct Charged {
     given_back: [AtomicU64; 3],
     given_back_to_all: AtomicU64,
     in_flight: [AtomicU64; 3],
+    /// How often administrators forgave the debt of `each`.
+    resets: [AtomicU64; 3],
+    called: [AtomicU64; 3],
 }
 
 /// A request that is charged, and may be given back by its ticket.
@@ -66,6 +73,7 @@ struct Thread<'t> {
     random: Random,
     held: Vec<Held>,
     has_credits: bool,
+    has_resets: bool,
 }
 
 impl Thread<'_> {
@@ -147,9 +155,30 @@ impl Thread<'_> {
         self.add(client, stays);
     }
 
+    fn throttle(&mut self) {
+        let (client, cost) = (self.random.below(3) as usize, self.random.below(3));
+        let words =
+            ["CL.THROTTLE", CLIENTS[client], &(CALLED - 1).to_string(), "1", "86400", &cost.to_string()];
+        let five = self.rooms.five(&words);
+        assert!(five[2] >= 0 && five[2] as u64 <= CALLED, "{five:?}");
+        if five[0] == 0 {
+            self.charged.called[client].fetch_add(cost, SeqCst);
+        }
+    }
+
+    /// Looks, in each way.
+    fn peek(&mut self) {
+        let (client, cost) = (CLIENTS[self.random.below(3) as usize], self.random.below(3));
+        let said = self.rooms.post("/v1/peek", &json!({ "client": client, "cost": cost })).1;
+        assert!(said["ticket"].is_null() && said["remaining"].is_u64(), "{said}");
+        self.rooms.five(&["TG.PEEK", "each", client, "COST", &cost.to_string()]);
+        let (_, done) = self.rooms.order("each", client, &json!("peek"));
+        assert!(done.is_null(), "{done}");
+    }
+
     fn work(mut self) {
         for _ in 0..CALLS {
-            match self.random.below(9) {
+            match self.random.below(12) {
                 0 | 1 => self.check("/v1/check", false),
                 2 => self.check("/v1/reserve", false),
                 3 => self.check("/v1/acquire", true),
@@ -168,8 +197,15 @@ impl Thread<'_> {
                         self.charged.each[client].fetch_add(1, SeqCst);
                     }
                 }
-                _ if !self.has_credits => {}
-                _ => {
+                8 => self.throttle(),
+                9 => self.peek(),
+                10 if self.has_resets => {
+                    let client = self.random.below(3) as usize;
+                    // Before it: what is admitted meanwhile may already be of after it.
+                    self.charged.resets[client].fetch_add(1, SeqCst);
+                    assert_eq!(self.rooms.order("each", CLIENTS[client], &json!("reset")).0, 200);
+                }
+                11 if self.has_credits => {
                     let client = self.random.below(3) as usize;
                     let order = json!({ "refund": 1 + self.random.below(2) });
                     let done = self.rooms.order("each", CLIENTS[client], &order).1;
@@ -177,6 +213,7 @@ impl Thread<'_> {
                     let done = self.rooms.order("all", CLIENTS[client], &json!({ "refund": 1 })).1;
                     self.charged.given_back_to_all.fetch_add(done.as_u64().unwrap(), SeqCst);
                 }
+                _ => {}
             }
             if self.held.len() > 2 {
                 let one = self.random.below(self.held.len() as u64) as usize;
@@ -195,12 +232,13 @@ fn play(seed: u64) -> bool {
     let settings = folder.settings_without_envoy();
     std::fs::write(&settings.rules, rules(0)).unwrap();
     let rooms = Rooms::begin(settings, Duration::from_secs(1_700_000_123));
-    let (charged, has_credits) = (Charged::default(), seed % 3 == 1);
-    let reloads = if seed % 3 == 2 { RELOADS } else { 0 };
+    let (charged, has_credits, has_resets) = (Charged::default(), seed % 4 == 1, seed % 4 == 3);
+    let reloads = if seed % 4 == 2 { RELOADS } else { 0 };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let random = Random::new(seed * THREADS + thread);
-            let thread = Thread { rooms: &rooms, charged: &charged, random, held: Vec::new(), has_credits };
+            let (rooms, charged, held) = (&rooms, &charged, Vec::new());
+            let thread = Thread { rooms, charged, random, held, has_credits, has_resets };
             scope.spawn(move || thread.work());
         }
         for turn in 1..=reloads {
@@ -222,23 +260,32 @@ fn play(seed: u64) -> bool {
     let get = |number: &AtomicU64| number.load(SeqCst);
     let mut is_full = false;
     // A credit may be of requests that are then cancelled; their units come back once.
-    let is_right = |used: u64, charged: &AtomicU64, given_back: &AtomicU64, most: u64| {
-        let (charged, given_back) = (get(charged), get(given_back));
+    let is_right = |used: u64, charged: &AtomicU64, given_back: &AtomicU64, resets: u64, most: u64| {
+        let (charged, given_back) = (get(charged), get(given_back) + resets * most);
         assert!(charged <= most + given_back, "{charged} charged, {given_back} given back, of {most}");
         // A ticket of before a reload that changed the numbers may give nothing back.
         let at_most = if reloads > 0 { most } else { charged };
         assert!(used <= at_most && used >= charged.saturating_sub(given_back), "{used} of {charged}");
     };
     for (client, (units, is_used_up)) in used["each"].iter().enumerate() {
-        is_right(*units, &charged.each[client], &charged.given_back[client], limits(reloads)[1]);
+        let resets = get(&charged.resets[client]);
+        is_right(*units, &charged.each[client], &charged.given_back[client], resets, limits(reloads)[1]);
         is_full |= *is_used_up || used["all"][client].1;
         assert_eq!(used["at-once"][client].0, 0, "in flight");
     }
-    is_right(used["all"][0].0, &charged.all, &charged.given_back_to_all, limits(reloads)[0]);
+    is_right(used["all"][0].0, &charged.all, &charged.given_back_to_all, 0, limits(reloads)[0]);
+    let called = |rooms: &Rooms| {
+        CLIENTS.map(|key| {
+            let words = ["CL.THROTTLE", key, &(CALLED - 1).to_string(), "1", "86400", "0"];
+            CALLED - rooms.five(&words)[2] as u64
+        })
+    };
+    let expected = [0, 1, 2].map(|client| get(&charged.called[client]));
+    assert_eq!(called(&rooms), expected, "to the unit, by calls");
     // A restart finds the same.
     rooms.save();
     let again = Rooms::begin(folder.settings_without_envoy(), rooms.unix());
-    assert_eq!(now(&again), used);
+    assert_eq!((now(&again), called(&again)), (used, expected));
     is_full
 }
 

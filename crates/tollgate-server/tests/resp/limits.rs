@@ -150,7 +150,7 @@ async fn many_pipelined_commands_are_answered_in_order() {
 }
 
 /// The resident memory of this process, which is the server's, too.
-fn resident() -> usize {
+pub(crate) fn resident() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
@@ -223,6 +223,76 @@ async fn a_flood_of_half_commands_takes_little_memory() {
     assert!(grown < 400 * 40_000, "{grown} bytes for 400 connections");
     let mut other: Client = running.connect().await;
     other.hears("PING", "+PONG\r\n").await;
+}
+
+/// On one thread: whoever always has more to say gets turns, and no more.
+#[tokio::test]
+async fn a_pipeline_without_end_leaves_others_their_turns() {
+    let running = Running::new(|_| ()).await;
+    let (mut read, mut write) = running.connect().await.stream.into_split();
+    let flood = tokio::spawn(async move {
+        let commands = "CL.THROTTLE k 5 1 60\r\n".repeat(4_000);
+        while write.write_all(commands.as_bytes()).await.is_ok() {}
+    });
+    let counted = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let heard = std::sync::Arc::clone(&counted);
+    let reading = tokio::spawn(async move {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(bytes @ 1..) = read.read(&mut buffer).await {
+            heard.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let mut other = running.connect().await;
+    for _ in 0..200 {
+        other.hears("PING", "+PONG\r\n").await;
+    }
+    let answered = counted.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(answered > 200 * 1024, "the pipeline was answered meanwhile: {answered} bytes");
+    flood.abort();
+    reading.abort();
+}
+
+/// Clients that have asked the rules and say nothing more, while the rules change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_connections_keep_no_rules_of_before_a_reload() {
+    let reloads = std::env::var("TOLLGATE_RELOADS").ok().and_then(|text| text.parse().ok());
+    let reloads: usize = reloads.unwrap_or(250);
+    if !is_alone("limits::idle_connections_keep_no_rules_of_before_a_reload") {
+        return;
+    }
+    let text = |number: usize| {
+        // Each has a table of its own: it is no new name of the rule before.
+        format!("version = 1\n[[rule]]\nname = 'r{number}'\nkey = 'client'\nlimits = '{}/d'\n", 10 + number)
+    };
+    let running =
+        Running::with_rules(&text(0), |settings| settings.http.push("127.0.0.1:0".parse().unwrap())).await;
+    let (http, redis) = (running.address, super::other_address(&running));
+    let (mut idle, mut first) = (Vec::new(), 0);
+    for number in 0..reloads {
+        let keys: String = (0..64).map(|key| format!("TG.CHECK r{number} 10.0.0.{key}\r\n")).collect();
+        let mut client = Client { stream: tokio::net::TcpStream::connect(redis).await.unwrap() };
+        client.say(keys + "PING\r\n").await;
+        assert!(!client.until_pong().await.contains("-ERR"), "all are keys of the rule");
+        let mut other = tokio::net::TcpStream::connect(http).await.unwrap();
+        let ask = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 21\r\n\r\n{\"client\":\"10.0.0.1\"}";
+        other.write_all(ask.as_bytes()).await.unwrap();
+        assert!(other.read(&mut [0; 4096]).await.unwrap() > 0);
+        if number < 200 {
+            idle.push((client, other));
+        }
+        std::fs::write(&running.rules, text(number + 1)).unwrap();
+        let server = running.server.as_ref().unwrap();
+        tokio::task::block_in_place(|| server.reload().unwrap());
+        if number == reloads / 2 {
+            first = resident();
+        }
+    }
+    let grown = resident().saturating_sub(first);
+    println!("{grown} bytes more after {reloads} reloads, {first} after half of them");
+    assert!(grown < 8 << 20, "{grown} bytes more, {first} before");
+    for (client, _) in &mut idle {
+        client.hears("PING", "+PONG\r\n").await;
+    }
 }
 
 #[tokio::test]

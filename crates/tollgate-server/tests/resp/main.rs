@@ -5,6 +5,7 @@ mod alone;
 mod clients;
 mod commands;
 mod limits;
+mod many;
 mod redis_cell;
 mod sockets;
 mod throttle;
@@ -117,6 +118,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         assert!(read.is_ok(), "the connection does not end: {:?}", String::from_utf8_lossy(&heard));
         String::from_utf8_lossy(&heard).into_owned()
     }
+}
+
+/// The last address of a server with two listeners.
+fn other_address(running: &Running) -> SocketAddr {
+    let Some(ListenAddress::Tcp(address)) =
+        running.server.as_ref().and_then(|server| server.addresses().last())
+    else {
+        panic!("another address of TCP")
+    };
+    *address
 }
 
 fn secret(text: &str) -> Option<Secret> {

@@ -2,6 +2,7 @@
 
 mod parse;
 mod throttle;
+mod turns;
 
 use super::probe::Probe;
 use crate::settings::Settings;
