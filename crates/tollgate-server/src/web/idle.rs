@@ -64,8 +64,9 @@ impl Activity {
 
     /// Whether a head arrives too slowly, or no request has come for too long.
     pub(super) fn is_overdue(&self, limits: &Limits) -> bool {
+        // Another thread may note a later time than this one has read.
         let is_past =
-            |since: u64, time: Duration| u128::from(self.now() - since.min(self.now())) >= time.as_millis();
+            |since: u64, time: Duration| u128::from(self.now().saturating_sub(since)) >= time.as_millis();
         let head = self.head.load(Relaxed);
         let is_slow = head > 0 && is_past(head - 1, limits.read_timeout);
         let is_idle =
@@ -78,5 +79,22 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.answered.store(self.0.now().max(1), Relaxed);
         self.0.requests.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_answered_just_now_is_not_overdue() {
+        let (activity, limits) = (Activity::new(), Limits::default());
+        activity.head.store(0, Relaxed);
+        activity.answered.store(60_000, Relaxed);
+        // Time passes between any two readings of the clock.
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(100) {
+            assert!(!activity.is_overdue(&limits));
+        }
     }
 }
