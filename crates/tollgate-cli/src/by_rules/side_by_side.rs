@@ -1,5 +1,5 @@
-//! Decides a log by two rules files at once. A thread reads the requests, and then each file decides
-//! them on a thread of its own.
+//! Decides a log by two rules files at once. A thread reads the requests, and then each file
+//! decides them on a thread of its own.
 
 use std::thread;
 

@@ -9,8 +9,6 @@
 
 use std::ops::Range;
 
-use super::MAX_VALUE;
-
 /// A reading of a path, as places in the buffer of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PathReading {
@@ -21,6 +19,9 @@ pub(crate) struct PathReading {
     /// Also in lower case. As long as `folded`.
     pub(crate) lower: Range<usize>,
 }
+
+/// The longest path that is read as decoded twice, in bytes.
+const LONGEST_TWICE: usize = 1024;
 
 /// The form in which paths and patterns are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -374,8 +375,8 @@ pub(crate) fn read(
     if !decode_again(normal, again) {
         return true;
     }
-    // There are up to ten readings for each of these: a bound of the work for one request.
-    if path.len() > MAX_VALUE {
+    // There are up to ten readings for each of these, so this bounds the work for a request.
+    if path.len() > LONGEST_TWICE {
         return false;
     }
     // The server before it has removed dot segments, or not.

@@ -183,9 +183,9 @@ impl Buffers {
     }
 }
 
-/// Returns a host without port and trailing dot, and whether it is nothing but a host and a port: it
-/// has no user, no empty first label, and only digits behind the colon. (nginx takes any text there
-/// for a port.)
+/// Returns a host without port and trailing dot, and whether it is nothing but a host and a port:
+/// it has no user, no empty first label, and only digits behind the colon. (nginx takes any text
+/// there for a port.)
 fn host_of(host: &[u8]) -> (&[u8], bool) {
     let at = host.iter().rposition(|&byte| byte == b'@');
     let name = at.map_or(host, |at| &host[at + 1..]);

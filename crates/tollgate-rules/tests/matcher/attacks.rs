@@ -194,7 +194,7 @@ fn a_long_path_frees_nothing() {
     assert_eq!(names.of(&get(long("/admin/", "a", 100_000))), ["admin", "all"], "what restricts does");
     assert_eq!(names.of(&get(long("/x/", "a/../", 100_000) + "../Login")), ["login", "all"]);
     // A path that is too long to be read as decoded twice may be any, behind dot segments, too.
-    for target in [long("/", "a/../", 5_000) + "login%3B", long("/%252F", "a", 5_000)] {
+    for target in [long("/", "a/../", 1_020) + "login%3B", long("/%252F", "a", 1_020)] {
         assert_eq!(names.of(&get(target.as_str())), ["login", "admin", "all"], "{target}");
     }
     let key = Names::new("rule = [{ name = 'r', key = 'path', limits = '1/s' }]");
