@@ -1,8 +1,9 @@
 //! Requests that several proxies keep for later in one Redis.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -12,7 +13,7 @@ use tokio::time::sleep;
 
 use super::park::{Journal, Kept, Parking, stored};
 use super::redis_server::{Server, Store};
-use super::support::{Gate, eventually, full, upstream};
+use super::support::{Gate, LONG, eventually, full, upstream};
 
 /// The fields of a rule that a process decides itself while the store does not answer.
 fn local(server: &Server, fields: &str) -> String {
@@ -217,4 +218,49 @@ async fn a_request_being_sent_is_not_cancelled() {
     let left: Vec<Value> =
         parking.json("GET", "/admin/parked?state=parked").await["parked"].as_array().unwrap().clone();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_of_redis_lose_nothing_that_was_answered_202() {
+    let Some(mut server) = Kept::redis() else { return };
+    let park = "park = { requests = 100000, requests_per_key = 100000 }";
+    let fields = format!("key = 'header.x-key', limits = '100/s,burst=1', {park}");
+    let rules = stored(&server.url(), &fields);
+    let parking = Arc::new(Parking::over(&Kept::File, &rules, Journal::default()).await);
+    let (mut clients, ends) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
+    for key in ["a", "b", "c", "d"] {
+        let (parking, ends) = (Arc::clone(&parking), Arc::clone(&ends));
+        clients.spawn(async move {
+            let (mut kept, mut number) = (Vec::new(), 0);
+            while !ends.load(Relaxed) {
+                let path = format!("/{key}/{number}");
+                number += 1;
+                if parking.post(&path, key).await.status == 202 {
+                    kept.push(path);
+                }
+                sleep(Duration::from_millis(2)).await;
+            }
+            kept
+        });
+    }
+    for kill in 0..5 {
+        sleep(Duration::from_millis(300 + kill * 40)).await;
+        server.kill();
+        server.restart();
+    }
+    sleep(Duration::from_millis(300)).await;
+    ends.store(true, Relaxed);
+    let kept = clients.join_all().await.concat();
+    assert!(kept.len() > 50, "only {} were kept", kept.len());
+    let began = Instant::now();
+    loop {
+        let got: HashSet<_> = parking.upstream.paths().into_iter().collect();
+        let lost: Vec<_> = kept.iter().filter(|path| !got.contains(*path)).collect();
+        if lost.is_empty() {
+            break;
+        }
+        assert!(began.elapsed() < 4 * LONG, "{} of {} are lost: {lost:?}", lost.len(), kept.len());
+        sleep(Duration::from_millis(50)).await;
+    }
+    eprintln!("5 kills, {} kept, none lost", kept.len());
 }
