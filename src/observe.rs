@@ -10,7 +10,7 @@ use crate::decision::Outcome;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// The function that a limiter calls with each decision, if the user gave one.
-pub(crate) struct Observer<F: ?Sized>(Option<Box<F>>);
+pub struct Observer<F: ?Sized>(Option<Box<F>>);
 
 impl<F: ?Sized> Observer<F> {
     pub(crate) const NONE: Self = Self(None);

@@ -101,7 +101,7 @@ impl<R> Compiled<R> {
 type Chunk<R> = OnceLock<Box<[OnceLock<Version<R>>]>>;
 
 /// The quotas of a limiter at one time.
-pub(crate) struct Version<R> {
+pub struct Version<R> {
     pub(crate) default: Compiled<R>,
     tiers: Box<[Compiled<R>]>,
     /// When it began, on the limiter's clock.

@@ -2,8 +2,9 @@
 
 use crate::clock::Clock;
 use crate::core::as_much::{Debit, DebitError, MAX_RETRIES, keeps_debts};
+use crate::core::several::Several;
+use crate::core::several::asks::OneKey;
 use crate::core::several::decision::MultiDecision;
-use crate::core::several::{Request, Several};
 use crate::core::words::Words;
 use crate::core::{Core, Manner};
 use crate::receipt::Set;
@@ -25,19 +26,19 @@ impl<C: Clock> Core<Several, C> {
         time: &impl Fn() -> Timestamp,
     ) -> MultiDecision<'_> {
         for _ in 0..MAX_RETRIES {
-            let left = self.look(Request { fingerprint, cost: 0 }, time()).remaining();
+            let left = self.look(OneKey { fingerprint, cost: 0 }, time()).remaining();
             let cost = left.max(1).min(most);
             if cost <= 1 {
                 break;
             }
-            let request = Request { fingerprint, cost };
-            let decision = self.charge_in_manner(request, Some(Manner::Uncounted), time);
+            let asks = OneKey { fingerprint, cost };
+            let decision = self.charge_in_manner(asks, Some(Manner::Uncounted), time);
             if let Some(decision) = decision.filter(MultiDecision::is_allowed) {
                 return decision;
             }
         }
-        let request = Request { fingerprint, cost: most.min(1) };
-        let decision = self.charge_in_manner(request, None, time);
+        let asks = OneKey { fingerprint, cost: most.min(1) };
+        let decision = self.charge_in_manner(asks, None, time);
         let Some(decision) = decision else { unreachable!("every rule decides plain requests") };
         decision
     }
@@ -54,12 +55,12 @@ impl<C: Clock> Core<Several, C> {
         time: &impl Fn() -> Timestamp,
     ) -> Result<MultiDecision<'_>, DebitError> {
         let (state, now) = (self.versions.state(), time());
-        let mut decision = self.decision(state, Request { fingerprint, cost }, now);
+        let mut decision = self.decision(state, OneKey { fingerprint, cost }, now);
         if !decision.version.all().all(|limit| keeps_debts(limit.rule())) {
             return Err(DebitError::NoDebt);
         }
         if cost == 0 {
-            return Ok(self.look(Request { fingerprint, cost }, now));
+            return Ok(self.look(OneKey { fingerprint, cost }, now));
         }
         for (table, limit) in self.each().iter().zip(decision.version.all()) {
             let rule = limit.dated();
@@ -84,7 +85,7 @@ impl<C: Clock> Core<Several, C> {
                     }
                 }
             };
-            decision.request.cost = decision.request.cost.min(units);
+            decision.asks.cost = decision.asks.cost.min(units);
         }
         for index in 0..self.each().len() {
             if !decision.taken.has(index) {

@@ -2,8 +2,9 @@
 
 use crate::algorithm::{AnyRule, Payload, Rule};
 use crate::clock::Clock;
+use crate::core::several::asks::Asks;
 use crate::core::several::decision::MultiDecision;
-use crate::core::several::{By, Request, Several};
+use crate::core::several::{By, Several};
 use crate::core::version::State;
 use crate::core::words::{Words, peek};
 use crate::core::{Core, Manner};
@@ -34,19 +35,19 @@ impl<C: Clock> Core<Several, C> {
     /// after the words: edge V1 of `version`. So the quotas of one version decide: of the
     /// current one, or of one before it if they charged the request.
     #[inline]
-    pub(super) fn charge(&self, request: Request, time: impl Fn() -> Timestamp) -> MultiDecision<'_> {
+    pub(super) fn charge<A: Asks>(&self, asks: A, time: impl Fn() -> Timestamp) -> MultiDecision<'_, A> {
         let state = self.versions.state();
         let now = time();
         // Where the short way returns `None`, it has written nothing.
         let decision = match self.places.brief {
-            1 => self.charge_briefly::<1>(state, request, now, &time),
-            2 => self.charge_briefly::<2>(state, request, now, &time),
-            3 => self.charge_briefly::<3>(state, request, now, &time),
+            1 => self.charge_briefly::<1, A>(state, asks, now, &time),
+            2 => self.charge_briefly::<2, A>(state, asks, now, &time),
+            3 => self.charge_briefly::<3, A>(state, asks, now, &time),
             _ => None,
         };
         match decision {
             Some(decision) => decision,
-            None => self.charge_anywhere(state, request, now, &time),
+            None => self.charge_anywhere(state, asks, now, &time),
         }
     }
 
@@ -54,22 +55,22 @@ impl<C: Clock> Core<Several, C> {
     // One loop of each kind and one decision, filled in place: a closure called from two places, or
     // a decision that is moved, is a call.
     #[inline(never)]
-    fn charge_anywhere<'l>(
+    fn charge_anywhere<'l, A: Asks>(
         &'l self,
         state: State,
-        request: Request,
+        asks: A,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l> {
+    ) -> MultiDecision<'l, A> {
         // Before anything is read: each limit's line is in another table.
-        for table in self.each() {
-            table.view(request.fingerprint).prefetch_all();
+        for (index, table) in self.each().iter().enumerate() {
+            table.view(asks.fingerprint(index)).prefetch_all();
         }
         // Asked before the decision is made: to look at it afterwards, it is written to memory.
         if self.observer.is_some() {
-            return self.charge_and_tell(state, request, now, time);
+            return self.charge_and_tell(state, asks, now, time);
         }
-        let mut decision = self.decision(state, request, now);
+        let mut decision = self.decision(state, asks, now);
         if !self.charge_by(&mut decision, &By::Current, time) {
             self.charge_by_later(&mut decision, None, time);
         }
@@ -78,32 +79,32 @@ impl<C: Clock> Core<Several, C> {
 
     /// The same for an observer.
     #[inline(never)]
-    fn charge_and_tell<'l>(
+    fn charge_and_tell<'l, A: Asks>(
         &'l self,
         state: State,
-        request: Request,
+        asks: A,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l> {
-        let mut decision = self.decision(state, request, now);
+    ) -> MultiDecision<'l, A> {
+        let mut decision = self.decision(state, asks, now);
         if !self.charge_by(&mut decision, &By::Current, time) {
             self.charge_by_later(&mut decision, None, time);
         }
-        self.observer.tell(decision)
+        A::tell(&self.observer, decision)
     }
 
     /// Decides by the rules that a verb's `manner` makes of the current ones. The observer is not
     /// told. `None`: a limit has no such rule.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_in_manner<'l>(
+    pub(super) fn charge_in_manner<'l, A: Asks>(
         &'l self,
-        request: Request,
+        asks: A,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
-    ) -> Option<MultiDecision<'l>> {
+    ) -> Option<MultiDecision<'l, A>> {
         let state = self.versions.state();
-        let mut decision = self.decision(state, request, time());
+        let mut decision = self.decision(state, asks, time());
         let by = self.by(manner, &decision)?;
         if !self.charge_by(&mut decision, &by, time) {
             self.charge_by_later(&mut decision, manner, time)?;
@@ -112,25 +113,25 @@ impl<C: Clock> Core<Several, C> {
     }
 
     /// The same at a time that is given.
-    pub(super) fn charge_untold(
+    pub(super) fn charge_untold<A: Asks>(
         &self,
-        request: Request,
+        asks: A,
         manner: Option<Manner>,
         now: Timestamp,
-    ) -> Option<MultiDecision<'_>> {
-        self.charge_in_manner(request, manner, &|| now)
+    ) -> Option<MultiDecision<'_, A>> {
+        self.charge_in_manner(asks, manner, &|| now)
     }
 
     /// A decision that starts as admitted.
     #[inline]
-    pub(super) fn decision(&self, state: State, request: Request, now: Timestamp) -> MultiDecision<'_> {
-        MultiDecision::new(&self.places, self.versions.of(state), request, now, state.resets())
+    pub(super) fn decision<A: Asks>(&self, state: State, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
+        MultiDecision::new(&self.places, self.versions.of(state), asks, now, state.resets())
     }
 
     /// Decides and writes nothing.
-    pub(super) fn look(&self, request: Request, now: Timestamp) -> MultiDecision<'_> {
+    pub(super) fn look<A: Asks>(&self, asks: A, now: Timestamp) -> MultiDecision<'_, A> {
         loop {
-            let mut decision = self.decision(self.versions.state(), request, now);
+            let mut decision = self.decision(self.versions.state(), asks, now);
             self.foresee(&mut decision);
             if self.versions.following(decision.version, now).is_none() {
                 return decision;
@@ -142,14 +143,14 @@ impl<C: Clock> Core<Several, C> {
     /// the version that decided is still current. `None`, and nothing was charged: a limit of that
     /// version has no rule in this `manner`, such as one that has become a queue.
     #[inline(never)]
-    pub(super) fn charge_by_later<'l>(
+    pub(super) fn charge_by_later<'l, A: Asks>(
         &'l self,
-        decision: &mut MultiDecision<'l>,
+        decision: &mut MultiDecision<'l, A>,
         manner: Option<Manner>,
         time: &impl Fn() -> Timestamp,
     ) -> Option<()> {
         while self.versions.following(decision.version, decision.now).is_some() {
-            *decision = self.decision(self.versions.state(), decision.request, time());
+            *decision = self.decision(self.versions.state(), decision.asks, time());
             let by = self.by(manner, decision)?;
             if self.charge_by(decision, &by, time) {
                 break;
@@ -160,10 +161,10 @@ impl<C: Clock> Core<Several, C> {
 
     /// The rules by which a request is decided in this manner. Where they book ahead, each limit
     /// notes that first, for its refunds. `None`: a limit has no such rule.
-    fn by(&self, manner: Option<Manner>, decision: &MultiDecision<'_>) -> Option<By> {
+    fn by<A: Asks>(&self, manner: Option<Manner>, decision: &MultiDecision<'_, A>) -> Option<By> {
         let by = By::in_manner(manner, decision.version)?;
         let books = matches!(manner, Some(Manner::Patient(_) | Manner::Departing(..)));
-        if books && decision.version.has_room_for(decision.request.cost) {
+        if books && decision.asks.fit(decision.version) {
             self.each().iter().for_each(|table| table.refunds().book());
         }
         Some(by)
@@ -171,9 +172,14 @@ impl<C: Clock> Core<Several, C> {
 
     /// Decides by the decision's own version, and charges. `false`: it was not charged.
     #[inline(always)]
-    fn charge_by(&self, decision: &mut MultiDecision<'_>, by: &By, time: &impl Fn() -> Timestamp) -> bool {
-        let MultiDecision { version, request, .. } = *decision;
-        if !version.has_room_for(request.cost) {
+    fn charge_by<A: Asks>(
+        &self,
+        decision: &mut MultiDecision<'_, A>,
+        by: &By,
+        time: &impl Fn() -> Timestamp,
+    ) -> bool {
+        let MultiDecision { version, asks, .. } = *decision;
+        if !asks.fit(version) {
             self.foresee(decision);
             return false;
         }
@@ -188,7 +194,7 @@ impl<C: Clock> Core<Several, C> {
             let rule = by.rule(version, index);
             // A booking has to raise the horizon, which the quick decision does not.
             let is_plain = matches!(by, By::Current);
-            let Request { fingerprint, cost } = request;
+            let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
             let glance = is_plain.then(|| self.places.glance(index, rule, fingerprint, cost, then)).flatten();
             if let Some(glance) = glance {
                 (seen.slots[index], seen.words[index]) = (Some(glance.seen.0), glance.seen.1);
@@ -212,11 +218,11 @@ impl<C: Clock> Core<Several, C> {
             let is_charged = seen.slots[index].is_some_and(|slot| {
                 let (word, payload) = (seen.words[index], decision.payloads[index]);
                 let is_staged = decision.places[index].is_none() || self.stage(decision, index, slot, word);
-                is_staged && slot.charge_seen(word, payload, request.fingerprint.kept())
+                is_staged && slot.charge_seen(word, payload, asks.fingerprint(index).kept())
             });
             if !is_charged {
                 let tries = u64::from(seen.slots[index].is_some());
-                self.places[index].events(request.fingerprint).retried(tries);
+                self.places[index].events(asks.fingerprint(index)).retried(tries);
                 return self.charge_anew(decision, by, index, then, time);
             }
         }
@@ -227,15 +233,15 @@ impl<C: Clock> Core<Several, C> {
 
     /// Looks at a limit that does not decide the request by the key's home slot.
     #[inline(never)]
-    fn look_closer<'l>(
+    fn look_closer<'l, A: Asks>(
         &'l self,
-        decision: &mut MultiDecision<'_>,
+        decision: &mut MultiDecision<'_, A>,
         by: &By,
         seen: &mut Seen<'l>,
         index: usize,
     ) {
-        let MultiDecision { version, request, now, .. } = *decision;
-        let Request { fingerprint, cost } = request;
+        let MultiDecision { version, asks, now, .. } = *decision;
+        let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
         let look = self.places.look(index, by.rule(version, index), fingerprint, cost, now);
         if let Some((slot, word)) = look.seen {
             (seen.slots[index], seen.words[index]) = (Some(slot), word);
@@ -248,20 +254,20 @@ impl<C: Clock> Core<Several, C> {
 
     /// Writes the time of a request that a log admits into its ring. `false`: decide again.
     #[inline(never)]
-    fn stage(&self, decision: &MultiDecision<'_>, index: usize, slot: &Slot, word: Word) -> bool {
-        let MultiDecision { request, now, .. } = *decision;
+    fn stage<A: Asks>(&self, decision: &MultiDecision<'_, A>, index: usize, slot: &Slot, word: Word) -> bool {
+        let MultiDecision { asks, now, .. } = *decision;
         let rule = decision.version.dated(index);
-        let ring = self.places[index].ring_at(request.fingerprint, decision.places[index]);
-        rule.stage(word.payload(), ring, rule.moment(now), request.cost, || slot.is_still(word))
+        let ring = self.places[index].ring_at(asks.fingerprint(index), decision.places[index]);
+        rule.stage(word.payload(), ring, rule.moment(now), asks.cost(index), || slot.is_still(word))
     }
 
     /// Decides and charges the limits from `first` on by their current words. When one refuses, the
     /// charges are undone.
     #[cold]
     #[inline(never)]
-    pub(super) fn charge_anew(
+    pub(super) fn charge_anew<A: Asks>(
         &self,
-        decision: &mut MultiDecision<'_>,
+        decision: &mut MultiDecision<'_, A>,
         by: &By,
         first: usize,
         then: Timestamp,
@@ -269,7 +275,7 @@ impl<C: Clock> Core<Several, C> {
     ) -> bool {
         decision.taken = Set::first(first);
         for index in first..self.places.len() {
-            let ask = ask(by.rule(decision.version, index), decision);
+            let ask = ask(by.rule(decision.version, index), decision, index);
             let (ruling, now) = match by {
                 By::Current => {
                     let current = &decision.version.compiled(index).current;
@@ -295,7 +301,7 @@ impl<C: Clock> Core<Several, C> {
     /// Undoes what the request was charged before a limit refused it.
     ///
     /// `then` is no later than any of the charges: what may have dripped since is not given back.
-    fn undo(&self, decision: &mut MultiDecision<'_>, then: Timestamp) {
+    fn undo<A: Asks>(&self, decision: &mut MultiDecision<'_, A>, then: Timestamp) {
         if decision.taken.is_empty() {
             return;
         }
@@ -306,9 +312,9 @@ impl<C: Clock> Core<Several, C> {
 
     /// Completes a decision that some limits refuse: those that count refused requests count it,
     /// the others show what they hold without it.
-    fn count_refusals(
+    fn count_refusals<A: Asks>(
         &self,
-        decision: &mut MultiDecision<'_>,
+        decision: &mut MultiDecision<'_, A>,
         by: &By,
         seen: &Seen<'_>,
         time: &impl Fn() -> Timestamp,
@@ -318,7 +324,7 @@ impl<C: Clock> Core<Several, C> {
             if seen.counts.has(index) {
                 // The word that was peeked at refuses the request. If the word admits it by now,
                 // the charge stays: it counts the request, too.
-                let ask = ask(by.rule(decision.version, index), decision);
+                let ask = ask(by.rule(decision.version, index), decision, index);
                 let (ruling, _) = table.check_anywhere(ask, time);
                 decision.set(index, ruling);
             } else if seen.slots[index].is_some() {
@@ -333,21 +339,21 @@ impl<C: Clock> Core<Several, C> {
     /// The answer to a request that is not to be charged.
     #[cold]
     #[inline(never)]
-    fn foresee(&self, decision: &mut MultiDecision<'_>) {
-        let MultiDecision { version, request, now, .. } = *decision;
+    fn foresee<A: Asks>(&self, decision: &mut MultiDecision<'_, A>) {
+        let MultiDecision { version, asks, now, .. } = *decision;
         for (index, limit) in version.all().enumerate() {
-            decision.refused.add_if(request.cost > limit.rule().limit(), index);
+            decision.refused.add_if(asks.cost(index) > limit.rule().limit(), index);
         }
         let is_never = !decision.refused.is_empty();
         if is_never {
             decision.outcome = Outcome::Never;
         }
         for (index, table) in self.each().iter().enumerate() {
-            if is_never || request.cost == 0 {
+            if is_never || asks.cost(index) == 0 {
                 decision.show_without_request(index);
                 continue;
             }
-            let ruling = peek(table, ask(version.dated(index), decision), now);
+            let ruling = peek(table, ask(version.dated(index), decision, index), now);
             decision.set(index, ruling);
             if !ruling.allowed {
                 decision.refused.add(index);
@@ -361,7 +367,10 @@ impl<C: Clock> Core<Several, C> {
     }
 }
 
-fn ask<'r>(rule: Dated<'r, AnyRule>, decision: &MultiDecision<'_>) -> Ask<'r, AnyRule> {
-    let Request { fingerprint, cost } = decision.request;
-    Ask { rule, fingerprint, cost }
+fn ask<'r, A: Asks>(
+    rule: Dated<'r, AnyRule>,
+    decision: &MultiDecision<'_, A>,
+    index: usize,
+) -> Ask<'r, AnyRule> {
+    Ask { rule, fingerprint: decision.asks.fingerprint(index), cost: decision.asks.cost(index) }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::core::Answer;
-use crate::core::several::{Request, Tables};
+use crate::core::several::Tables;
+use crate::core::several::asks::{Asks, OneKey};
 use crate::core::version::Version;
 use crate::decision::{Outcome, Shown};
 use crate::receipt::{Charged, MOST, Receipt, Set};
@@ -44,11 +45,11 @@ use crate::time::{Timestamp, nanos};
 ///
 /// It is neither `Copy` nor `Clone`, so that there is one [receipt](Self::receipt) of a request.
 #[must_use = "a decision that is not looked at limits nothing"]
-pub struct MultiDecision<'l> {
+pub struct MultiDecision<'l, A = OneKey> {
     pub(super) tables: &'l Tables,
     /// The quotas that decided.
     pub(super) version: &'l Version<AnyRule>,
-    pub(super) request: Request,
+    pub(super) asks: A,
     pub(super) now: Timestamp,
     /// No later than the time of any of the charges.
     pub(super) since: Timestamp,
@@ -69,20 +70,20 @@ pub struct MultiDecision<'l> {
 
 const _: () = assert!(size_of::<MultiDecision<'_>>() <= 128, "a larger one is moved by a call");
 
-impl<'l> MultiDecision<'l> {
+impl<'l, A: Asks> MultiDecision<'l, A> {
     /// Starts as admitted; [`set`](Self::set) adds each limit's answer.
     #[inline]
     pub(super) fn new(
         tables: &'l Tables,
         version: &'l Version<AnyRule>,
-        request: Request,
+        asks: A,
         now: Timestamp,
         resets: u32,
     ) -> Self {
         Self {
             tables,
             version,
-            request,
+            asks,
             now,
             since: now,
             outcome: Outcome::Allowed,
@@ -96,7 +97,6 @@ impl<'l> MultiDecision<'l> {
     }
 
     /// Sets what limit `index` said.
-    #[inline]
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
         self.places[index] = self.tables[index].place_of(ruling.ring);
@@ -121,14 +121,14 @@ impl<'l> MultiDecision<'l> {
 
     /// Shows limit `index` without the request.
     pub(super) fn show_without_request(&mut self, index: usize) {
-        let (rule, fingerprint) = (self.version.dated(index), self.request.fingerprint);
+        let (rule, fingerprint) = (self.version.dated(index), self.asks.fingerprint(index));
         let (payload, place) = self.tables.probe(index, rule, fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place);
         self.unstaged.remove(index);
     }
 
     /// The limits that do not refuse.
-    pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn admitting(&self) -> impl Iterator<Item = usize> + use<A> {
         let (refused, limits) = (self.refused, self.tables.len());
         (0..limits).filter(move |&index| !refused.has(index))
     }
@@ -203,7 +203,6 @@ impl<'l> MultiDecision<'l> {
 
     /// What gives back what the request took of each limit: see
     /// [`Decision::receipt`](crate::Decision::receipt).
-    #[inline]
     pub fn receipt(mut self) -> Receipt<MOST> {
         if !self.is_allowed() {
             self.taken = Set::default();
@@ -212,12 +211,11 @@ impl<'l> MultiDecision<'l> {
     }
 
     /// What gives back what the limits have taken so far.
-    #[inline]
     pub(super) fn receipt_of_taken(&self) -> Receipt<MOST> {
         let charged = |index: usize| Charged {
-            fingerprint: self.request.fingerprint,
+            fingerprint: self.asks.fingerprint(index),
             payload: self.payloads[index],
-            left: if self.taken.has(index) { self.request.cost } else { 0 },
+            left: if self.taken.has(index) { self.asks.cost(index) } else { 0 },
         };
         let Shown { limiter, version, .. } = self.version.default.shown;
         let (since, resets) = (self.since, self.resets);
@@ -232,7 +230,7 @@ impl<'l> MultiDecision<'l> {
 
     /// What limit `index` says, which is of this number.
     fn part(&self, number: usize, index: usize) -> LimitDecision<'_> {
-        let Request { fingerprint, cost } = self.request;
+        let (fingerprint, cost) = (self.asks.fingerprint(index), self.asks.cost(index));
         let ring = self.tables[index].ring_at(fingerprint, self.places[index]);
         LimitDecision {
             number,
@@ -245,11 +243,13 @@ impl<'l> MultiDecision<'l> {
             is_never: self.is_never(),
         }
     }
+}
 
+impl MultiDecision<'_> {
     /// What the request asked for.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.request.cost
+        self.asks.cost
     }
 }
 

@@ -14,9 +14,10 @@
 use crate::algorithm::{AnyRule, Payload};
 use crate::clock::Clock;
 use crate::core::Core;
+use crate::core::several::asks::{Asks, OneKey};
 use crate::core::several::decision::MultiDecision;
 use crate::core::several::short_way::glance;
-use crate::core::several::{Request, Several, Tables};
+use crate::core::several::{Several, Tables};
 use crate::core::version::{Version, Versions};
 use crate::decision::{Outcome, Shown};
 use crate::receipt::{Charged, Receipt, Set};
@@ -63,7 +64,7 @@ pub struct Refusal {
     limiter: u64,
     version: u32,
     resets: u32,
-    request: Request,
+    asks: OneKey,
     now: Timestamp,
     payload: Payload,
     place: RingPlace,
@@ -92,8 +93,8 @@ impl<C: Clock> Core<Several, C> {
         if self.places.brief != 1 {
             return None;
         }
-        let decision = self.charge(Request { fingerprint, cost }, || now);
-        let MultiDecision { request, now, since, resets, taken, .. } = decision;
+        let decision = self.charge(OneKey { fingerprint, cost }, || now);
+        let MultiDecision { asks, now, since, resets, taken, .. } = decision;
         let Shown { limiter, version, .. } = decision.version.default.shown;
         let (payload, place) = (decision.payloads[0], decision.places[0]);
         Some(match decision.outcome {
@@ -104,7 +105,7 @@ impl<C: Clock> Core<Several, C> {
             }
             outcome => {
                 let is_never = outcome == Outcome::Never;
-                Err(Refusal { limiter, version, resets, request, now, payload, place, is_never })
+                Err(Refusal { limiter, version, resets, asks, now, payload, place, is_never })
             }
         })
     }
@@ -117,11 +118,11 @@ impl<C: Clock> Core<Several, C> {
             return None;
         }
         let state = self.versions.state();
-        let (request, version) = (Request { fingerprint, cost }, self.versions.of(state));
-        if !version.has_room_for(request.cost) {
+        let (asks, version) = (OneKey { fingerprint, cost }, self.versions.of(state));
+        if !asks.fit(version) {
             return None;
         }
-        let seen = glance(self.places.first()?, version.dated(0), request, now)?;
+        let seen = glance(self.places.first()?, version.dated(0), asks, 0, now)?;
         let ((slot, word), payload, resets) = (seen.seen, seen.payload, state.resets());
         seen.allowed.then_some(Glance { slot, word, payload, fingerprint, cost, now, version, resets })
     }
@@ -140,7 +141,7 @@ pub(crate) fn recall<'l, const LIMITS: usize>(
     let Charged { fingerprint, left, .. } = *receipt.charged.first()?;
     let version = versions.numbered(receipt.version.into());
     let mut decision =
-        MultiDecision::new(tables, version, Request { fingerprint, cost: left }, now, receipt.resets);
+        MultiDecision::new(tables, version, OneKey { fingerprint, cost: left }, now, receipt.resets);
     for (payload, charged) in decision.payloads.iter_mut().zip(&receipt.charged) {
         *payload = charged.payload;
     }
@@ -152,12 +153,12 @@ pub(crate) fn recall_refusal<'l>(
     (tables, versions): (&'l Tables, &'l Versions<crate::algorithm::Each>),
     refusal: &Refusal,
 ) -> Option<MultiDecision<'l>> {
-    let Refusal { limiter, version, resets, request, now, payload, place, is_never } = *refusal;
+    let Refusal { limiter, version, resets, asks, now, payload, place, is_never } = *refusal;
     if limiter != versions.limiter() {
         return None;
     }
     let version = versions.numbered(version.into());
-    let mut decision = MultiDecision::new(tables, version, request, now, resets);
+    let mut decision = MultiDecision::new(tables, version, asks, now, resets);
     (decision.payloads[0], decision.places[0], decision.refused) = (payload, place, Set::first(1));
     decision.outcome = if is_never { Outcome::Never } else { Outcome::Denied };
     Some(decision)

@@ -2,7 +2,7 @@
 //!
 //! Each limit has a table of its own, so that a slot stays one word, and a bucket that is full in
 //! one table concerns no other limit. A check reads the clock once and goes through the tables
-//! twice, both times in the order in which limits are charged:
+//! twice; each limit has its own ask, see `asks`:
 //!
 //! ```text
 //!   peek at every limit ---- some refuse ----> refused; only `CountPolicy::All` writes anything
@@ -28,6 +28,7 @@
 //! * A request is decided by one version of all quotas, see `charge`.
 
 mod as_much;
+mod asks;
 mod charge;
 mod decision;
 mod glance;
@@ -47,17 +48,11 @@ use crate::table::dated::Dated;
 use crate::table::slot::Ask;
 use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
 use crate::time::{Timestamp, nanos};
+use asks::OneKey;
 
 pub use decision::{LimitDecision, MultiDecision};
 pub use glance::{Glance, Refusal};
 pub(crate) use glance::{recall, recall_refusal};
-
-/// A request of all limits: the key's fingerprint, and the cost to each.
-#[derive(Clone, Copy)]
-struct Request {
-    fingerprint: Fingerprint,
-    cost: u64,
-}
 
 /// Several limits for each key, each with a table of its own.
 ///
@@ -252,7 +247,7 @@ impl Limits for Several {
         cost: u64,
         time: impl Fn() -> Timestamp + Copy,
     ) -> MultiDecision<'l> {
-        core.charge(Request { fingerprint, cost }, time)
+        core.charge(OneKey { fingerprint, cost }, time)
     }
 
     fn peek<'l, C: Clock>(
@@ -261,7 +256,7 @@ impl Limits for Several {
         cost: u64,
         now: Timestamp,
     ) -> MultiDecision<'l> {
-        core.look(Request { fingerprint, cost }, now)
+        core.look(OneKey { fingerprint, cost }, now)
     }
 
     fn reserve<'l, C: Clock>(
@@ -278,7 +273,7 @@ impl Limits for Several {
         permits: u64,
         time: impl Fn() -> Timestamp,
     ) -> Option<MultiDecision<'l>> {
-        core.charge_in_manner(Request { fingerprint, cost: permits }, Some(Manner::Ahead), &time)
+        core.charge_in_manner(OneKey { fingerprint, cost: permits }, Some(Manner::Ahead), &time)
     }
 
     fn take_up_to<'l, C: Clock>(
@@ -325,7 +320,7 @@ impl<C: Clock> Core<Several, C> {
         Patient { cost, max_wait, now }: Patient,
     ) -> Result<Turn<MultiDecision<'_>>, ReserveError> {
         let (request, manner) =
-            (Request { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
+            (OneKey { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
         if self.places.len() == 1 {
             let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
             let wait = decision.wait_for_turn();
@@ -385,11 +380,11 @@ mod tests {
         let (space, hasher) = (Space::default(), KeyHasher::random(false));
         let core: Core<Several, _> =
             Core::new(vec![quota(5)], &space, hasher, ManualClock::new, Observer::NONE).unwrap();
-        let ask = |cost| Request { fingerprint: Fingerprint::from_bits(core.hasher.short(7)), cost };
+        let ask = |cost| OneKey { fingerprint: Fingerprint::from_bits(core.hasher.short(7)), cost };
         let (is_old, receipts) = (Cell::new(true), RefCell::new(Vec::new()));
         let time = || {
             if is_old.take() {
-                core.change(false, |_| Ok((vec![quota(10)], vec![Inherit::Additive]))).unwrap();
+                core.change(|_| Ok((vec![quota(10)], vec![Inherit::Additive]))).unwrap();
                 let charge = || core.charge(ask(4), || core.clock.now()).receipt();
                 receipts.replace(vec![charge(), charge()]);
             }

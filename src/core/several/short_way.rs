@@ -21,8 +21,9 @@
 use crate::algorithm::{AnyRule, Payload};
 use crate::clock::Clock;
 use crate::core::Core;
+use crate::core::several::asks::Asks;
 use crate::core::several::decision::MultiDecision;
-use crate::core::several::{By, Request, Several};
+use crate::core::several::{By, Several};
 use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
@@ -35,21 +36,21 @@ impl<C: Clock> Core<Several, C> {
     /// Decides a request and charges it, if a glance at each of the `N` limits will do. `None`:
     /// nothing was written.
     #[inline(always)]
-    pub(super) fn charge_briefly<'l, const N: usize>(
+    pub(super) fn charge_briefly<'l, const N: usize, A: Asks>(
         &'l self,
         state: State,
-        request: Request,
+        asks: A,
         now: Timestamp,
         time: &impl Fn() -> Timestamp,
-    ) -> Option<MultiDecision<'l>> {
+    ) -> Option<MultiDecision<'l, A>> {
         let version = self.versions.of(state);
-        if !version.has_room_for(request.cost) {
+        if !asks.fit(version) {
             return None;
         }
         let tables = self.places.first_chunk::<N>()?;
-        let mut glances = [glance(&tables[0], version.dated(0), request, now)?; N];
+        let mut glances = [glance(&tables[0], version.dated(0), asks, 0, now)?; N];
         for index in 1..N {
-            glances[index] = glance(&tables[index], version.dated(index), request, now)?;
+            glances[index] = glance(&tables[index], version.dated(index), asks, index, now)?;
         }
         let (mut payloads, mut refused) = ([Payload::UNSEEN; MOST], Set::default());
         for (index, glance) in glances.iter().enumerate() {
@@ -59,7 +60,7 @@ impl<C: Clock> Core<Several, C> {
         // Made where it is returned: one that is kept and changed lies in memory.
         let decision = |payloads| MultiDecision {
             payloads,
-            ..MultiDecision::new(&self.places, version, request, now, state.resets())
+            ..MultiDecision::new(&self.places, version, asks, now, state.resets())
         };
         if !refused.is_empty() {
             // No answer before the version was looked at again: edge V1.
@@ -71,7 +72,7 @@ impl<C: Clock> Core<Several, C> {
         }
         for (index, glance) in glances.iter().enumerate() {
             let (slot, word) = glance.seen;
-            if !slot.charge_seen(word, glance.payload, request.fingerprint.kept()) {
+            if !slot.charge_seen(word, glance.payload, asks.fingerprint(index).kept()) {
                 return Some(self.charge_on(decision(payloads), index, time));
             }
         }
@@ -82,13 +83,13 @@ impl<C: Clock> Core<Several, C> {
     /// by now.
     #[cold]
     #[inline(never)]
-    fn charge_on<'l>(
+    fn charge_on<'l, A: Asks>(
         &'l self,
-        mut decision: MultiDecision<'l>,
+        mut decision: MultiDecision<'l, A>,
         index: usize,
         time: &impl Fn() -> Timestamp,
-    ) -> MultiDecision<'l> {
-        self.places[index].events(decision.request.fingerprint).retried(1);
+    ) -> MultiDecision<'l, A> {
+        self.places[index].events(decision.asks.fingerprint(index)).retried(1);
         let then = decision.now;
         if !self.charge_anew(&mut decision, &By::Current, index, then, time) {
             self.charge_by_later(&mut decision, None, time);
@@ -103,9 +104,11 @@ impl<C: Clock> Core<Several, C> {
 pub(super) fn glance<'t>(
     table: &'t Table,
     Dated { rule, term }: Dated<'_, AnyRule>,
-    Request { fingerprint, cost }: Request,
+    asks: impl Asks,
+    index: usize,
     now: Timestamp,
 ) -> Option<HomeProbe<'t>> {
+    let (fingerprint, cost) = (asks.fingerprint(index), asks.cost(index));
     let (view, fingerprint) = (table.view(fingerprint), fingerprint.kept());
     view.prefetch_all();
     match rule {
