@@ -19,7 +19,8 @@ pub struct Conflict {
     pub tier: Option<Box<str>>,
     /// The change.
     pub cause: Cause,
-    /// How many keys are in debt now: the debts that would be forgotten.
+    /// How many keys are in debt now: the debts that would be forgotten. A change is refused with
+    /// none, too, as a request may be charged between this count and the exchange.
     pub keys_in_debt: usize,
 }
 
@@ -72,7 +73,14 @@ impl fmt::Display for Conflict {
                 write!(f, ": it seems to be `{was}` (was = \"{was}\" beside it keeps the state)")?;
             }
         }
-        let keys = if *keys_in_debt == 1 { "1 key owes".into() } else { format!("{keys_in_debt} keys owe") };
-        write!(f, "; {keys}, which the change would forget (forget = true beside the rule allows it)")
+        match (keys_in_debt, cause) {
+            // A store does not tell how many keys are in debt.
+            (0, Cause::Store) => write!(f, "; the change would forget what keys owe"),
+            // Refused none the less: a request may be charged between the count and the exchange.
+            (0, _) => write!(f, "; no key owes now, but a debt made until the exchange would be forgotten"),
+            (1, _) => write!(f, "; 1 key owes, which the change would forget"),
+            (keys, _) => write!(f, "; {keys} keys owe, which the change would forget"),
+        }?;
+        f.write_str(" (forget = true beside the rule allows it)")
     }
 }

@@ -331,6 +331,15 @@ fn a_reload_that_would_forget_is_refused() {
 }
 
 #[test]
+fn a_change_refused_without_debts_says_why() {
+    let live = Live::new(&r("limits = '10/d'"));
+    let error = live.reload(&r("limits = '10/d'").replace("'client'", "'everyone'")).unwrap_err();
+    let expected = "rule `r`: its key changed; no key owes now, but a debt made until the exchange \
+        would be forgotten (forget = true beside the rule allows it)";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn tiers_keep_their_state_by_name() {
     let tier = |name: &str| {
         format!(

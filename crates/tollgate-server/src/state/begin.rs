@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate::{PerCallBuilder, PerCallLimiter};
-use tollgate_rules::{Conflict, Disk, LiveRules, NotRestored};
+use tollgate_rules::{Cause, Conflict, Disk, LiveRules, NotRestored};
 
 use super::file::{self, Restored};
 use super::{StateError, StateReport};
@@ -89,11 +89,17 @@ fn tell(not_restored: &[NotRestored], conflicts: &[Conflict]) -> u64 {
     for forgotten in not_restored {
         tracing::error!("{forgotten}");
     }
-    for conflict in conflicts {
+    // No listener takes requests yet, so where no key is in debt there is nothing to forget.
+    let loses = |conflict: &&Conflict| conflict.keys_in_debt > 0 || conflict.cause == Cause::Store;
+    let (lost, empty): (Vec<_>, Vec<_>) = conflicts.iter().partition(loses);
+    for conflict in &empty {
+        tracing::info!(rule = %conflict.rule, "the rule changed, and no key was in debt: it begins anew");
+    }
+    for conflict in &lost {
         tracing::error!("the new rules cannot take over: {conflict}; it is forgotten");
     }
     let rules = not_restored.iter().map(|forgotten| &forgotten.rule);
-    let mut rules: Vec<_> = rules.chain(conflicts.iter().map(|conflict| &conflict.rule)).collect();
+    let mut rules: Vec<_> = rules.chain(lost.iter().map(|conflict| &conflict.rule)).collect();
     rules.sort();
     rules.dedup();
     rules.len() as u64

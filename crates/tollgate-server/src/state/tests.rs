@@ -135,6 +135,11 @@ fn the_rules_of_today_take_over_the_state() {
     folder.rules(&DAILY.replace("'86400/d,burst=1000'", "'sliding-log:1000/d'"));
     let server = Quiet::new(&folder.settings(), BEGUN);
     assert_eq!((server.left(), server.forgotten()), (1_000, 1), "it is forgotten, and told");
+    folder.rules(&DAILY.replace("'everyone'", "'client'"));
+    let server = Quiet::new(&folder.settings(), BEGUN);
+    assert_eq!(server.forgotten(), 1, "a key was in debt");
+    let server = Quiet::new(&folder.settings(), BEGUN + 100_000);
+    assert_eq!(server.forgotten(), 0, "no key is in debt any more");
     folder.rules("nonsense");
     let error = begin(&folder.settings(), &clock(BEGUN)).map(drop).unwrap_err();
     assert!(matches!(error, StartError::Rules(_)), "{error}");
