@@ -22,6 +22,12 @@ impl Share {
 }
 
 impl Share {
+    /// The share that the same number is as a part of 1: 99.9 % for 0.999. `None`: the number is 0,
+    /// or above 1.
+    pub(crate) fn as_part_of_one(self) -> Option<Self> {
+        (1..=PERCENT).contains(&self.parts).then_some(Self { parts: 100 * self.parts })
+    }
+
     /// Whether `part` is more than this share of `whole`.
     pub(crate) fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
         u128::from(part) * u128::from(100 * PERCENT) > u128::from(whole) * u128::from(self.parts)
@@ -71,6 +77,8 @@ mod tests {
         for text in ["99.9%", "100%", "0%", "12.000000001%"] {
             assert_eq!(share(text).to_string(), text);
         }
+        assert_eq!(share("0.999").as_part_of_one(), Some(share("99.9%")));
+        assert_eq!([share("0"), share("1.1")].map(Share::as_part_of_one), [None, None]);
         for text in ["", "%", "100.1%", "-1%", "x", "1.", "0.1234567890%"] {
             assert!(text.parse::<Share>().is_err(), "{text}");
         }

@@ -37,7 +37,7 @@ fn tune_finds_the_smallest_limits() {
         let spec = smallest["spec"].as_str().expect("a limit");
         let replayed =
             tollgate_reading(&["replay", "-", "--json", "--limit", spec], staircase().as_bytes()).json();
-        assert_eq!((&replayed["denied"], &replayed["keys_denied"]), (&json!(6), &json!(2)), "{spec}");
+        assert_eq!((&replayed["refused"], &replayed["keys_refused"]), (&json!(6), &json!(2)), "{spec}");
     }
 }
 

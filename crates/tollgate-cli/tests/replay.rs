@@ -26,12 +26,12 @@ fn timeless(mut object: Value) -> Value {
 
 fn expected() -> Value {
     json!({
-        "requests": 9, "allowed": 5, "denied": 4, "keys": 3, "keys_denied": 2, "malformed": 1,
+        "requests": 9, "allowed": 5, "refused": 4, "keys": 3, "keys_refused": 2, "malformed": 1,
         "out_of_order": 1, "first_t_ns": MIDNIGHT, "last_t_ns": MIDNIGHT + 4_000_000_000_u64,
         "limits": [LIMIT],
-        "top_denied": [
-            {"key": "192.0.2.1", "requests": 5, "denied": 3},
-            {"key": "2001:db8::/64", "requests": 3, "denied": 1},
+        "top_refused": [
+            {"key": "192.0.2.1", "requests": 5, "refused": 3},
+            {"key": "2001:db8::/64", "requests": 3, "refused": 1},
         ],
     })
 }
@@ -44,9 +44,9 @@ fn json_has_exactly_the_documented_fields_in_their_order() {
     let documented = [
         "requests",
         "allowed",
-        "denied",
+        "refused",
         "keys",
-        "keys_denied",
+        "keys_refused",
         "malformed",
         "out_of_order",
         "first_t_ns",
@@ -54,7 +54,7 @@ fn json_has_exactly_the_documented_fields_in_their_order() {
         "elapsed_s",
         "lines_per_s",
         "limits",
-        "top_denied",
+        "top_refused",
     ];
     assert_eq!(fields, documented);
     assert_eq!(timeless(run.json()), expected());
@@ -134,7 +134,7 @@ fn only_checks_and_peeks_of_a_trace_are_decisions() {
 "#;
     let arguments = ["replay", "-", "--limit", "fixed-window:1/d"];
     let object = tollgate_reading(&[&arguments[..], &["--json"]].concat(), trace.as_bytes()).json();
-    assert_eq!([&object["requests"], &object["denied"], &object["malformed"]], [4, 1, 0]);
+    assert_eq!([&object["requests"], &object["refused"], &object["malformed"]], [4, 1, 0]);
     assert_eq!(object["given_back"], json!({"asked": 1, "units": 1, "found_nothing": 0}));
     let lines = tollgate_reading(&[&arguments[..], &["--decisions", "-"]].concat(), trace.as_bytes()).lines();
     let seen: Vec<_> = lines.iter().map(|line| (line["line"].as_u64(), line["allowed"].as_bool())).collect();
@@ -202,7 +202,7 @@ fn the_demo_is_always_the_same_and_has_a_limit() {
     assert_eq!(timeless(one.json()), timeless(two.json()));
     assert_eq!(one.json()["limits"], json!(["token-bucket:60/min,burst=20"]));
     assert!(one.err.contains("token-bucket:60/min,burst=20"), "it names the limit: {}", one.err);
-    let denied = one.json()["denied"].as_u64().expect("a number");
+    let denied = one.json()["refused"].as_u64().expect("a number");
     assert!(denied > 1_000, "some are refused: {denied}");
 }
 

@@ -224,7 +224,7 @@ fn what_cannot_be_decided_is_an_error() {
     let broken =
         Temporary::new("broken.toml", b"version = 1\n[[rule]]\nname = 'a'\nkye = 'client'\nlimits = '1/s'\n");
     let binary = Temporary::new("binary.log", &[0_u8, 159, 146, 150, 255, 10, 7].repeat(100));
-    let empty = Temporary::new("empty.log", b"");
+    let garbled = Temporary::new("garbled.log", b"neither\nis a request\n");
     let trace = Temporary::new("rules.trace", b"{\"t_ns\":1,\"key\":\"a\"}\n");
     let csv = Temporary::new("columns.csv", b"time,client\n1,192.0.2.1\n");
     let json = Temporary::new("fields.json", b"{\"ts\":1,\"ip\":\"192.0.2.1\",\"path\":\"/\"}\n");
@@ -244,7 +244,7 @@ fn what_cannot_be_decided_is_an_error() {
         (&["--rules", file, "/no/such.log"], &["/no/such.log", "No such file"]),
         (&["--rules", broken.text(), text], &["broken.toml:4:1", "did you mean `key`?", "1 error"]),
         (&["--rules", file, binary.text()], &["binary.log", "--format"]),
-        (&["--rules", file, empty.text()], &["there is no request"]),
+        (&["--rules", file, garbled.text(), "--format", "clf"], &["there is no request"]),
         (&["--rules", file, trace.text()], &["a trace has keys", "--limit"]),
         (&["--rules", file, text, "--map", "user=x"], &["\"user=x\"", "label.NAME"]),
         (&["--rules", file, text, "--map", "host"], &["ATTRIBUTE=FIELD"]),
@@ -262,6 +262,15 @@ fn what_cannot_be_decided_is_an_error() {
             assert!(run.err.contains(part), "{arguments:?}: {} lacks {part}", run.err);
         }
     }
+}
+
+#[test]
+fn an_empty_log_is_no_error_by_rules_either() {
+    let rules = Temporary::new("nothing.toml", SMALL.as_bytes());
+    let run = tollgate_reading(&["replay", "--rules", rules.text(), "-", "--json"], b"");
+    assert_eq!((run.json()["requests"].as_u64(), run.code), (Some(0), Some(0)), "{}", run.err);
+    let run = tollgate_reading(&["replay", "--rules", rules.text(), "-"], b"");
+    assert_eq!(run.code, Some(0), "{}", run.err);
 }
 
 #[test]

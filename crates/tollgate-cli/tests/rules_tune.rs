@@ -124,6 +124,8 @@ fn what_cannot_be_tuned_is_an_error() {
         (&["--rules", rules.text()][..], "nothing to read"),
         (&["--rules", rules.text(), log.text(), "--period", "1s"], "cannot be used with"),
         (&["--rules", "/no/such.toml", log.text()], "No such file"),
+        (&["--keep", "0.999", log.text()], "write --keep 99.9%, or 0.999%"),
+        (&["--keep", "1", log.text()], "write --keep 100%, or 1%"),
         (&["--map", "host=x", log.text()], "--rules"),
         (&["--rules", rules.text(), log.text(), "--map", "label.user=who"], "\"who\""),
     ] {

@@ -23,7 +23,7 @@ fn summary(limits: &[&str], lines: &[&str]) -> [u64; 5] {
     let number = |value: &Value| value.as_u64().expect("a number");
     let back = &object["given_back"];
     let [asked, units, nothing] = ["asked", "units", "found_nothing"].map(|field| number(&back[field]));
-    [number(&object["requests"]), number(&object["denied"]), asked, units, nothing]
+    [number(&object["requests"]), number(&object["refused"]), asked, units, nothing]
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_refund_without_id_finds_the_latest_above_zero() {
 #[test]
 fn initial_tokens_are_those_at_the_first_record() {
     let trace = [r#""t_ns":1700000000000000000,"cost":2"#, r#""t_ns":1700000001000000000,"cost":3"#];
-    let denied = |limit| replay(&[limit], &trace, &["--json"]).json()["denied"].as_u64();
+    let denied = |limit| replay(&[limit], &trace, &["--json"]).json()["refused"].as_u64();
     assert_eq!(denied("token-bucket:1/s,burst=5,initial=2"), Some(1), "2, and a second later 1");
     assert_eq!(denied("token-bucket:1/s,burst=5,initial=1"), Some(2), "1, and a second later 2");
     assert_eq!(denied("token-bucket:2/s,burst=5,initial=3"), Some(0), "3, and a second later 3");
@@ -218,6 +218,8 @@ fn a_trace_takes_what_there_is_and_debits_and_credits() {
     assert_eq!(seen, expected);
     let table = replay(&limit, &lines, &[]).out;
     assert!(table.contains("units credited") && table.contains("by 2 credits"), "{table}");
+    let table = replay(&limit, &lines[..5], &[]).out;
+    assert!(table.lines().any(|line| line.trim_end().ends_with("by 1 credit")), "{table}");
 }
 
 #[test]

@@ -108,14 +108,14 @@ impl Outcome {
         let seconds = read.elapsed.as_secs_f64();
         let key = |(key, tally): (&[u8], KeyTally)| {
             let key = String::from_utf8_lossy(key);
-            json!({"key": key, "requests": tally.requests, "denied": tally.denied})
+            json!({"key": key, "requests": tally.requests, "refused": tally.denied})
         };
         let mut object = json!({
             "requests": counts.requests(),
             "allowed": counts.allowed,
-            "denied": counts.denied,
+            "refused": counts.denied,
             "keys": counts.tallies.len(),
-            "keys_denied": counts.tallies.refused().len(),
+            "keys_refused": counts.tallies.refused().len(),
             "malformed": read.totals.malformed,
             "out_of_order": counts.time.out_of_order(),
             "first_t_ns": counts.time.span().map(|(first, _)| first),
@@ -123,7 +123,7 @@ impl Outcome {
             "elapsed_s": (seconds * 1e6).round() / 1e6,
             "lines_per_s": (read.totals.lines as f64 / seconds.max(1e-9)).round(),
             "limits": self.limits,
-            "top_denied": counts.top_denied(top).into_iter().map(key).collect::<Vec<_>>(),
+            "top_refused": counts.top_denied(top).into_iter().map(key).collect::<Vec<_>>(),
         });
         let GivenBack { asked, units, found_nothing } = counts.given_back;
         if asked > 0 {

@@ -6,7 +6,7 @@ use super::outcome::{Credited, GivenBack, Outcome};
 use crate::columns::{Columns, Side, ascii_spaces, printable};
 use crate::report::KeyTally;
 use crate::report::calendar::CalendarTime;
-use crate::report::figures::{grouped, percent, rate, span};
+use crate::report::figures::{counted, grouped, percent, rate, span};
 
 /// How wide a key may be, so that the three columns beside it fit.
 const KEY_WIDTH: usize = 40;
@@ -59,7 +59,7 @@ impl Table<'_> {
         }
         let Credited { asked, units } = counts.credited;
         if asked > 0 {
-            fact("units credited", units, format!("by {} credits", grouped(asked)));
+            fact("units credited", units, format!("by {}", counted(asked, "credit")));
         }
         if counts.time.out_of_order() > 0 {
             fact(

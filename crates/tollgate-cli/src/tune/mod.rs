@@ -48,7 +48,7 @@ pub(crate) struct Args {
     maps: Vec<Map>,
 
     /// The share of keys that a limit must never refuse
-    #[arg(long, value_name = "SHARE", default_value = "99.9%")]
+    #[arg(long, value_name = "SHARE", default_value = "99.9%", value_parser = keep)]
     keep: Share,
 
     /// Print one JSON object instead of the tables
@@ -71,6 +71,17 @@ Examples:
   tollgate tune --rules rules.toml access.log
   tollgate tune llm.csv --key global --cost-field tokens --period 1min
   tollgate tune --demo";
+
+/// Reads the share to keep. A bare number up to 1 may be meant as a part of one.
+fn keep(text: &str) -> Result<Share, String> {
+    let share: Share = text.parse()?;
+    match share.as_part_of_one().filter(|_| !text.contains('%')) {
+        Some(whole) => {
+            Err(format!("{text:?} would be {share}: write --keep {whole}, or {share} if you mean it"))
+        }
+        None => Ok(share),
+    }
+}
 
 /// Runs the command.
 ///
