@@ -105,7 +105,11 @@ impl Walk<'_, '_> {
             (Kind::Integer { least, most }, DeValue::Integer(number)) => {
                 let found = u64::from_str_radix(number.as_str(), number.radix()).ok();
                 if !found.is_some_and(|number| (*least..=*most).contains(&number)) {
-                    let hint = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+                    // Of all numbers only the format's version has a single value.
+                    let hint = match least == most {
+                        true => format!("this version of tollgate reads {name} {least}"),
+                        false => format!("{least} to {most}"),
+                    };
                     let message = format!("`{name}` is {number}");
                     self.add(at, Code::OutOfRange, message, Some(hint));
                 }

@@ -268,6 +268,7 @@ fn included_files_share_names_and_lists() {
     let right: Vec<_> =
         [1, 2, 3, 4, 6].into_iter().zip(codes).map(|(line, code)| (file, line, code)).collect();
     assert_eq!(told, right, "{reading}");
+    assert_eq!(reading.problems()[0].hint.as_deref(), Some("this version of tollgate reads version 1"));
 }
 
 #[test]
