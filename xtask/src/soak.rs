@@ -50,8 +50,8 @@ fn server(seconds: u32) -> Plan {
     Plan::Run(Step::new("soak over sockets", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string()))
 }
 
-/// The random faults of real stores, for `seconds`: half on Redis, half on Valkey. One that cannot be
-/// had is a failure.
+/// The random faults of real stores, for `seconds`: half on Redis, half on Valkey. One that cannot
+/// be had is a failure.
 fn store(seconds: u32) -> Plan {
     let test = "cargo test -p tollgate-redis --test soak -- --nocapture --exact random_faults_pass_no_bound";
     let step = Step::new("soak of the store", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string());

@@ -1,7 +1,8 @@
-//! How much do other limiters that count in Redis, and this one, admit too much under the same faults?
+//! How much do other limiters in Redis, and this one, admit too much under the same faults?
 //!
 //! ```text
-//! cargo run -p tollgate-redis --example peers -- [--redis-cell libredis_cell.so] [--redis-rate lua.go]
+//! cargo run -p tollgate-redis --example peers -- \
+//!     [--redis-cell libredis_cell.so] [--redis-rate lua.go]
 //! ```
 //!
 //! `--redis-cell` is the module, built from its sources; `--redis-rate` the file of that name of

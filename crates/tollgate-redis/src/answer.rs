@@ -360,7 +360,7 @@ pub(crate) fn read(numbers: &[i64], place: usize, mosts: &[u64], asked: Asked) -
     Ok(Answer {
         outcome,
         cost,
-        refused_by: u8::try_from(number - 1).ok(),
+        refused_by: number.checked_sub(1).and_then(|number| u8::try_from(number).ok()),
         decided_by: DecidedBy::Store,
         limits,
         receipt,
@@ -394,4 +394,54 @@ pub(crate) fn numbers(value: Value) -> Result<Vec<i64>, Failed> {
         _ => Err(Failed::answer("the script's answer has something else than numbers")),
     };
     values.into_iter().map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            Just(i64::MIN),
+            Just(i64::MAX),
+            -3..4_i64,
+            any::<i64>(),
+            1_700_000_000_000_000..1_800_000_000_000_000_i64
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+        #[test]
+        fn nonsense_charges_no_more_than_was_asked(
+            numbers in prop::collection::vec(number(), 0..60),
+            (place, limits) in (0_usize..3, 1_usize..4),
+            (cost, takes, charges, is_reservation) in (0_u64..9, any::<bool>(), any::<bool>(), any::<bool>()),
+        ) {
+            let asked = Asked {
+                limiter: 1,
+                cost,
+                takes,
+                keys: vec![String::new(); limits],
+                id: String::new(),
+                charges,
+                is_reservation,
+            };
+            let mosts = vec![10; limits];
+            let size = 1 + (place + 1) * (HEAD + EACH * limits);
+            match read(&numbers, place, &mosts, asked) {
+                Err(_) => prop_assert!(numbers.len() < size, "it is complete"),
+                Ok(answer) => {
+                    prop_assert!(numbers.len() >= size && answer.cost() <= cost);
+                    prop_assert!(answer.refused_by().is_none_or(|number| number < 256));
+                    let _ = (answer.retry_after(), answer.reset_after(), answer.delay(), answer.remaining());
+                    let charge = answer.into_receipt().map(|receipt| receipt.cost());
+                    prop_assert!(charge.is_none_or(|charged| charges && charged <= cost));
+                }
+            }
+        }
+    }
 }

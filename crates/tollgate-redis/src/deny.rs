@@ -45,8 +45,9 @@ pub(crate) struct Refusal {
 /// | D3   | `forget`'s fence   | `remember`'s fence    | the time of forgetting; or the   |
 /// |      |                    |                       | other way round, the entry       |
 ///
-/// `loom-tests/tests/remote.rs` fails without D3. Threads in the tests of this file fail without the
-/// second look at the version; no test shows D1 and D2 on a processor that keeps its stores in order.
+/// `loom-tests/tests/remote.rs` fails without D3. Threads in the tests of this file fail without
+/// the second look at the version. A processor that keeps its stores in order does not need D1 and
+/// D2, so there no test fails without them.
 #[derive(Debug)]
 pub(crate) struct DenyCache {
     slots: Box<[Slot]>,

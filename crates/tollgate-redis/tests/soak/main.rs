@@ -3,9 +3,9 @@
 //! Four nodes, two of them behind proxies, ask one server through limiters of several algorithms,
 //! modes and policies, while the server is killed, frozen, paused and flushed, and the network is
 //! slow and cut. Two more ask a cluster, whose masters are killed and frozen. Two data centres, one
-//! with that server and one with another, forward their charges through the same proxies. Then each key's admissions
-//! are held against its bound over every interval, the counters against what the callers saw, and
-//! the memory of this process against that of the beginning.
+//! with that server and one with another, forward their charges through the same proxies. Then each
+//! key's admissions are held against its bound over every interval, the counters against what the
+//! callers saw, and the memory of this process against that of the beginning.
 
 #[path = "../support/cluster.rs"]
 mod cluster;
