@@ -225,7 +225,7 @@ async fn a_flood_of_half_commands_takes_little_memory() {
     other.hears("PING", "+PONG\r\n").await;
 }
 
-/// On one thread: whoever always has more to say gets turns, and no more.
+/// On one thread: a client that always has more to say gets its turns, and no more.
 #[tokio::test]
 async fn a_pipeline_without_end_leaves_others_their_turns() {
     let running = Running::new(|_| ()).await;
