@@ -62,7 +62,7 @@ for protocol in (2, 3):
         pipeline.execute_command("CL.THROTTLE", key, 15, 30, 60)
     answers = pipeline.execute()
     assert [answer[0] for answer in answers] == [0] * 15 + [1] * 85, answers
-    assert r.execute_command("TG.CHECK", "each", key)[:3] == [0, 20, 19]
+    assert r.execute_command("TG.CHECK", "each", f"203.0.113.{protocol}")[:3] == [0, 20, 19]
     assert r.exists(key) == 1 and r.ttl(key) in (31, 32) and r.delete(key) == 1 and r.get(key) is None
     assert r.info()["redis_mode"] == "standalone" and r.dbsize() == 0
     try:
