@@ -10,6 +10,7 @@
 //! cargo xtask break                breaks the engine in each known way: the named test must fail
 //! cargo xtask fuzz --seconds 60    runs the fuzz targets
 //! cargo xtask soak                 runs every algorithm on the real clock, with threads and floods
+//! cargo xtask soak --proxy         loads the proxy: clients leave, upstreams fail
 //! cargo xtask soak --redis         runs random faults of a real store under load
 //! cargo xtask help                 prints the help
 //! ```
@@ -93,6 +94,13 @@ Tollgate's own commands.
       Loads `tollgate serve` over sockets, as Redis clients, HTTP clients and Envoy
       do, for N seconds (by default, 600), while rules are exchanged and the server
       restarts with its state. No key may pass its bound, and memory must not grow.
+
+  cargo xtask soak --proxy [--seconds N | --minutes N]
+      Loads a proxy for N seconds (by default, 600) while rules are exchanged, its
+      upstreams fail, stall, reset and go away, a flood is refused and clients leave.
+      No key may pass its bound, as the upstreams count it, no request may be sent
+      twice, and memory must not grow. In the end no connection may be open, and no
+      request in flight.
 
   cargo xtask soak --redis [--seconds N]
       Runs limits in a real redis-server for N seconds (by default, 600) while it is

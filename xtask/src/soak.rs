@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: `tollgate stress` for every algorithm, with 1 to 8 threads and in a flood of
 //! keys, on the real clock. It stops at the first key beyond its bound. With `--serve`, the server
-//! over sockets; with `--redis`, random faults of a real store, in the test `soak` of
-//! `tollgate-redis`.
+//! over sockets; with `--proxy`, the proxy between clients that leave and upstreams that fail; with
+//! `--redis`, random faults of a real store, in the test `soak` of `tollgate-redis`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -33,12 +33,16 @@ struct StressReport {
 /// Runs what the options ask for. `None`: they are not known.
 pub(crate) fn run(options: &[&str]) -> Option<Result<ExitCode, String>> {
     let (options, seconds) = match options {
-        [options @ .., "--seconds", seconds] => (options, Some(seconds.parse().ok().filter(|&n| n > 0)?)),
+        [options @ .., unit @ ("--seconds" | "--minutes"), length] => {
+            let seconds = length.parse::<u32>().ok()?.checked_mul(if *unit == "--minutes" { 60 } else { 1 });
+            (options, Some(seconds.filter(|&n| n > 0)?))
+        }
         options => (options, None),
     };
     match options {
         [] => Some(engine(seconds.unwrap_or(5))),
         ["--serve"] => Some(Ok(test::run(vec![server(seconds.unwrap_or(600))]))),
+        ["--proxy"] => Some(Ok(test::run(vec![proxy(seconds.unwrap_or(600))]))),
         ["--redis"] => Some(Ok(test::run(vec![store(seconds.unwrap_or(600))]))),
         _ => None,
     }
@@ -48,6 +52,12 @@ pub(crate) fn run(options: &[&str]) -> Option<Result<ExitCode, String>> {
 fn server(seconds: u32) -> Plan {
     let test = "cargo test --release -p tollgate-cli --all-features --test serve soak:: -- --nocapture";
     Plan::Run(Step::new("soak over sockets", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string()))
+}
+
+/// The load on a proxy, for `seconds`.
+fn proxy(seconds: u32) -> Plan {
+    let test = "cargo test --release -p tollgate-server --test proxy_soak -- --nocapture";
+    Plan::Run(Step::new("soak of the proxy", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string()))
 }
 
 /// The random faults of real stores, for `seconds`: half on Redis, half on Valkey. One that cannot

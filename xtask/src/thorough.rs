@@ -28,6 +28,7 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans.extend((0..ROUNDS).map(stress));
     plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
     plans.push(Plan::Run(Step::new("soak over sockets", "cargo xtask soak --serve")));
+    plans.push(Plan::Run(Step::new("soak of the proxy", "cargo xtask soak --proxy")));
     let verbs = "cargo test --package tollgate-redis --test strict histories:: -- --show-output";
     plans.push(Plan::Run(Step::new("verbs of the stores", verbs).with("TOLLGATE_REDIS_VERBS", VERBS)));
     plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
