@@ -24,7 +24,7 @@ use upstreams::{Counts, Upstreams};
 const MOST: u32 = 50;
 
 /// The keys that are counted. A flood of others comes and goes beside them.
-const KEYS: u32 = 8;
+const KEYS: u32 = 4;
 const FLOOD: u32 = 50_000;
 
 /// The requests in flight of all clients together, which is less than they ask for.
