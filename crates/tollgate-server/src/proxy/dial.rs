@@ -38,6 +38,8 @@ pub enum UpstreamError {
     },
     /// The host of an upstream over TLS is neither a name nor an address.
     Host(Upstream),
+    /// An upstream is a listener of this proxy.
+    Itself(Upstream),
 }
 
 /// Makes connections to one upstream.
@@ -194,6 +196,11 @@ impl fmt::Display for UpstreamError {
                 )
             }
             Self::Host(upstream) => write!(f, "the host of {upstream} is neither a name nor an address"),
+            Self::Itself(upstream) => write!(
+                f,
+                "--upstream {upstream} is this proxy's own --listen: requests would go round without end; \
+                 name the server behind, or listen on another port"
+            ),
         }
     }
 }

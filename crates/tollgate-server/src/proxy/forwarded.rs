@@ -9,6 +9,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
+/// By RFC 8586. Not `Via`: nginx does not compress the answer to a request that has one.
+const LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+const OWN_NAME: &str = "tollgate";
+/// How often a request may pass proxies of this name.
+const MOST_PASSES: usize = 8;
 
 /// Whether proxies tell of their client in this header, or in `client_header`, where the rules read
 /// the client's address. Many upstreams take `_` for `-`, as CGI does.
@@ -32,6 +37,14 @@ pub(super) fn distrust(headers: &mut HeaderMap, client_header: &str) {
     }
 }
 
+/// Whether a request has passed proxies of this name so often that it goes round in a loop.
+pub(super) fn loops(headers: &HeaderMap) -> bool {
+    let entries =
+        headers.get_all(LOOP).into_iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let names = entries.filter_map(|entry| entry.split(|byte| *byte == b';').next());
+    names.filter(|name| name.trim_ascii().eq_ignore_ascii_case(OWN_NAME.as_bytes())).count() >= MOST_PASSES
+}
+
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
@@ -45,6 +58,7 @@ pub(super) struct Origin {
 /// those of which a trusted peer tells.
 pub(super) fn tell(headers: &mut HeaderMap, origin: Origin) {
     let Origin { peer, is_tls } = origin;
+    append(headers, LOOP, OWN_NAME);
     let host = headers.get(HOST).cloned();
     let proto = if is_tls { "https" } else { "http" };
     append(headers, FOR, &peer.to_string());
@@ -112,6 +126,17 @@ mod tests {
         assert_eq!(headers["x-forwarded-host"], "a.test:8443");
         assert_eq!(headers["forwarded"], "for=\"[2001:db8::1]\";host=\"a.test:8443\";proto=https");
         assert!(!headers.contains_key("x-real-ip") && !headers.contains_key("cf-connecting-ip"));
+    }
+
+    #[test]
+    fn each_pass_is_noted_and_bounded() {
+        let mut headers = told(&[("cdn-loop", "other; v=\"1\", Tollgate;a=b")], false, "10.0.0.2");
+        assert_eq!(headers["cdn-loop"], "other; v=\"1\", Tollgate;a=b, tollgate");
+        for _ in 2..MOST_PASSES {
+            assert!(!loops(&headers), "{headers:?}");
+            tell(&mut headers, Origin { peer: [10, 0, 0, 2].into(), is_tls: false });
+        }
+        assert!(loops(&headers), "{headers:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::dial::UpstreamError;
 use super::download::Answered;
 use super::forward::{Forward, Passing, Switched};
-use super::forwarded::{Origin, distrust};
+use super::forwarded::{Origin, distrust, loops};
 use super::head::judge;
 use super::parking::{self, MayPark};
 use super::tunnel::Tunnel;
@@ -142,9 +142,14 @@ impl Client {
             Ok(upgrade) => upgrade,
             Err(detail) => {
                 core.metrics.protocol_error(Listener::Proxy, "head");
-                return refused(head.version, detail);
+                return refused(head.version, StatusCode::BAD_REQUEST, detail);
             }
         };
+        if loops(&head.headers) {
+            core.metrics.protocol_error(Listener::Proxy, "loop");
+            let detail = "the request goes round in a loop: an upstream leads back to this proxy";
+            return refused(head.version, StatusCode::LOOP_DETECTED, detail);
+        }
         if let Some(id) = head.uri.path().strip_prefix(parking::STATES)
             && !core.parks.is_empty()
         {
@@ -170,7 +175,7 @@ impl Client {
         let Some(mut answer) = answer.await else {
             // The client has left its queue: what it was charged comes back with the future.
             core.metrics.protocol_error(Listener::Proxy, "body");
-            return refused(Version::HTTP_11, "the body is broken");
+            return refused(Version::HTTP_11, StatusCode::BAD_REQUEST, "the body is broken");
         };
         if let Some(may_park) = answer.extensions_mut().remove::<MayPark>()
             && let Some(answer) = parking::keep(core, may_park, upload.clone()).await
@@ -189,8 +194,8 @@ impl Client {
 }
 
 /// Answers a request that is not passed on. Its body is not read.
-fn refused(version: Version, detail: &str) -> Response<Answered> {
-    let mut answer = problem(StatusCode::BAD_REQUEST, detail).map(Answered::Unasked);
+fn refused(version: Version, status: StatusCode, detail: &str) -> Response<Answered> {
+    let mut answer = problem(status, detail).map(Answered::Unasked);
     if version <= Version::HTTP_11 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

@@ -1,6 +1,7 @@
 //! How requests go to an upstream.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -92,6 +93,29 @@ impl Upstream {
         let host = self.authority.host();
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
+
+    /// Whether a connection to it plainly comes to a listener at this address. Of names only
+    /// `localhost` is known.
+    pub(crate) fn leads_to(&self, listener: SocketAddr) -> bool {
+        let hosts: &[IpAddr] = match self.host().parse::<IpAddr>() {
+            Ok(host) => &[host.to_canonical()],
+            Err(_) if self.host().eq_ignore_ascii_case("localhost") => {
+                &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
+            }
+            Err(_) => &[],
+        };
+        let own = listener.ip().to_canonical();
+        let reaches = |host: &IpAddr| {
+            // A connection to the unspecified address goes to this machine.
+            let is_here = host.is_loopback() || host.is_unspecified();
+            // One to `::` takes IPv4, too.
+            let is_served = own.is_ipv6() || host.is_ipv4();
+            *host == own
+                || own.is_unspecified() && is_here && is_served
+                || host.is_unspecified() && own.is_loopback()
+        };
+        self.port() == listener.port() && hosts.iter().any(reaches)
+    }
 }
 
 impl FromStr for Upstream {
@@ -137,3 +161,39 @@ impl fmt::Display for BadUpstream {
 }
 
 impl std::error::Error for BadUpstream {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_that_is_the_listener_is_known() {
+        let leads = |upstream: &str, listener: &str| {
+            upstream.parse::<Upstream>().unwrap().leads_to(listener.parse().unwrap())
+        };
+        for (upstream, listener) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://localhost:8080", "127.0.0.1:8080"),
+            ("http://LocalHost:8080", "[::1]:8080"),
+            ("https://localhost", "0.0.0.0:443"),
+            ("http://127.0.0.2:8080", "0.0.0.0:8080"),
+            ("http://0.0.0.0:8080", "127.0.0.1:8080"),
+            ("h2c://[::1]:8080", "[::]:8080"),
+            ("http://127.0.0.1:8080", "[::]:8080"),
+            ("http://[::ffff:127.0.0.1]:8080", "127.0.0.1:8080"),
+            ("http://10.0.0.2:8080", "10.0.0.2:8080"),
+        ] {
+            assert!(leads(upstream, listener), "{upstream} {listener}");
+        }
+        for (upstream, listener) in [
+            ("http://127.0.0.1:8000", "127.0.0.1:8080"),
+            ("http://127.0.0.2:8080", "127.0.0.1:8080"),
+            ("http://10.0.0.2:8080", "0.0.0.0:8080"),
+            ("http://[::1]:8080", "0.0.0.0:8080"),
+            ("http://localhost:8080", "10.0.0.2:8080"),
+            ("http://a.test:8080", "127.0.0.1:8080"),
+        ] {
+            assert!(!leads(upstream, listener), "{upstream} {listener}");
+        }
+    }
+}

@@ -50,6 +50,23 @@ async fn the_upstream_that_serves_the_fewest_is_asked() {
     assert_eq!(arrived().iter().min(), Some(&3), "{:?}", arrived());
 }
 
+/// Between the proxy and itself is a relay, as its own address is refused at the start.
+#[tokio::test]
+async fn a_loop_of_proxies_is_answered_508() {
+    let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = start(ANY, &[format!("http://{}", relay.local_addr().unwrap())]).await;
+    let address = proxy.address;
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = relay.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(address).await?;
+                tokio::io::copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    assert_eq!(timeout(super::support::LONG, proxy.status("/")).await.expect("it ends"), 508);
+}
+
 #[tokio::test]
 async fn an_upstream_that_is_not_there_costs_no_request() {
     let proxy = start(ANY, &[nowhere().await, echo().await, nowhere().await]).await;
