@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 use tollgate::TscClock;
-use tollgate_rules::{Disk, ReloadError, Watched};
+use tollgate_rules::{Disk, ReloadError, Watched, read};
 
 use crate::admin::{self, Admin};
 use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock, unserved};
@@ -124,10 +124,23 @@ impl Server {
             let known = addresses.iter().filter(|address| !matches!(address, ListenAddress::Inherited(_)));
             known.into_iter().try_for_each(|address| judge(&settings, listener, address))?;
         }
+        // Before the listeners: a port in use would hide the file's mistakes.
+        let reading = read(&settings.rules, &Disk);
+        if reading.rules().is_none() {
+            return Err(StartError::Rules(ReloadError::File(Box::new(reading))));
+        }
         let drain = Drain::default();
         // If a later step fails, the tasks that were begun end.
         let begun = drain.ends.clone().drop_guard();
         let bound = bind(&settings, &drain)?;
+        for (_, listening) in bound.iter().filter(|(listener, _)| *listener == Listener::Proxy) {
+            if let ListenAddress::Tcp(address) = listening.address()
+                && let Some(own) =
+                    settings.forward.upstreams.iter().find(|upstream| upstream.leads_to(*address))
+            {
+                return Err(StartError::Upstream(UpstreamError::Itself(own.clone())));
+            }
+        }
         let clock: ServerClock = Arc::new(TscClock::new());
         let Begun { live, calls, envoy, report } = crate::state::begin(&settings, &clock)?;
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
@@ -262,6 +275,7 @@ impl Server {
             let tls = self.settings.tls(*listener).is_some() && matches!(address, ListenAddress::Tcp(_));
             tracing::info!(%address, tls, "listening for {}", listener.name());
         }
+        self.core.warn_of_rules();
         self.warn_of_unserved();
         let generation = self.core.live.status().generation;
         let rules = self.core.live.rules().rules().rules.len();

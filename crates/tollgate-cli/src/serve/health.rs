@@ -14,7 +14,7 @@ use crate::output::print_result;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where its --admin listener is: without TLS
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9080")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9080", value_parser = address)]
     admin: ListenAddress,
 
     /// Ask whether it takes requests (/readyz), not only whether it lives (/healthz)
@@ -49,6 +49,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return print_result(&format!("{line}\n"));
     }
     Err(Failure::PromiseBroken(format!("{} answers {line:?} to {path}", args.admin)))
+}
+
+/// Reads an address to which one can connect.
+fn address(text: &str) -> Result<ListenAddress, String> {
+    let address = text.parse().ok().filter(|address| !matches!(address, ListenAddress::Inherited(_)));
+    address.ok_or_else(|| format!("{text:?} is no address of a server: write 127.0.0.1:9080 or unix:/path"))
 }
 
 /// The beginning of the answer.

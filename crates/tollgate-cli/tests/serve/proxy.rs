@@ -95,6 +95,31 @@ fn an_upstream_that_fails_is_logged() {
 }
 
 #[test]
+fn a_proxy_in_front_of_itself_does_not_start() {
+    let folder = Folder::new("proxy-itself");
+    // The port is free again when the listener is dropped.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound");
+    let listen = format!("0.0.0.0:{}", free.port());
+    let rules = folder.path("rules.toml");
+    for upstream in [format!("http://{free}"), format!("http://localhost:{}", free.port())] {
+        let (code, said) = fails(proxy(&rules, &["--listen", &listen, "--upstream", &upstream]));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(&upstream) && said.contains("own --listen"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_parks_nothing_is_left_as_it_is() {
+    let folder = Folder::new("proxy-park");
+    let rules = folder.path("rules.toml");
+    let options = ["--listen", "127.0.0.1:0", "--upstream", "http://a.test", "--park", &rules];
+    let (code, said) = fails(proxy(&rules, &options));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("rules.toml: it is no file of parked requests"), "{said}");
+    assert_eq!(std::fs::read_to_string(&rules).expect("it is there"), crate::RULES);
+}
+
+#[test]
 fn wrong_options_of_the_proxy_say_what_to_do() {
     let folder = Folder::new("proxy-errors");
     let rules = folder.path("rules.toml");

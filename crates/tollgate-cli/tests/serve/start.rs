@@ -55,7 +55,8 @@ fn errors_say_what_to_do() {
         assert!(parts.iter().all(|part| said.contains(part)), "{options:?}: {said}");
     }
     folder.write("rules.toml", "version = 1\nrule = [{ name = 'each', kye = 'client' }]");
-    let (code, said) = fails(serve(&folder, &[]));
+    // The mistakes of the file are told before those of the listeners.
+    let (code, said) = fails(serve(&folder, &["--http", &held.0]));
     let parts = ["did you mean `key`?", "tollgate rules check"];
     assert!(code == Some(2) && parts.iter().all(|part| said.contains(part)), "{said}");
 }
@@ -70,6 +71,22 @@ fn the_start_warns_of_rules_that_a_listener_cannot_keep() {
     let warned = server.says("WARN resp: ");
     assert!(["`exports`", "W11", "hint="].iter().all(|part| warned.contains(part)), "{warned}");
     server.says("serving");
+}
+
+#[test]
+fn the_start_and_a_reload_tell_the_files_warnings() {
+    let folder = Folder::new("warnings");
+    let rules = |limit: &str| {
+        format!("version = 1\nrule = [{{ name = 'a', key = 'client', limits = '{limit}', mode = 'off' }}]")
+    };
+    folder.write("rules.toml", &rules("5/s"));
+    let mut server = Running::start(serve(&folder, &[]));
+    let warning = "no enforced rule limits every request: what no rule limits is admitted";
+    let warned = server.says(warning);
+    assert!(["WARN", "W2", "rules.toml:1: "].iter().all(|part| warned.contains(part)), "{warned}");
+    server.says("serving");
+    folder.write("rules.toml", &rules("6/s"));
+    server.says(warning);
 }
 
 #[test]
@@ -90,6 +107,11 @@ fn health_is_what_the_server_answers() {
     }
     let run = tollgate().args(["health", "--admin", "127.0.0.1:1"]).output().expect("it runs");
     assert_eq!(run.status.code(), Some(1));
+    for wrong in ["9080", "fd:admin"] {
+        let run = tollgate().args(["health", "--admin", wrong]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.code() == Some(2) && said.contains("is no address of a server"), "{said}");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ use std::time::SystemTime;
 
 use tollgate::{Clock, TscClock};
 
-use crate::file::{Reading, Source, read};
+use crate::file::{Problem, Reading, Source, read};
 use crate::request::Request;
 use crate::rule::Rules;
 use crate::set::saved::FilesRead;
@@ -171,6 +171,28 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     #[must_use]
     pub fn status(&self) -> Status {
         self.inner.current().status.clone()
+    }
+
+    /// The warnings of the files in force; none for rules that were not read from files.
+    ///
+    /// **Cost.** Reads the files again, from memory.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Code, LiveRules, Memory};
+    ///
+    /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '5/s', mode = 'off' }]";
+    /// let live = LiveRules::open("rules.toml", &Memory::new("rules.toml", text), ManualClock::new())?;
+    /// assert_eq!(live.warnings()[0].code, Code::W2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Problem> {
+        let files = self.inner.current().files.clone();
+        let problems = files.map_or_else(Vec::new, |files| files.reading().problems);
+        problems.into_iter().filter(Problem::is_warning).collect()
     }
 
     /// Puts other rules in force, without running their tests. `hash` is that of their files.

@@ -100,13 +100,24 @@ impl Core {
         Arc::clone(&newest)
     }
 
-    /// Counts a reload, and lets go of the rules before it: a decider would keep them, with their
-    /// tables, until its next request. One that is in use meanwhile lets go of them at its end.
+    /// Counts a reload, logs its warnings, and lets go of the rules before it: a decider would keep
+    /// them, with their tables, until its next request. One that is in use meanwhile lets go of them at its end.
     pub(crate) fn reloaded(&self, is_success: bool) {
         self.metrics.reloaded(is_success);
         self.generation();
         self.metrics.generation();
         while self.free.pop().is_some() {}
+        if is_success {
+            self.warn_of_rules();
+        }
+    }
+
+    /// Logs the warnings of the rules in force, as `tollgate rules check` words them.
+    pub(crate) fn warn_of_rules(&self) {
+        for problem in self.live.warnings() {
+            let (code, hint) = (problem.code.as_str(), problem.hint.unwrap_or_default());
+            tracing::warn!(code, %hint, "{}:{}: {}", problem.file, problem.line, problem.message);
+        }
     }
 
     /// What the stores of the rules in force have counted.

@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::fs::OpenOptions;
+use std::io::ErrorKind::InvalidData;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -17,7 +18,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use redb::{Database, ReadableTable, StorageBackend, TableDefinition};
+use redb::{Database, DatabaseError, ReadableTable, StorageBackend, StorageError, TableDefinition};
 use tokio::sync::oneshot;
 
 use super::entry::Entry;
@@ -42,6 +43,8 @@ pub enum ParkError {
     Store(String),
     /// The server keeps nothing over a crash.
     NotDurable,
+    /// The file is none of parked requests, or its first bytes are damaged. It is left as it is.
+    Foreign,
     /// An entry that this version cannot read.
     Unreadable,
     /// The system has no random numbers.
@@ -102,7 +105,12 @@ impl Store {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = options.open(&path).map_err(|error| ParkError::Store(error.to_string()))?;
-            Database::builder().set_cache_size(CACHE).create_file(file).map_err(fault)
+            Database::builder().set_cache_size(CACHE).create_file(file).map_err(|error| match error {
+                DatabaseError::Storage(StorageError::Io(error)) if error.kind() == InvalidData => {
+                    ParkError::Foreign
+                }
+                error => fault(error),
+            })
         }))
     }
 
@@ -280,6 +288,10 @@ impl fmt::Display for ParkError {
             Self::Store(error) => f.write_str(error),
             Self::NotDurable => f.write_str(
                 "the store keeps nothing over a crash: set its appendonly to yes, and appendfsync to always",
+            ),
+            Self::Foreign => f.write_str(
+                "it is no file of parked requests, or is damaged, and is left as it is: \
+                 name another file, which is made if it is not there",
             ),
             Self::Unreadable => f.write_str("it has entries that this version cannot read"),
             Self::NoRandom => f.write_str("the system has no random numbers"),
