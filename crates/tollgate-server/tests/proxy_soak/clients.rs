@@ -32,8 +32,8 @@ const LEAVERS: u32 = 6;
 const STREAMS: usize = 8;
 
 /// The paths beside `/`, which is answered at once.
-const PATHS: [&str; 10] =
-    ["/paced", "/slow", "/fail", "/break", "/early", "/paced", "/slow", "/stuck", "/stall", "/health"];
+const PATHS: [&str; 9] =
+    ["/paced", "/slow", "/fail", "/break", "/early", "/paced", "/slow", "/stuck", "/stall"];
 
 /// Numbers that look random.
 struct Random(u32);
@@ -64,7 +64,7 @@ impl Shared {
             0 => KEYS + random.below(FLOOD),
             _ => random.below(KEYS),
         };
-        self.request_to(path, key, ["GET", "PUT", "POST"][random.below(3) as usize])
+        self.request_to(path, key, ["GET", "PATCH", "POST"][random.below(3) as usize])
     }
 
     fn request_to(&self, path: &str, key: u32, method: &str) -> Request<Full<Bytes>> {

@@ -36,8 +36,8 @@ const GROWTH: u64 = 16 << 20;
 /// Longer than anything may take on a machine with other work.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The rules that take turns: other numbers, another condition. The burst stays: a smaller one
-/// forgets the debt beyond it.
+/// The rules that take turns: other numbers, another condition, which no client here meets. The
+/// burst stays: a smaller one forgets the debt beyond it.
 fn rules(turn: u32) -> String {
     let rate = [MOST, MOST / 2, MOST][turn as usize % 3];
     let except = ["", "except.path = '/health',", "except.method = 'PUT',"][turn as usize % 3];
