@@ -1,11 +1,13 @@
 //! `tollgate proxy` as a process.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::{Folder, Running, fails, tollgate};
+use crate::soak::memory;
+use crate::{Folder, LONG, Running, fails, tollgate, tools};
 
 /// A server that knows nothing of limits, and answers each connection once.
 fn upstream() -> String {
@@ -21,6 +23,52 @@ fn upstream() -> String {
         }
     });
     url
+}
+
+/// A server that answers one request after the other, and shouts back what comes after one that
+/// asks for a WebSocket.
+fn lasting_upstream() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // The proxy may end the connection.
+            thread::spawn(move || answer_all(stream));
+        }
+    });
+    url
+}
+
+fn answer_all(mut stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head)? == 0 {
+                return Ok(());
+            }
+        }
+        if head.contains("upgrade: websocket\r\n") {
+            let switched =
+                "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n";
+            stream.write_all(switched.as_bytes())?;
+            let mut byte = [0];
+            while reader.read(&mut byte)? > 0 {
+                stream.write_all(&byte.to_ascii_uppercase())?;
+            }
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone")?;
+    }
+}
+
+/// Reads a head.
+fn head(stream: &mut TcpStream) -> String {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).expect("a head");
+        head.extend(byte);
+    }
+    String::from_utf8(head).expect("it is text").to_ascii_lowercase()
 }
 
 /// `tollgate proxy` with these rules, on ports of the system's choice.
@@ -81,6 +129,87 @@ fn a_restarted_proxy_forgives_nothing() {
     }
 }
 
+/// How long an upgraded connection may go on after SIGTERM.
+const DRAIN: Duration = Duration::from_secs(2);
+
+#[test]
+fn an_open_tunnel_goes_on_until_the_drain_timeout() {
+    let folder = Folder::new("proxy-tunnel");
+    let options = ["--listen", "127.0.0.1:0", "--upstream", &lasting_upstream()];
+    let drain = ["--drain-delay", "0s", "--drain-timeout", "2s"];
+    let mut server = Running::start(proxy(&folder.path("rules.toml"), &[options, drain].concat()));
+    let mut stream = TcpStream::connect(server.address("proxy")).expect("it listens");
+    let asks = "GET / HTTP/1.1\r\nhost: a.test\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    stream.write_all(asks.as_bytes()).expect("it is sent");
+    assert!(head(&mut stream).starts_with("http/1.1 101 "));
+    let told = Instant::now();
+    server.signal("TERM");
+    server.says("draining");
+    let mut answer = [0; 5];
+    while told.elapsed() < DRAIN / 2 {
+        stream.write_all(b"hello").expect("it goes on");
+        stream.read_exact(&mut answer).expect("it goes on");
+        assert_eq!(&answer, b"HELLO");
+        thread::sleep(Duration::from_millis(50));
+    }
+    // A connection that is closed at once may be reset.
+    assert_eq!(stream.read(&mut answer).unwrap_or(0), 0);
+    assert!(told.elapsed() >= DRAIN, "{:?}", told.elapsed());
+    assert_eq!(server.ends(), Some(0), "{}", server.said);
+}
+
+/// As many as the page says, or as this machine lets a process open.
+fn idle_connections() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").expect("it lists them");
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("a line");
+    let files: usize = files.split_whitespace().next().and_then(|most| most.parse().ok()).unwrap_or(1 << 20);
+    10_000.min(files - 200)
+}
+
+/// The memory of the proxy for an idle connection, and some.
+const IDLE_BYTES: u64 = 32 << 10;
+
+#[test]
+fn ten_thousand_idle_connections_are_kept() {
+    let count = idle_connections();
+    let folder = Folder::new("proxy-idle");
+    folder
+        .write("rules.toml", "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1000000/s' }]");
+    let most = (count + 10).to_string();
+    let options = ["--listen", "127.0.0.1:0", "--upstream", &lasting_upstream(), "--max-connections", &most];
+    let patient = [&options[..], &["--idle-timeout", "1h", "--drain-delay", "0s"]].concat();
+    let mut server = Running::start(proxy(&folder.path("rules.toml"), &patient));
+    let address = server.address("proxy");
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").expect("it is sent");
+        assert!(head(stream).starts_with("http/1.1 200 "));
+        stream.read_exact(&mut [0; 4]).expect("a body");
+    };
+    let connect = |count| {
+        let connect = |_| {
+            let mut stream = TcpStream::connect(&address).expect("it listens");
+            ask(&mut stream);
+            stream
+        };
+        (0..count).map(connect).collect::<Vec<_>>()
+    };
+    drop(connect(100));
+    let before = memory(&server);
+    let mut idle: Vec<TcpStream> = thread::scope(|scope| {
+        let threads = [0, 1, 2, 3].map(|_| scope.spawn(|| connect(count / 4)));
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let each = memory(&server).saturating_sub(before) / idle.len() as u64;
+    println!("{} idle connections, {each} bytes for each", idle.len());
+    assert!(each < IDLE_BYTES, "{each} bytes for each");
+    for stream in idle.iter_mut().step_by(97) {
+        ask(stream);
+    }
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(0), "{}", server.said);
+    assert_eq!(idle[0].read(&mut [0]).unwrap_or(0), 0, "idle connections are not waited for");
+}
+
 #[test]
 fn an_upstream_that_fails_is_logged() {
     let folder = Folder::new("proxy-down");
@@ -139,4 +268,58 @@ fn wrong_options_of_the_proxy_say_what_to_do() {
         assert_eq!(code, Some(2), "{options:?}: {said}");
         assert!(parts.iter().all(|part| said.contains(part)), "{options:?}: {said}");
     }
+}
+
+/// A script, which ends all that it has started.
+struct Script(Child);
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a shell prints.
+fn shell(line: &str) -> String {
+    let output = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).output().expect("sh is there");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_example_with_redis_answers_as_it_says() {
+    let tools = ["redis-server", "redis-cli", "python3", "curl"];
+    if tools.iter().any(|tool| tools::find(tool).is_none()) {
+        return;
+    }
+    let mut script =
+        Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tollgate-server/examples/proxy/start.sh"));
+    script.env("TOLLGATE", env!("CARGO_BIN_EXE_tollgate")).stdin(Stdio::null()).stdout(Stdio::piped());
+    let free = ["PORT", "ADMIN", "ONE", "TWO", "REDIS"].map(|name| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        script.env(name, listener.local_addr().expect("it is bound").port().to_string());
+        listener
+    });
+    let port = free[0].local_addr().expect("it is bound").port();
+    drop(free);
+    let mut script = Script(script.spawn().expect("it starts"));
+    let mut said = BufReader::new(script.0.stdout.take().expect("it is piped"));
+    let mut lines = String::new();
+    while !lines.contains("The live page") {
+        assert!(said.read_line(&mut lines).expect("it is text") > 0, "{lines}");
+    }
+    // No rule limits this path.
+    let health = || shell(&format!("curl -s localhost:{port}/health"));
+    let (begun, mut seen) = (Instant::now(), String::new());
+    while !(seen.contains("one: ") && seen.contains("two: ")) {
+        assert!(begun.elapsed() < LONG, "both serve: {seen}");
+        seen += &health();
+    }
+    let mut tried = 0;
+    for (line, expected) in lines.lines().filter_map(|line| line.rsplit_once("# ")) {
+        let printed = shell(line);
+        assert!(printed.contains(expected.trim()), "{line}\nprints {printed:?}, not {expected:?}");
+        tried += 1;
+    }
+    assert_eq!(tried, 9);
 }

@@ -230,7 +230,7 @@ fn load(way: Way, address: &str, seed: u32, admitted: &Admitted, is_over: &Atomi
 }
 
 /// The memory that a process uses, in bytes.
-fn memory(server: &Running) -> u64 {
+pub(crate) fn memory(server: &Running) -> u64 {
     let pages = std::fs::read_to_string(format!("/proc/{}/statm", server.child.id())).expect("it lives");
     4096 * pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
 }
