@@ -40,6 +40,7 @@ mod web;
 /// The server's parts without connections, for tests and fuzz targets.
 #[doc(hidden)]
 pub mod probe {
+    pub use crate::proxy::HeadProbe;
     pub use crate::resp::{Answered, Probe as RespProbe};
     pub use crate::rls::{CallAnswer, CallProbe};
 }

@@ -7,15 +7,15 @@ use std::task::{Context, Poll};
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use super::download::Download;
-use super::forwarded::{Origin, tell};
-use super::head::{strip, switch, target};
+use super::forwarded::Origin;
+use super::head::{depart, strip, switch};
 use super::patience::Patience;
 use super::upload::Upload;
 use super::upstreams::{Failure, Load, Server, Upstreams};
@@ -107,9 +107,7 @@ impl Forward {
         body.take();
         let passing = head.extensions.remove::<Passing>();
         let Some(passing) = passing else { return Missing::Upstream.answer() };
-        tell(&mut head.headers, passing.origin);
-        head.uri = Uri::from(target(&head));
-        head.version = Version::HTTP_11;
+        depart(&mut head, passing.origin);
         match self.0.send(head, &body, &passing).await {
             Ok((response, load)) => self.0.respond(response, load, &passing),
             Err(missing) => {

@@ -6,9 +6,9 @@ use http::header::{
 };
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use super::forwarded::{distrust, is_of_proxies};
+use super::forwarded::{Origin, distrust, is_of_proxies, tell};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -165,9 +165,12 @@ pub(super) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(UPGRADE, protocol);
 }
 
-/// The target as it is sent on.
-pub(super) fn target(head: &Parts) -> PathAndQuery {
-    head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"))
+/// Makes of a head that the rules have seen the one that goes to an upstream.
+pub(super) fn depart(head: &mut Parts, origin: Origin) {
+    tell(&mut head.headers, origin);
+    let target = head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    head.uri = Uri::from(target);
+    head.version = Version::HTTP_11;
 }
 
 #[cfg(test)]

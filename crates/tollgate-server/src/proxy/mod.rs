@@ -17,6 +17,7 @@
 //! | `patience` | how long a body may stand still |
 //! | `parking` | requests that the rules refuse for a time: kept, and sent later |
 //! | `tunnel` | a connection after status 101 |
+//! | `probe` | the way of a head without its connections, for fuzz targets |
 
 mod dial;
 mod download;
@@ -25,10 +26,12 @@ mod forwarded;
 mod head;
 mod parking;
 mod patience;
+mod probe;
 mod service;
 mod tunnel;
 mod upload;
 mod upstreams;
 
 pub use dial::UpstreamError;
+pub use probe::HeadProbe;
 pub(crate) use service::Proxy;

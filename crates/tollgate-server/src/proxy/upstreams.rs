@@ -144,26 +144,19 @@ impl Server {
 
     /// Sends a request, whose target is a path. Its host is that of the header.
     pub(super) async fn send(&self, mut request: Request<Upload>) -> Result<Response<Incoming>, Failure> {
+        let length = request.body().size_hint().exact();
+        address(&mut request, length, &self.upstream);
         let sent = match &self.client {
             Sender::Http1(client) => {
-                self.address(&mut request, Scheme::HTTP, false);
-                // hyper takes a GET of unknown length for one without a body.
-                if request.body().size_hint().exact().is_none() {
-                    request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-                }
                 client.request(request).await.map_err(|error| match error.is_connect() {
                     true => not_connected(&error),
                     false => Failure::Broken,
                 })
             }
-            Sender::Http2(dial, connection) => {
-                let scheme = if self.upstream.is_tls { Scheme::HTTPS } else { Scheme::HTTP };
-                self.address(&mut request, scheme, true);
-                match connected(dial, connection).await {
-                    Ok(mut sender) => sender.send_request(request).await.map_err(|_| Failure::Broken),
-                    Err(failure) => Err(failure),
-                }
-            }
+            Sender::Http2(dial, connection) => match connected(dial, connection).await {
+                Ok(mut sender) => sender.send_request(request).await.map_err(|_| Failure::Broken),
+                Err(failure) => Err(failure),
+            },
         };
         if sent.is_ok() && self.rests.load(Relaxed) > 0 {
             self.rests.store(0, Relaxed);
@@ -182,20 +175,6 @@ impl Server {
         }
     }
 
-    /// Names the upstream in the target; with HTTP/2 the host that the client asked for.
-    fn address(&self, request: &mut Request<Upload>, scheme: Scheme, names_host: bool) {
-        let host = request.headers().get(HOST).filter(|_| names_host);
-        let authority = host.and_then(|host| host.as_bytes().try_into().ok());
-        let mut parts = std::mem::take(request.uri_mut()).into_parts();
-        parts.scheme = Some(scheme);
-        parts.authority = Some(authority.unwrap_or_else(|| self.upstream.authority.clone()));
-        parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
-        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-        if names_host {
-            request.headers_mut().remove(HOST);
-        }
-    }
-
     /// Asks whether the upstream is well, and notes it.
     pub(super) async fn ask_health(&self, path: &PathAndQuery, timeout: Duration) {
         let mut request = Request::new(Upload::default());
@@ -211,6 +190,24 @@ impl Server {
                 false => tracing::warn!(upstream = %self.upstream, ?answer, "an upstream is not well"),
             }
         }
+    }
+}
+
+/// Names the upstream in the target; with HTTP/2 the host that the client asked for. `length` is the
+/// body's, if it is known.
+pub(super) fn address<B>(request: &mut Request<B>, length: Option<u64>, upstream: &Upstream) {
+    let host = request.headers().get(HOST).filter(|_| upstream.is_http2);
+    let authority = host.and_then(|host| host.as_bytes().try_into().ok());
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = Some(if upstream.is_tls && upstream.is_http2 { Scheme::HTTPS } else { Scheme::HTTP });
+    parts.authority = Some(authority.unwrap_or_else(|| upstream.authority.clone()));
+    parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
+    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+    if upstream.is_http2 {
+        request.headers_mut().remove(HOST);
+    } else if length.is_none() {
+        // hyper takes a GET of unknown length for one without a body.
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 
