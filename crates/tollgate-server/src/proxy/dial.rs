@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -19,7 +17,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use tower_service::Service;
 
 use crate::settings::{ProxySettings, Upstream};
 
@@ -105,27 +102,6 @@ fn client_config(file: Option<&Path>) -> Result<ClientConfig, UpstreamError> {
     let builder =
         builder.with_safe_default_protocol_versions().map_err(|error| wrong(io::Error::other(error)))?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// hyper's pool asks for connections by an address, which is always the same here.
-impl Service<Uri> for Dial {
-    type Response = Dialled;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Dialled>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        Box::pin(self.clone().connect())
-    }
-}
-
-impl Connection for Dialled {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
 }
 
 impl Read for Dialled {

@@ -11,6 +11,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tollgate_tower::InFlightBody;
 
 use super::patience::{Late, Patience};
+use super::pool::Serving;
 use super::upstreams::Load;
 
 /// The body of an answer that the rules let pass, or refuse.
@@ -18,7 +19,14 @@ pub(super) enum Download {
     /// Our own.
     Text(Full<Bytes>),
     /// The upstream's.
-    Upstream { body: Incoming, patience: Patience, _load: Load },
+    Upstream {
+        body: Incoming,
+        serving: Option<Serving>,
+        patience: Patience,
+        /// Why the body has broken off, which its reader is told next.
+        broken: Option<Broken>,
+        _load: Load,
+    },
     /// None: the connection is a tunnel from now on, and counts until that has ended.
     Tunnel(#[expect(dead_code, reason = "counts until it is dropped")] Load),
 }
@@ -58,13 +66,28 @@ impl Body for Download {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             Self::Text(text) => Pin::new(text).poll_frame(context).map_err(never),
-            Self::Upstream { body, patience, .. } => match Pin::new(body).poll_frame(context) {
-                Poll::Ready(frame) => {
-                    patience.moved();
-                    Poll::Ready(frame.map(|frame| frame.map_err(Broken::Upstream)))
+            Self::Upstream { body, serving, patience, broken, .. } => {
+                if let Some(broken) = broken.take() {
+                    return Poll::Ready(Some(Err(broken)));
                 }
-                Poll::Pending => patience.poll(context).map(|late| Some(Err(Broken::Late(late)))),
-            },
+                let polled = match serving {
+                    Some(serving) => serving.poll_body(body, context),
+                    None => Pin::new(body).poll_frame(context),
+                };
+                match polled {
+                    Poll::Ready(Some(Err(error))) => {
+                        // With the error hyper drops what it has not written: it writes that first.
+                        *broken = Some(Broken::Upstream(error));
+                        context.waker().wake_by_ref();
+                        Poll::Pending
+                    }
+                    Poll::Ready(frame) => {
+                        patience.moved();
+                        Poll::Ready(frame.map(|frame| frame.map_err(Broken::Upstream)))
+                    }
+                    Poll::Pending => patience.poll(context).map(|late| Some(Err(Broken::Late(late)))),
+                }
+            }
             Self::Tunnel(_) => Poll::Ready(None),
         }
     }

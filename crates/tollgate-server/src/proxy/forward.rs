@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
@@ -17,6 +17,7 @@ use super::download::Download;
 use super::forwarded::Origin;
 use super::head::{depart, strip, switch};
 use super::patience::Patience;
+use super::pool::Serving;
 use super::upload::Upload;
 use super::upstreams::{Failure, Load, Server, Upstreams};
 use crate::core::Core;
@@ -51,6 +52,12 @@ pub(super) struct Switched(pub(super) OnUpgrade);
 /// What an answer carries if no upstream was reached: none has read of the request.
 #[derive(Clone)]
 pub(super) struct NotReached;
+
+/// What a response holds.
+struct Held {
+    serving: Option<Serving>,
+    load: Load,
+}
 
 /// Why a request has no response of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +116,7 @@ impl Forward {
         let Some(passing) = passing else { return Missing::Upstream.answer() };
         depart(&mut head, passing.origin);
         match self.0.send(head, &body, &passing).await {
-            Ok((response, load)) => self.0.respond(response, load, &passing),
+            Ok((response, held)) => self.0.respond(response, held, &body, &passing),
             Err(missing) => {
                 self.0.core.metrics.protocol_error(Listener::Proxy, missing.kind());
                 missing.answer()
@@ -126,7 +133,7 @@ impl Shared {
         head: Parts,
         body: &Upload,
         passing: &Passing,
-    ) -> Result<(Response<Incoming>, Load), Missing> {
+    ) -> Result<(Response<Incoming>, Held), Missing> {
         let mut missing = Missing::Upstream;
         let mut head = Some(head);
         let mut tried = Vec::new();
@@ -139,7 +146,7 @@ impl Shared {
             let Some(own) = own else { break };
             let load = server.load();
             match self.ask(server, Request::from_parts(own, body.clone()), body, passing).await {
-                Ok(response) => return Ok((response, load)),
+                Ok((response, serving)) => return Ok((response, Held { serving, load })),
                 Err(_) if body.has_failed() => return Err(Missing::Body),
                 Err(of) => missing = of,
             }
@@ -159,7 +166,7 @@ impl Shared {
         request: Request<Upload>,
         body: &Upload,
         passing: &Passing,
-    ) -> Result<Response<Incoming>, Missing> {
+    ) -> Result<(Response<Incoming>, Option<Serving>), Missing> {
         let mut since = Instant::now();
         let mut sent = pin!(server.send(request));
         loop {
@@ -179,7 +186,14 @@ impl Shared {
     }
 
     /// Makes of the upstream's response that which the client gets.
-    fn respond(&self, mut response: Response<Incoming>, load: Load, passing: &Passing) -> Response<Download> {
+    fn respond(
+        &self,
+        mut response: Response<Incoming>,
+        held: Held,
+        upload: &Upload,
+        passing: &Passing,
+    ) -> Response<Download> {
+        let Held { mut serving, load } = held;
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let asked = passing.upgrade.as_ref().map(HeaderValue::as_bytes);
@@ -193,6 +207,9 @@ impl Shared {
             strip(response.headers_mut(), "");
             switch(response.headers_mut(), agreed);
             response.extensions_mut().insert(switched);
+            if let Some(serving) = serving {
+                serving.detach();
+            }
             return response.map(|_| Download::Tunnel(load));
         }
         // Its chunks say how long it is.
@@ -200,8 +217,14 @@ impl Shared {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
         strip(response.headers_mut(), "");
+        // The rest of the request's body must not wait for the reader of the answer.
+        if !upload.is_end_stream()
+            && let Some(serving) = serving.take()
+        {
+            serving.detach();
+        }
         let patience = Patience::new(self.settings.idle_timeout, passing.ends);
-        response.map(|body| Download::Upstream { body, patience, _load: load })
+        response.map(|body| Download::Upstream { body, serving, patience, broken: None, _load: load })
     }
 }
 

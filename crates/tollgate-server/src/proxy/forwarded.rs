@@ -1,8 +1,8 @@
 //! What an upstream is told of the client.
 
-use std::fmt::Write;
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::header::{FORWARDED, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -14,6 +14,9 @@ const LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 const OWN_NAME: &str = "tollgate";
 /// How often a request may pass proxies of this name.
 const MOST_PASSES: usize = 8;
+
+/// The headers of which `tell` makes sure.
+const TELLS: usize = 4;
 
 /// Whether proxies tell of their client in this header, or in `client_header`, where the rules read
 /// the client's address. Many upstreams take `_` for `-`, as CGI does.
@@ -61,33 +64,32 @@ pub(super) fn tell(headers: &mut HeaderMap, origin: Origin) {
     append(headers, LOOP, OWN_NAME);
     let host = headers.get(HOST).cloned();
     let proto = if is_tls { "https" } else { "http" };
-    append(headers, FOR, &peer.to_string());
+    let address = peer.to_string();
+    let (opens, closes) = if peer.is_ipv4() { ("for=", "") } else { ("for=\"[", "]\"") };
+    // A host has neither quotes nor backslashes: the head was judged.
+    let named = host.as_ref().and_then(|host| host.to_str().ok());
+    let (before, after) = if named.is_some() { (";host=\"", "\"") } else { ("", "") };
+    let parts = [opens, &address, closes, before, named.unwrap_or_default(), after, ";proto=", proto];
+    let element = parts.concat();
+    headers.reserve(TELLS);
+    append(headers, FOR, address);
+    append(headers, FORWARDED, element);
     headers.entry(PROTO).or_insert(HeaderValue::from_static(proto));
-    let mut element = match peer {
-        IpAddr::V4(peer) => format!("for={peer}"),
-        IpAddr::V6(peer) => format!("for=\"[{peer}]\""),
-    };
     if let Some(host) = host {
-        if let Ok(host) = host.to_str() {
-            // A host has neither quotes nor backslashes: the head was judged.
-            let _ = write!(element, ";host=\"{host}\"");
-        }
         headers.entry(HOST_ASKED).or_insert(host);
     }
-    element += ";proto=";
-    element += proto;
-    append(headers, FORWARDED, &element);
 }
 
 /// Appends an entry to a list, which may be on several lines.
-fn append(headers: &mut HeaderMap, name: HeaderName, entry: &str) {
-    let mut list: Vec<u8> = Vec::new();
-    for line in headers.get_all(&name) {
-        list.extend_from_slice(line.as_bytes());
-        list.extend_from_slice(b", ");
-    }
-    list.extend_from_slice(entry.as_bytes());
-    if let Ok(list) = HeaderValue::from_bytes(&list) {
+fn append(headers: &mut HeaderMap, name: HeaderName, entry: String) {
+    let list = match headers.get(&name) {
+        None => entry.into_bytes(),
+        Some(_) => {
+            let lines = headers.get_all(&name).into_iter().map(HeaderValue::as_bytes);
+            lines.chain([entry.as_bytes()]).collect::<Vec<_>>().join(&b", "[..])
+        }
+    };
+    if let Ok(list) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
         headers.insert(name, list);
     }
 }

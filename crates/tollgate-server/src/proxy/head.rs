@@ -62,8 +62,11 @@ pub(super) fn judge(
     if let Some(length) = length.filter(|_| says_length) {
         head.headers.insert(CONTENT_LENGTH, length.into());
     }
-    let host = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-    head.headers.insert(HOST, host.unwrap_or_else(|| own_host.clone()));
+    // The header says the same as the target, if there are both.
+    if head.headers.get(HOST).is_none_or(HeaderValue::is_empty) {
+        let host = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+        head.headers.insert(HOST, host.unwrap_or_else(|| own_host.clone()));
+    }
     if head.version == Version::HTTP_2 {
         join_cookies(&mut head.headers);
     }
@@ -113,12 +116,12 @@ fn authority(head: &Parts) -> Result<Option<Authority>, &'static str> {
 /// Returns the protocol to which a client of HTTP/1.1 asks to switch. Those to another HTTP are
 /// not: its requests would pass without the rules.
 fn upgrade(head: &Parts) -> Option<HeaderValue> {
-    let asks = listed(&head.headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
     let mut protocols = head.headers.get_all(UPGRADE).iter();
-    let protocol = protocols.next().filter(|_| asks && head.version == Version::HTTP_11)?;
+    let protocol = protocols.next().filter(|_| head.version == Version::HTTP_11)?;
+    let asks = listed(&head.headers).any(|name| name.eq_ignore_ascii_case("upgrade"));
     let name = protocol.to_str().ok()?.to_ascii_lowercase();
     let is_http = name.starts_with("h2") || name.starts_with("http") || name.starts_with("tls");
-    (protocols.next().is_none() && !name.contains(',') && !is_http).then(|| protocol.clone())
+    (asks && protocols.next().is_none() && !name.contains(',') && !is_http).then(|| protocol.clone())
 }
 
 /// The names that `Connection` lists.
@@ -130,6 +133,10 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 /// Takes out the headers of one connection. Those that say who the client is stay, whatever
 /// `Connection` lists: a client could hide what a proxy of ours says of it.
 pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
+    // Most heads have none of them, and to look each one up costs more than to see that.
+    if !headers.keys().any(|name| HOP_BY_HOP.contains(name)) {
+        return;
+    }
     let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
     let wants_trailers =
         te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")));
@@ -143,7 +150,9 @@ pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
         }
     }
     for name in &HOP_BY_HOP {
-        headers.remove(name);
+        if headers.keys().any(|own| own == name) {
+            headers.remove(name);
+        }
     }
     if wants_trailers {
         headers.insert(TE, TRAILERS);

@@ -12,7 +12,8 @@
 //! | `forwarded` | what an upstream is told of the client |
 //! | `forward` | one request to an upstream, and its response |
 //! | `upstreams` | the upstreams: who is well, who serves the fewest |
-//! | `dial` | connections to an upstream |
+//! | `pool` | connections to an upstream of HTTP/1, of which each serves one request after the other |
+//! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
 //! | `patience` | how long a body may stand still |
 //! | `parking` | requests that the rules refuse for a time: kept, and sent later |
@@ -26,6 +27,7 @@ mod forwarded;
 mod head;
 mod parking;
 mod patience;
+mod pool;
 mod probe;
 mod service;
 mod tunnel;

@@ -29,6 +29,9 @@ use crate::metrics::Listener;
 use crate::settings::{Limits, ProxySettings, Settings};
 use crate::web::{self, problem};
 
+/// How often idle connections to upstreams are looked at.
+const SWEEPS: Duration = Duration::from_secs(1);
+
 /// What all connections of the proxy share.
 pub(crate) struct Proxy {
     pub(super) core: Arc<Core>,
@@ -59,6 +62,15 @@ impl Proxy {
         }
         let forward = &settings.forward;
         let upstreams = Arc::new(Upstreams::new(forward)?);
+        for server in upstreams.all() {
+            let (server, ends) = (Arc::clone(server), drain.ends.clone());
+            tokio::spawn(ends.run_until_cancelled_owned(async move {
+                loop {
+                    tokio::time::sleep(SWEEPS).await;
+                    server.sweep();
+                }
+            }));
+        }
         if let Some(path) = &forward.health_path {
             for server in upstreams.all() {
                 let (server, path, ends) = (Arc::clone(server), path.clone(), drain.ends.clone());

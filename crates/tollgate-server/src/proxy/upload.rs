@@ -39,6 +39,7 @@ struct Arriving {
     /// Where the rules read the client's address.
     client_header: Box<str>,
     is_taken: bool,
+    has_ended: bool,
     has_failed: bool,
     /// Whether the upstream waits for the client to send more.
     is_awaited: bool,
@@ -84,6 +85,7 @@ impl Upload {
             is_expecting,
             client_header: client_header.into(),
             is_taken: false,
+            has_ended: false,
             has_failed: false,
             is_awaited: false,
             patience,
@@ -178,6 +180,7 @@ impl Body for Upload {
             Poll::Ready(Some(Ok(mut frame))) => {
                 arriving.patience.moved();
                 if let Some(trailers) = frame.trailers_mut() {
+                    arriving.has_ended = true;
                     strip_trailers(trailers, &arriving.client_header);
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -186,7 +189,10 @@ impl Body for Upload {
                 arriving.has_failed = true;
                 Poll::Ready(Some(Err(error)))
             }
-            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Ready(None) => {
+                arriving.has_ended = true;
+                Poll::Ready(None)
+            }
             Poll::Pending => {
                 let late = ready!(arriving.patience.poll(context));
                 arriving.has_failed = true;
@@ -197,7 +203,8 @@ impl Body for Upload {
 
     fn is_end_stream(&self) -> bool {
         self.lock().is_none_or(|arriving| {
-            arriving.held.is_empty() && arriving.held_trailers.is_none() && arriving.body.is_end_stream()
+            let is_none_held = arriving.held.is_empty() && arriving.held_trailers.is_none();
+            arriving.has_ended || is_none_held && arriving.body.is_end_stream()
         })
     }
 

@@ -1,6 +1,5 @@
 //! The upstreams: who is well, who serves the fewest.
 
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,11 +10,11 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioExecutor;
 use tokio::sync::Mutex;
 
 use super::dial::{Dial, UpstreamError};
+use super::pool::{Pool, Serving};
 use super::upload::Upload;
 use crate::settings::{ProxySettings, Upstream};
 
@@ -24,9 +23,6 @@ const REST: Duration = Duration::from_secs(2);
 
 /// The least time between two warnings of one upstream, so that one that flaps fills no log.
 const WARNED: Duration = Duration::from_secs(10);
-
-/// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
-const KEPT: Duration = Duration::from_secs(4);
 
 /// All upstreams.
 pub(super) struct Upstreams {
@@ -55,7 +51,7 @@ pub(super) struct Load(Arc<AtomicUsize>);
 
 /// Sends requests of one version of HTTP.
 enum Sender {
-    Http1(Box<Client<Dial, Upload>>),
+    Http1(Pool),
     /// One connection for all.
     Http2(Dial, Mutex<Connection>),
 }
@@ -110,11 +106,7 @@ impl Server {
         let dial = Dial::new(&upstream, settings)?;
         let client = match upstream.is_http2 {
             true => Sender::Http2(dial, Mutex::default()),
-            false => {
-                let mut builder = Client::builder(TokioExecutor::new());
-                builder.pool_timer(TokioTimer::new()).pool_idle_timeout(KEPT);
-                Sender::Http1(Box::new(builder.build(dial)))
-            }
+            false => Sender::Http1(Pool::new(dial)),
         };
         Ok(Self {
             upstream,
@@ -142,19 +134,30 @@ impl Server {
         until > 0 && self.now() < until
     }
 
-    /// Sends a request, whose target is a path. Its host is that of the header.
-    pub(super) async fn send(&self, mut request: Request<Upload>) -> Result<Response<Incoming>, Failure> {
+    /// Closes the idle connections that are kept no longer.
+    pub(super) fn sweep(&self) {
+        if let Sender::Http1(pool) = &self.client {
+            pool.sweep();
+        }
+    }
+
+    /// Sends a request, whose target is a path. Its host is that of the header. Returns the response
+    /// with the connection that is driven by its reader; `None`: it has a task of its own.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Upload>,
+    ) -> Result<(Response<Incoming>, Option<Serving>), Failure> {
         let length = request.body().size_hint().exact();
         address(&mut request, length, &self.upstream);
         let sent = match &self.client {
-            Sender::Http1(client) => {
-                client.request(request).await.map_err(|error| match error.is_connect() {
-                    true => not_connected(&error),
-                    false => Failure::Broken,
-                })
+            Sender::Http1(pool) => {
+                pool.send(request).await.map(|(response, serving)| (response, Some(serving)))
             }
             Sender::Http2(dial, connection) => match connected(dial, connection).await {
-                Ok(mut sender) => sender.send_request(request).await.map_err(|_| Failure::Broken),
+                Ok(mut sender) => {
+                    let sent = sender.send_request(request).await;
+                    sent.map(|response| (response, None)).map_err(|_| Failure::Broken)
+                }
                 Err(failure) => Err(failure),
             },
         };
@@ -183,32 +186,34 @@ impl Server {
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
         let answer = tokio::time::timeout(timeout, self.send(request)).await;
-        let is_well = matches!(&answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
+        let status = answer.map(|answer| answer.map(|(answer, _)| answer.status()));
+        let is_well = matches!(status, Ok(Ok(status)) if status.as_u16() < 400);
         if self.is_well.swap(is_well, Relaxed) != is_well {
             match is_well {
                 true => tracing::info!(upstream = %self.upstream, "an upstream is well again"),
-                false => tracing::warn!(upstream = %self.upstream, ?answer, "an upstream is not well"),
+                false => tracing::warn!(upstream = %self.upstream, ?status, "an upstream is not well"),
             }
         }
     }
 }
 
-/// Names the upstream in the target; with HTTP/2 the host that the client asked for. `length` is the
-/// body's, if it is known.
+/// Says where the body of a request ends, of which `length` is known or not; with HTTP/2, names the
+/// host that the client asked for in the target.
 pub(super) fn address<B>(request: &mut Request<B>, length: Option<u64>, upstream: &Upstream) {
-    let host = request.headers().get(HOST).filter(|_| upstream.is_http2);
+    if !upstream.is_http2 {
+        // hyper takes a GET of unknown length for one without a body.
+        if length.is_none() {
+            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        return;
+    }
+    let host = request.headers_mut().remove(HOST);
     let authority = host.and_then(|host| host.as_bytes().try_into().ok());
     let mut parts = std::mem::take(request.uri_mut()).into_parts();
-    parts.scheme = Some(if upstream.is_tls && upstream.is_http2 { Scheme::HTTPS } else { Scheme::HTTP });
+    parts.scheme = Some(if upstream.is_tls { Scheme::HTTPS } else { Scheme::HTTP });
     parts.authority = Some(authority.unwrap_or_else(|| upstream.authority.clone()));
     parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
     *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-    if upstream.is_http2 {
-        request.headers_mut().remove(HOST);
-    } else if length.is_none() {
-        // hyper takes a GET of unknown length for one without a body.
-        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
 }
 
 /// The connection of HTTP/2, or a new one.
@@ -232,7 +237,7 @@ async fn connected(dial: &Dial, connection: &Mutex<Connection>) -> Result<SendRe
 }
 
 async fn make(dial: &Dial) -> Result<SendRequest<Upload>, Failure> {
-    let stream = dial.clone().connect().await.map_err(|error| not_connected(&error))?;
+    let stream = dial.clone().connect().await.map_err(|error| Failure::of_dial(&error))?;
     let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
     tokio::spawn(async move {
         if let Err(error) = driver.await {
@@ -242,16 +247,14 @@ async fn make(dial: &Dial) -> Result<SendRequest<Upload>, Failure> {
     Ok(sender)
 }
 
-/// Whether a connection came too late, or not at all.
-fn not_connected(error: &(dyn Error + 'static)) -> Failure {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return Failure::ConnectLate;
+impl Failure {
+    /// Whether a connection came too late, or not at all.
+    pub(super) fn of_dial(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut => Self::ConnectLate,
+            _ => Self::Connect,
         }
-        cause = error.source();
     }
-    Failure::Connect
 }
 
 impl Drop for Load {

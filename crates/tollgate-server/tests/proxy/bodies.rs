@@ -268,6 +268,37 @@ async fn an_early_answer_reaches_a_client_that_writes() {
     proxy.until("/", 200).await;
 }
 
+/// Its client may write all of it before it reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_early_answer_does_not_stop_the_body() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    let address = upstream(move |request: Request<Incoming>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let (sender, body) = Written::new();
+            tokio::spawn(
+                async move { while sender.send(Some(Bytes::from(vec![b'x'; PART]))).await.is_ok() {} },
+            );
+            tokio::spawn(async move {
+                let mut body = request.into_body();
+                while let Some(Ok(frame)) = body.frame().await {
+                    counted.fetch_add(frame.data_ref().map_or(0, Bytes::len), Relaxed);
+                }
+            });
+            Response::new(body.map_err(|error| unreachable!("{error}")).boxed())
+        }
+    });
+    let proxy = start(ONE_AT_ONCE, &[format!("http://{}", address.await)]).await;
+    let mut stream = proxy.connect().await;
+    let head = format!("POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: {MOST}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    for _ in 0..MOST / PART {
+        timeout(LONG, stream.write_all(&[b'x'; PART])).await.expect("the upstream reads").unwrap();
+    }
+    eventually(|| read.load(Relaxed) == MOST).await;
+}
+
 /// SIGTERM ends the server so.
 #[tokio::test]
 async fn requests_in_progress_are_answered_before_the_end() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -203,25 +204,43 @@ async fn an_upstream_that_is_not_well_is_not_asked() {
 
 #[tokio::test]
 async fn connections_to_an_upstream_are_used_again() {
-    let (listener, accepted) =
-        (TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::new(AtomicUsize::new(0)));
-    let (url, counted) = (format!("http://{}", listener.local_addr().unwrap()), Arc::clone(&accepted));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (accepted, open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, counted_open) = (Arc::clone(&accepted), Arc::clone(&open));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Relaxed);
-            tokio::spawn(answers(TokioIo::new(stream)));
+            counted_open.fetch_add(1, Relaxed);
+            let open = Arc::clone(&counted_open);
+            tokio::spawn(async move {
+                answers(TokioIo::new(stream)).await;
+                open.fetch_sub(1, Relaxed);
+            });
         }
     });
     let proxy = start(ANY, &[url]).await;
-    for _ in 0..5 {
-        assert_eq!(proxy.status("/").await, 200);
+    let head = "HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n";
+    for request in [
+        format!("GET / {head}\r\n"),
+        format!("HEAD / {head}\r\n"),
+        format!("POST / {head}content-length: 4\r\n\r\nbody"),
+        format!("POST / {head}transfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"),
+        format!("POST / {head}transfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nx-a: b\r\n\r\n"),
+        format!("GET / {head}\r\n"),
+    ] {
+        let answer = proxy.raw(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{request}{answer}");
     }
     assert_eq!(accepted.load(Relaxed), 1);
+    // It is closed although no request looks for one.
+    eventually(|| open.load(Relaxed) == 0).await;
 }
 
 async fn answers(stream: impl hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static) {
     let service = hyper::service::service_fn(async |request: Request<Incoming>| {
         let said = format!("{:?} {}", request.version(), request.uri().path());
+        let _ = request.into_body().collect().await;
         Ok::<_, std::convert::Infallible>(Response::new(full(said)))
     });
     let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());

@@ -1,0 +1,173 @@
+//! Connections to an upstream of HTTP/1.
+//!
+//! A connection has no task of its own: that of the request which it serves drives it. So a request
+//! is written, and its answer read, where it is decided, without a change of tasks.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body, Frame, Incoming};
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{SendRequest, handshake};
+
+use super::dial::Dial;
+use super::upload::Upload;
+use super::upstreams::Failure;
+
+/// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
+const KEPT: Duration = Duration::from_secs(4);
+
+/// The connections to an upstream.
+pub(super) struct Pool {
+    dial: Dial,
+    idle: Arc<Idle>,
+}
+
+/// Those that serve no request, the one that was used last at the end.
+#[derive(Default)]
+struct Idle(Mutex<Vec<(Instant, Box<Link>)>>);
+
+/// A connection.
+struct Link {
+    sender: SendRequest<Upload>,
+    /// `None` once it has ended.
+    driver: Option<Pin<Box<Driver>>>,
+}
+
+type Driver = dyn Future<Output = hyper::Result<()>> + Send;
+
+/// A connection that serves a request. It becomes idle when the answer has ended, and is closed if
+/// this is dropped before.
+pub(super) struct Serving {
+    /// `None` only while it is dropped.
+    link: Option<Box<Link>>,
+    idle: Arc<Idle>,
+}
+
+impl Pool {
+    pub(super) fn new(dial: Dial) -> Self {
+        Self { dial, idle: Arc::default() }
+    }
+
+    /// Closes connections that were idle for too long, and those that the upstream has closed.
+    pub(super) fn sweep(&self) {
+        self.idle.lock().retain_mut(|(since, link)| since.elapsed() < KEPT && link.is_ready());
+    }
+
+    /// Sends a request by an idle connection, or by a new one.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Upload>,
+    ) -> Result<(Response<Incoming>, Serving), Failure> {
+        loop {
+            let (mut link, is_new) = match self.idle.take() {
+                Some(link) => (link, false),
+                None => (Link::connect(self.dial.clone()).await?, true),
+            };
+            match link.ask(request).await {
+                Ok(response) => {
+                    return Ok((response, Serving { link: Some(link), idle: Arc::clone(&self.idle) }));
+                }
+                // One that was idle was closed at the same time, and nothing was written to it.
+                Err(mut error) => match error.take_message().filter(|_| !is_new) {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Failure::Broken),
+                },
+            }
+        }
+    }
+}
+
+impl Link {
+    async fn connect(dial: Dial) -> Result<Box<Self>, Failure> {
+        let stream = dial.connect().await.map_err(|error| Failure::of_dial(&error))?;
+        let (sender, driver) = handshake(stream).await.map_err(|_| Failure::Broken)?;
+        Ok(Box::new(Self { sender, driver: Some(Box::pin(driver.with_upgrades())) }))
+    }
+
+    /// Reads and writes what there is.
+    fn drive(&mut self, context: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && let Poll::Ready(ended) = driver.as_mut().poll(context)
+        {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection to an upstream ended");
+            }
+            self.driver = None;
+        }
+    }
+
+    async fn ask(
+        &mut self,
+        request: Request<Upload>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Upload>>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        poll_fn(|context| {
+            self.drive(context);
+            answer.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Whether it may serve another request.
+    fn is_ready(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.driver.is_some() && self.sender.is_ready()
+    }
+}
+
+impl Idle {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Instant, Box<Link>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that was used last: others may be closed for want of use.
+    fn take(&self) -> Option<Box<Link>> {
+        loop {
+            let (since, mut link) = self.lock().pop()?;
+            if since.elapsed() < KEPT && link.is_ready() {
+                return Some(link);
+            }
+        }
+    }
+}
+
+impl Serving {
+    /// Reads a part of the answer's body, and writes what is left of the request's.
+    pub(super) fn poll_body(
+        &mut self,
+        body: &mut Incoming,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let polled = Pin::new(&mut *body).poll_frame(context);
+        if polled.is_ready() {
+            return polled;
+        }
+        if let Some(link) = &mut self.link {
+            link.drive(context);
+        }
+        Pin::new(body).poll_frame(context)
+    }
+
+    /// Drives the connection in a task of its own, for one request more.
+    pub(super) fn detach(mut self) {
+        if let Some(driver) = self.link.take().and_then(|link| link.driver) {
+            tokio::spawn(driver);
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some(mut link) = self.link.take()
+            && link.is_ready()
+        {
+            self.idle.lock().push((Instant::now(), link));
+        }
+    }
+}
