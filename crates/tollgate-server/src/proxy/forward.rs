@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use super::download::Download;
 use super::forwarded::Origin;
-use super::head::{depart, strip, switch};
+use super::head::{depart, is_coded, strip, switch};
 use super::patience::Patience;
 use super::pool::Serving;
 use super::upload::Upload;
@@ -211,6 +211,10 @@ impl Shared {
                 serving.detach();
             }
             return response.map(|_| Download::Tunnel(load));
+        }
+        if is_coded(response.headers()) {
+            self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
+            return Missing::Upstreams(Failure::Broken).answer();
         }
         // Its chunks say how long it is.
         if response.headers().contains_key(TRANSFER_ENCODING) {

@@ -21,9 +21,13 @@ const TELLS: usize = 4;
 /// Whether proxies tell of their client in this header, or in `client_header`, where the rules read
 /// the client's address. Many upstreams take `_` for `-`, as CGI does.
 pub(super) fn is_of_proxies(name: &HeaderName, client_header: &str) -> bool {
-    let name = name.as_str();
-    let is = |other: &str| name.len() == other.len() && begins(name, other);
-    begins(name, "x-forwarded-") || is("forwarded") || is("x-real-ip") || is(client_header)
+    let is = |other| reads_as(name, other);
+    begins(name.as_str(), "x-forwarded-") || is("forwarded") || is("x-real-ip") || is(client_header)
+}
+
+/// Whether a header is this one for a server that takes `_` for `-`.
+pub(super) fn reads_as(name: &HeaderName, other: &str) -> bool {
+    name.as_str().len() == other.len() && begins(name.as_str(), other)
 }
 
 fn begins(name: &str, with: &str) -> bool {

@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use super::forwarded::{Origin, distrust, is_of_proxies, tell};
+use super::forwarded::{Origin, distrust, is_of_proxies, reads_as, tell};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -48,11 +48,15 @@ pub(super) fn judge(
     if !head.uri.path_and_query().is_some_and(|target| target.as_str().starts_with('/')) {
         return Err("the target is not a path");
     }
-    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-    if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
-        || codings.next().is_some()
-    {
+    if is_coded(&head.headers) {
         return Err("the only transfer coding that is read is chunked");
+    }
+    if head.headers.keys().any(is_misspelt) {
+        return Err("a header reads as the length or the coding of the body");
+    }
+    // An upstream of HTTP/1 would not see the blanks. hyper takes them off in HTTP/1.
+    if head.version == Version::HTTP_2 && head.headers.values().any(has_blanks) {
+        return Err("a header's value begins or ends with a blank");
     }
     let authority = authority(head)?;
     let upgrade = upgrade(head);
@@ -76,12 +80,29 @@ pub(super) fn judge(
     Ok(upgrade)
 }
 
+/// Whether servers that take `_` for `-` see in a header where the body ends, and others do not.
+fn is_misspelt(name: &HeaderName) -> bool {
+    [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|other| name != other && reads_as(name, other.as_str()))
+}
+
+fn has_blanks(value: &HeaderValue) -> bool {
+    value.as_bytes().trim_ascii().len() != value.len()
+}
+
+/// Whether a body has another coding than chunks, which only one of both ends may read.
+pub(super) fn is_coded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).into_iter();
+    codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+        || codings.next().is_some()
+}
+
 /// Makes one line of those into which a client of HTTP/2 may split a cookie (RFC 9113, section
 /// 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
-    let lines: Vec<&[u8]> = headers.get_all(COOKIE).into_iter().map(HeaderValue::as_bytes).collect();
-    if lines.len() > 1
-        && let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..]))
+    let lines = headers.get_all(COOKIE).into_iter().map(HeaderValue::as_bytes);
+    let pairs: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
+    if headers.get_all(COOKIE).iter().nth(1).is_some()
+        && let Ok(joined) = HeaderValue::from_bytes(&pairs.join(&b"; "[..]))
     {
         headers.insert(COOKIE, joined);
     }
@@ -225,6 +246,14 @@ mod tests {
         let host = |target: &str| get(target).header("host", "a.test");
         for (request, why) in [
             (host("/").header("host", "b.test"), "there are two hosts"),
+            (
+                host("/").header("transfer_encoding", "chunked"),
+                "a header reads as the length or the coding of the body",
+            ),
+            (
+                host("/").version(Version::HTTP_2).header("x-key", "a "),
+                "a header's value begins or ends with a blank",
+            ),
             (host("http://b.test/"), "the target has another host than the header Host"),
             (get("/"), "there is no host"),
             (get("/").header("host", "a b"), "the host is none"),

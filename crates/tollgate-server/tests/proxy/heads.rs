@@ -95,6 +95,15 @@ async fn no_smuggled_request_reaches_the_upstream() {
         ("a signed length", format!("{post}content-length: +{length}\r\n\r\n{INNER}"), "400", 0),
         ("an unknown coding", format!("{post}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n{INNER}"), "400", 0),
         (
+            "an underscore in the coding",
+            format!(
+                "{post}content-length: {}\r\ntransfer_encoding: chunked\r\n\r\n0\r\n\r\n{INNER}",
+                length + 5
+            ),
+            "400",
+            0,
+        ),
+        (
             "a quoted coding",
             format!("{post}transfer-encoding: \"chunked\"\r\n\r\n0\r\n\r\n{INNER}"),
             "400",

@@ -103,6 +103,8 @@ async fn http2_heads_cannot_smuggle() {
         ("x-a", "b\r\ntransfer-encoding: chunked"),
         ("x-a", "b\nc: d"),
         ("x-a", "b\0c"),
+        ("x-a", " b"),
+        ("x-a", "b\t"),
         ("x-a\r\nhost", "b.test"),
         ("x a", "b"),
         ("x:a", "b"),

@@ -149,6 +149,17 @@ async fn a_response_has_one_length() {
     assert_eq!((answer.headers.get(CONTENT_LENGTH), &answer.body[..]), (None, &b"body"[..]));
 }
 
+/// Its client would get the coded bytes as the body.
+#[tokio::test]
+async fn a_response_with_another_coding_is_no_answer() {
+    for coding in ["gzip, chunked", "xchunked", "chunked\r\ntransfer-encoding: chunked"] {
+        let answer = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: {coding}\r\n\r\n2\r\nok\r\n0\r\n\r\n");
+        let (url, _) = recorder(answer.leak().as_bytes()).await;
+        let answer = start(ANY, &[url]).await.get("/", &[]).await;
+        assert_eq!(answer.status, 502, "{coding}");
+    }
+}
+
 /// HTTP/2 may send each pair of a cookie as a line (RFC 9113, section 8.2.3).
 #[tokio::test]
 async fn cookies_of_http2_are_one_line() {
