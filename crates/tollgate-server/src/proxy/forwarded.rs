@@ -65,7 +65,7 @@ pub(super) struct Origin {
 /// those of which a trusted peer tells.
 pub(super) fn tell(headers: &mut HeaderMap, origin: Origin) {
     let Origin { peer, is_tls } = origin;
-    append(headers, LOOP, OWN_NAME);
+    append(headers, LOOP, OWN_NAME.to_owned());
     let host = headers.get(HOST).cloned();
     let proto = if is_tls { "https" } else { "http" };
     let address = peer.to_string();
