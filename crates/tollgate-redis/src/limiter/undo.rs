@@ -47,7 +47,8 @@ impl Limiter {
         let (limiter, mut before) = (self.clone(), charge.clone());
         for (numbers, limit) in before.charges.iter_mut().zip(&self.settings.limits) {
             if limit.kind == Kind::Log {
-                // A log's units are numbered, and the newest go first: what the receipt keeps stays.
+                // A log's units are numbered, and the newest go first: what the receipt keeps
+                // stays.
                 numbers[0] = receipt.cost;
             }
         }

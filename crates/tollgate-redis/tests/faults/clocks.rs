@@ -75,7 +75,7 @@ fn a_clock_that_steps_back_refuses_and_says_how_long() {
 
 /// The address of the store moves to a replica whose clock is an hour behind.
 #[test]
-fn a_failover_to_a_clock_behind_refuses_and_says_how_long() {
+fn a_failover_to_a_clock_behind_tells_the_wait() {
     on_each_faked_store(|mut master| async move {
         let replica = ["--replicaof 127.0.0.1", &master.port().to_string()].join(" ");
         let Some(replica) = Server::start_faked_with(master.store(), &[&replica]) else { return };

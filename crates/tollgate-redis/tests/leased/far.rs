@@ -18,8 +18,8 @@ const TTL: Duration = Duration::from_secs(1);
 const RATE: u64 = 400;
 const BURST: u64 = 1_200;
 
-/// A flood of six seconds at nodes that are so far from the store. Holds what they admit together to
-/// the bound; returns the part of the limit that was used, and each node's part of it.
+/// A flood of six seconds at nodes that are so far from the store. Holds what they admit together
+/// to the bound; returns the part of the limit that was used, and each node's part of it.
 async fn flood(port: u16, trips: [Duration; 3]) -> (f64, [f64; 3]) {
     let quota = TokenBucket::new(Rate::per_second(RATE)).burst(BURST);
     let (mut proxies, mut nodes) = (Vec::new(), Vec::new());

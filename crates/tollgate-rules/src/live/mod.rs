@@ -28,11 +28,11 @@
 //! L1: a request that has met new numbers finds another word after its decision.
 
 mod error;
+mod handle;
 mod plan;
 mod resume;
 mod watch;
 
-use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -42,16 +42,13 @@ use std::time::SystemTime;
 use tollgate::{Clock, TscClock};
 
 use crate::file::{Problem, Reading, Source, read};
-use crate::request::Request;
 use crate::rule::Rules;
 use crate::set::saved::FilesRead;
-use crate::set::{
-    Ask, AskRule, AskRuleError, Change, Hindrance, Parked, RuleSet, Scratch, SetError, StoredAnswer,
-    Succession, Verdict,
-};
+use crate::set::{Change, Hindrance, Parked, RuleSet, SetError, Succession};
 use crate::trial::run_tests;
 
 pub use error::ReloadError;
+pub use handle::Handle;
 pub use plan::{PlannedChange, RulePlan};
 pub use resume::Resumed;
 pub use watch::Watched;
@@ -183,8 +180,9 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// use tollgate::ManualClock;
     /// use tollgate_rules::{Code, LiveRules, Memory};
     ///
-    /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '5/s', mode = 'off' }]";
-    /// let live = LiveRules::open("rules.toml", &Memory::new("rules.toml", text), ManualClock::new())?;
+    /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '5/s', mode='off' }]";
+    /// let files = Memory::new("rules.toml", text);
+    /// let live = LiveRules::open("rules.toml", &files, ManualClock::new())?;
     /// assert_eq!(live.warnings()[0].code, Code::W2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -366,139 +364,14 @@ impl<C> Inner<C> {
     }
 }
 
-/// One thread's access to [`LiveRules`].
-///
-/// **Cost.** A check loads one word before and one after; both stay in the thread's cache between
-/// reloads. After a reload it takes a mutex once, and waits there while numbers are exchanged. A
-/// handle keeps its rules in memory until its next check.
-///
-/// # Examples
-///
-/// See [`LiveRules`].
-pub struct Handle<C = TscClock> {
-    set: Arc<RuleSet<C>>,
-    inner: Arc<Inner<C>>,
-    /// The word under which `set` is in force.
-    word: u64,
-}
-
-impl<C: Clock + Clone + 'static> Handle<C> {
-    /// Decides a request by the rules in force: [`RuleSet::check`].
-    pub fn check<'s>(&'s mut self, request: &dyn Request, scratch: &'s mut Scratch) -> Verdict<'s, C> {
-        self.ask(request, Ask::default(), scratch)
-    }
-
-    /// Decides a request by the rules in force as `ask` says: [`RuleSet::ask`].
-    ///
-    /// A request that an exchange of rules overtakes is given back, as a
-    /// [cancelled](Verdict::cancel) one, and decided anew. A limit that counts its refusals may
-    /// count it twice, and a key that was refused under the old rules may stay banned.
-    pub fn ask<'s>(
-        &'s mut self,
-        request: &dyn Request,
-        ask: Ask,
-        scratch: &'s mut Scratch,
-    ) -> Verdict<'s, C> {
-        let Ok(()) = self.decide(scratch, |set, scratch| {
-            set.decide(request, ask, scratch);
-            Ok::<_, Infallible>(())
-        });
-        self.set.verdict(scratch)
-    }
-
-    /// [`ask`](Self::ask) with answers of stores: [`RuleSet::ask_answered`].
-    pub fn ask_answered<'s>(
-        &'s mut self,
-        request: &dyn Request,
-        ask: Ask,
-        answers: &mut Vec<StoredAnswer>,
-        scratch: &'s mut Scratch,
-    ) -> Verdict<'s, C> {
-        scratch.bring(answers);
-        self.ask(request, ask, scratch)
-    }
-
-    /// Asks one rule by its name, as it is in force: [`RuleSet::ask_rule`]. An exchange of rules is
-    /// as of [`ask`](Self::ask).
-    ///
-    /// # Errors
-    ///
-    /// As [`RuleSet::ask_rule`].
-    pub fn ask_rule<'s>(
-        &'s mut self,
-        ask: AskRule<'_>,
-        scratch: &'s mut Scratch,
-    ) -> Result<Verdict<'s, C>, AskRuleError> {
-        self.decide(scratch, |set, scratch| set.decide_rule(ask, scratch))?;
-        Ok(self.set.verdict(scratch))
-    }
-
-    /// Decides by the rules in force, and anew if an exchange overtakes it. On an error of `by`
-    /// there is no decision.
-    fn decide<E>(
-        &mut self,
-        scratch: &mut Scratch,
-        by: impl Fn(&Arc<RuleSet<C>>, &mut Scratch) -> Result<(), E>,
-    ) -> Result<(), E> {
-        loop {
-            self.refresh();
-            let decided = by(&self.set, scratch);
-            if self.inner.word.load(Acquire) == self.word {
-                return decided; // L1
-            }
-            if decided.is_ok() {
-                self.set.undo(scratch);
-            }
-        }
-    }
-
-    /// The rules by which the last request was decided.
-    #[must_use]
-    pub fn rules(&self) -> &Arc<RuleSet<C>> {
-        &self.set
-    }
-
-    /// Fetches the rules in force, unless this handle has them: for callers that need their
-    /// settings before they can ask, such as whose headers name a client. The next request may
-    /// still be decided by newer ones.
-    #[inline]
-    pub fn refresh(&mut self) -> &Arc<RuleSet<C>> {
-        if self.inner.word.load(Acquire) != self.word {
-            self.fetch();
-        }
-        &self.set
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn fetch(&mut self) {
-        // Waits while rules are exchanged.
-        let current = self.inner.current();
-        self.set = Arc::clone(&current.set);
-        self.word = self.inner.word.load(Acquire);
-    }
-}
-
 impl<C> Clone for LiveRules<C> {
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner) }
     }
 }
 
-impl<C> Clone for Handle<C> {
-    fn clone(&self) -> Self {
-        Self { set: Arc::clone(&self.set), inner: Arc::clone(&self.inner), word: self.word }
-    }
-}
-
 impl<C> fmt::Debug for LiveRules<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LiveRules").field("status", &self.inner.current().status).finish_non_exhaustive()
-    }
-}
-
-impl<C> fmt::Debug for Handle<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("word", &self.word).finish_non_exhaustive()
     }
 }

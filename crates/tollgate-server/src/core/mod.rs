@@ -101,7 +101,8 @@ impl Core {
     }
 
     /// Counts a reload, logs its warnings, and lets go of the rules before it: a decider would keep
-    /// them, with their tables, until its next request. One that is in use meanwhile lets go of them at its end.
+    /// them, with their tables, until its next request. One that is in use meanwhile lets go of
+    /// them at its end.
     pub(crate) fn reloaded(&self, is_success: bool) {
         self.metrics.reloaded(is_success);
         self.generation();

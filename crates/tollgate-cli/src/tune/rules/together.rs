@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_no_count_is_enough_for_is_left_out() {
+    fn a_key_that_no_count_suffices_is_left_out() {
         let needs = [vec![3, u64::MAX, 5], vec![2, 1, u64::MAX]];
         assert_eq!(smallest_together(&needs, 1), [3, 2]);
         assert_eq!(smallest_together(&needs, 2)[1].max(smallest_together(&needs, 2)[0]), u64::MAX);

@@ -21,13 +21,14 @@
 
 mod durability;
 mod scripts;
+mod store;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tollgate_redis::{Charged, Data, Failed, Redis, Script};
@@ -35,7 +36,7 @@ use tollgate_rules::{Park as Bounds, StoreServer};
 use tollgate_stored::connect;
 
 use super::index::{Counts, ENDED};
-use super::{Entry, Filter, First, Id, Kept, Later, NotKept, ParkError, ParkStore, QueueName, Unchanged};
+use super::{Entry, Filter, First, Id, Kept, NotKept, ParkError, QueueName, Unchanged};
 use super::{now, queue_name};
 use durability::Durability;
 use scripts::{Names, SCRIPTS};
@@ -456,74 +457,4 @@ fn number(text: &[u8]) -> Option<u64> {
 fn json(entry: &Entry) -> Vec<u8> {
     // Its types have no maps with keys that are no text, which alone could fail.
     serde_json::to_vec(entry).unwrap_or_default()
-}
-
-impl ParkStore for RedisPark {
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    fn begun(&self) -> Option<UnboundedReceiver<QueueName>> {
-        if std::mem::replace(&mut self.0.state().has_begun, true) {
-            return None;
-        }
-        let (sender, begun) = unbounded_channel();
-        tokio::spawn(Arc::clone(&self.0).look(sender));
-        Some(begun)
-    }
-
-    fn keep<'a>(
-        &'a self,
-        entry: Entry,
-        bounds: &'a Bounds,
-        request: Vec<u8>,
-    ) -> Later<'a, Result<usize, NotKept>> {
-        // A task of its own: the client may leave meanwhile.
-        let added = tokio::spawn(Arc::clone(&self.0).add(entry, bounds.clone(), request));
-        Box::pin(async { added.await.unwrap_or(Err(NotKept::Store(ParkError::Closed))) })
-    }
-
-    fn first<'a>(&'a self, queue: &'a QueueName) -> Later<'a, Result<Option<First>, ParkError>> {
-        Box::pin(self.0.take_first(queue))
-    }
-
-    fn lost<'a>(&'a self, first: &'a First) -> Later<'a, ()> {
-        Box::pin(self.0.renew(first))
-    }
-
-    fn finish<'a>(
-        &'a self,
-        first: &'a First,
-        entry: Entry,
-        pause: Duration,
-    ) -> Later<'a, Result<(), Unchanged>> {
-        let place = place_text(first.place);
-        let stored = Stored { raw: Vec::new(), place, entry: first.entry.clone() };
-        Box::pin(async move { self.0.put(&stored, &entry, Some(&self.0.consumer), pause).await })
-    }
-
-    fn change(
-        &self,
-        id: Id,
-        change: fn(&mut Entry, now: u64) -> bool,
-    ) -> Later<'_, Result<Entry, Unchanged>> {
-        Box::pin(self.0.change_entry(id, change))
-    }
-
-    fn entry(&self, id: Id) -> Later<'_, Result<Option<Entry>, ParkError>> {
-        Box::pin(async move { Ok(self.0.stored(id).await?.map(|stored| stored.entry)) })
-    }
-
-    fn list<'a>(&'a self, filter: &'a Filter) -> Later<'a, Result<Vec<(u64, Entry)>, ParkError>> {
-        Box::pin(self.0.page(filter))
-    }
-
-    fn counts(&self) -> Vec<(Box<str>, Counts)> {
-        self.0.state().counts.iter().map(|(rule, counts)| (rule.clone(), *counts)).collect()
-    }
-
-    fn close(&self) -> Later<'_, ()> {
-        self.retire();
-        Box::pin(async {})
-    }
 }
