@@ -180,7 +180,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// use tollgate::ManualClock;
     /// use tollgate_rules::{Code, LiveRules, Memory};
     ///
-    /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '5/s', mode='off' }]";
+    /// let rule = "rule = [{ name = 'a', key = 'client', limits = '5/s', mode = 'off' }]";
+    /// let text = format!("version = 1\n{rule}");
     /// let files = Memory::new("rules.toml", text);
     /// let live = LiveRules::open("rules.toml", &files, ManualClock::new())?;
     /// assert_eq!(live.warnings()[0].code, Code::W2);

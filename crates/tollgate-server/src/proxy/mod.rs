@@ -12,7 +12,7 @@
 //! | `forwarded` | what an upstream is told of the client |
 //! | `forward` | one request to an upstream, and its response |
 //! | `upstreams` | the upstreams: who is well, who serves the fewest |
-//! | `pool` | connections to an upstream of HTTP/1, of which each serves one request after the other |
+//! | `pool` | connections to an upstream of HTTP/1, each for one request at a time |
 //! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
 //! | `patience` | how long a body may stand still |

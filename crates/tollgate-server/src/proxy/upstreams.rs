@@ -141,8 +141,8 @@ impl Server {
         }
     }
 
-    /// Sends a request, whose target is a path. Its host is that of the header. Returns the response
-    /// with the connection that is driven by its reader; `None`: it has a task of its own.
+    /// Sends a request, whose target is a path. Its host is that of the header. Returns the
+    /// response with the connection that is driven by its reader; `None`: it has a task of its own.
     pub(super) async fn send(
         &self,
         mut request: Request<Upload>,
