@@ -31,8 +31,7 @@ all="$all $!"
 cat <<TRY
 Try, once it serves, in another terminal; with what it prints, among other things:
 
-curl -s localhost:$port/                                                          # one: GET /
-curl -s localhost:$port/                                                          # two: GET /
+for i in 1 2; do curl -s localhost:$port/; done                                   # two: GET /
 curl -si localhost:$port/ | grep -i '^ratelimit:'                                 # "each";r=17;t=
 for i in 1 2 3 4 5; do curl -so /dev/null -w '%{http_code} ' -d x localhost:$port/login; done   # 401 401 401 429 429
 for i in 1 2 3; do curl -s localhost:$port/slow & done; wait                      # one request too many at once
