@@ -13,6 +13,13 @@ mod pointer;
 #[path = "../../crates/tollgate-server/src/v1/request.rs"]
 mod request;
 
+#[path = "../../crates/tollgate-server/src/web/client.rs"]
+mod client;
+
+mod web {
+    pub(crate) use crate::client::Client;
+}
+
 fuzz_target!(|bytes: &[u8]| {
     let tree = serde_json::from_slice::<Value>(bytes);
     match serde_json::from_slice::<request::Body<'_>>(bytes) {
