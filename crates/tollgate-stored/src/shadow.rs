@@ -42,7 +42,7 @@ impl Shadow {
         Self { room: Arc::new(Semaphore::new(CHECKS)), dropped: AtomicU64::new(0) }
     }
 
-    /// Begins to charge what is asked, and answers at once. A look at the limit asks nothing.
+    /// Begins to charge the request, and answers at once. A look at the limit asks no store.
     ///
     /// The answer's charge is that of the check once it has ended, so that a ticket may settle it
     /// and give it back.

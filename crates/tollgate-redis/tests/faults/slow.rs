@@ -82,7 +82,7 @@ fn remembered_refusals_go_on_while_the_store_is_silent() {
     });
 }
 
-/// A paused server answers nobody, and executes what has come when the pause ends.
+/// A paused server answers no client. It executes their commands once the pause ends.
 #[test]
 fn a_pause_of_all_commands_is_a_timeout_and_ends() {
     on_each_store(|server| async move {

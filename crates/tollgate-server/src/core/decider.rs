@@ -31,7 +31,7 @@ struct Asked {
     tries: usize,
 }
 
-/// What is to be asked before a request is decided.
+/// The questions to stores without whose answers a request is not decided.
 struct Unasked {
     stores: Arc<RuleStores>,
     asks: Vec<StoredAsk>,

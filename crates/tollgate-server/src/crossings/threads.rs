@@ -201,7 +201,7 @@ impl Thread<'_> {
                 9 => self.peek(),
                 10 if self.has_resets => {
                     let client = self.random.below(3) as usize;
-                    // Before it: what is admitted meanwhile may already be of after it.
+                    // Counted first: requests that meet the reset may be admitted by the new limit.
                     self.charged.resets[client].fetch_add(1, SeqCst);
                     assert_eq!(self.rooms.order("each", CLIENTS[client], &json!("reset")).0, 200);
                 }

@@ -70,7 +70,7 @@ impl State {
         matches!(self, Self::Parked | Self::Dead)
     }
 
-    /// What is counted when a request comes into this state.
+    /// The event that is counted when a request comes into this state.
     pub(super) fn event(self) -> Option<&'static str> {
         match self {
             Self::Parked => None,

@@ -205,7 +205,7 @@ impl ParkStore for FilePark {
         self.shared.lock().counts()
     }
 
-    /// Writes what is still to be written, and closes the file.
+    /// Writes the changes that are waiting, and closes the file.
     fn close(&self) -> Later<'_, ()> {
         Box::pin(self.store.close())
     }

@@ -94,7 +94,7 @@ pub(crate) trait ParkStore: Send + Sync {
     /// A page of entries with their numbers, the oldest first.
     fn list<'a>(&'a self, filter: &'a Filter) -> Later<'a, Result<Vec<(u64, Entry)>, ParkError>>;
 
-    /// What is kept of each rule, and what became of its requests in this process.
+    /// The kept requests of each rule, and the ends of its requests in this process.
     fn counts(&self) -> Vec<(Box<str>, Counts)>;
 
     /// Ends the work of this process with the store.

@@ -138,7 +138,7 @@ impl Idle {
 }
 
 impl Serving {
-    /// Reads a part of the answer's body, and writes what is left of the request's.
+    /// Reads a part of the answer's body, and writes the rest of the request's body.
     pub(super) fn poll_body(
         &mut self,
         body: &mut Incoming,

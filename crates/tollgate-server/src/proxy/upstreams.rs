@@ -21,7 +21,7 @@ use crate::settings::{ProxySettings, Upstream};
 /// How long an upstream that has failed gets no requests, while others are there.
 const REST: Duration = Duration::from_secs(2);
 
-/// The least time between two warnings of one upstream, so that one that flaps fills no log.
+/// The least time between two warnings of one upstream, so that a flapping one fills no log.
 const WARNED: Duration = Duration::from_secs(10);
 
 /// All upstreams.

@@ -116,8 +116,8 @@ impl Request for View<'_> {
     }
 }
 
-/// Why these entries name no client, although they seem to. Whose the request is cannot be said
-/// then: it is refused, as Envoy lets pass what is answered with an error.
+/// Why these entries name no client, although they have an entry for it. Such a call is over its
+/// limit: Envoy would let the request pass on an error.
 fn names_no_client(entries: &[Entry]) -> Option<String> {
     let mut named = entries.iter().filter(|entry| entry.key == CLIENT);
     let value = &named.next()?.value;
@@ -278,8 +278,8 @@ impl<'r> Round<'r> {
         }
     }
 
-    /// Answers a call of which a descriptor is refused. Those that pass by themselves only tell
-    /// their state. `known`: those whose refusal is known, and counted.
+    /// Answers a call of which a descriptor is refused. Descriptors with room only tell
+    /// their state. `known`: the descriptors whose refusal is decided, and counted.
     async fn refuse(
         self,
         decider: &mut Decider,

@@ -112,7 +112,7 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Part>, B::Error>>> {
         let Self { body, rest, untaken, wait, .. } = &mut *self;
-        // The client has room. What is missing now is the body's.
+        // The client has room, so from here on the wait is for the body.
         *wait = None;
         let frame = match rest.is_empty() {
             true => match ready!(Pin::new(body).poll_frame(context)) {

@@ -1,9 +1,9 @@
 //! Everything at once over sockets: all that asks, in threads, over the same keys, with a store,
 //! reloads, resets and restarts.
 //!
-//! No limit refills while the test runs. So what a key was admitted and not given back is at most
-//! its limit, and as much again for each reset; and where no reset came, what is left at the end
-//! is the rest, to the unit.
+//! No limit refills while the test runs. So the units that a key was admitted, less those given
+//! back, are at most its limit, and as many again for each reset. Where no reset came, the key has
+//! exactly the rest at the end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -45,10 +45,10 @@ rule = [
     )
 }
 
-/// What is known of the keys.
+/// The units of each key.
 #[derive(Default)]
 struct Counts {
-    /// What was admitted and not given back, by the rules that the requests asked.
+    /// Admitted and not given back, by the rules that the requests asked.
     local: [AtomicU64; CLIENTS as usize],
     stored: [AtomicU64; CLIENTS as usize],
     calls: [AtomicU64; CLIENTS as usize],
@@ -216,7 +216,7 @@ impl Thread {
             }
             _ if self.may_reset && client == 0 => {
                 let order = json!({ "request": { "client": name }, "do": "reset" });
-                // Counted before: what is admitted meanwhile may be of after it.
+                // Counted first: requests that meet the reset may be admitted by the new limit.
                 self.counts.resets[client as usize].fetch_add(1, SeqCst);
                 assert_eq!(post(to.admin, "/admin/keys/local", &order).0, 200);
             }
@@ -244,7 +244,7 @@ impl Thread {
     }
 }
 
-/// What is left of a client's rules, once the refunds of the store have come.
+/// The units that a client has left, once the refunds of the store have come.
 fn left(to: Addresses, client: u64) -> [u64; 2] {
     let local = redis(to.resp, &format!("TG.PEEK local {} COST 0", address(client))).unwrap()[2] as u64;
     let (_, said) = post(to.http, "/v1/peek", &json!({ "client": address(client), "cost": 0 }));

@@ -123,7 +123,7 @@ async fn a_long_header_list_of_http2_is_refused() {
         let answer = sender.send_request(list(headers)).await.unwrap();
         assert_eq!(answer.status().as_u16(), status, "{headers} KiB");
     }
-    // What is far beyond is not even read.
+    // A list far above the limit is not read to its end.
     assert!(sender.send_request(list(60)).await.is_err());
     assert!(sender.ready().await.is_err(), "the connection is closed");
     assert_eq!(server.post("/v1/check", "{}").await.json()["remaining"], 47);

@@ -18,7 +18,7 @@ use super::super::ParkError;
 /// How long an answer holds: the setting may be changed while the server runs.
 const HOLDS: Duration = Duration::from_secs(10);
 
-/// What is known of a server.
+/// Whether a server writes to disk before it answers, as it said last.
 pub(super) struct Durability {
     /// The server, for logs.
     name: String,
