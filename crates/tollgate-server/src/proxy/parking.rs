@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::header::{HOST, LOCATION, RETRY_AFTER};
 use http::{Extensions, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
@@ -164,12 +165,12 @@ pub(super) fn ask_servers(
         return None;
     }
     Some(Box::pin(async move {
-        let mut behind = Vec::new();
-        for (server, rule, key, without) in asked {
-            if server.has_waiting(&rule, &key).await.unwrap_or(without) {
-                behind.push((rule, key));
-            }
-        }
+        // All at the same time: the request waits for the slowest of them.
+        let waits = asked.into_iter().map(|(server, rule, key, without)| async move {
+            let stays = server.has_waiting(&rule, &key).await.unwrap_or(without);
+            stays.then_some((rule, key))
+        });
+        let behind = join_all(waits).await.into_iter().flatten().collect();
         let mut told = Extensions::new();
         told.insert(Behind(behind));
         told
