@@ -7,7 +7,7 @@ use tollgate_rules::{Field, Request};
 use crate::ingest::{Part, Parts, Wanted};
 
 /// Where each part of a request stands among the wanted parts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
     method: Option<usize>,
     host: Option<usize>,

@@ -1,7 +1,19 @@
-//! Decides a log by two rules files at once. A thread reads the requests, and then each file
-//! decides them on a thread of its own.
+//! Decides a log by two rules files at once, each on a thread of its own:
+//!
+//! ```text
+//!                                +-- chunk --> [decider: old file] -- side --+
+//!   records --> [caller: chunk] -+                                           +--> caller: `each`
+//!                                +-- chunk --> [decider: new file] -- side --+
+//! ```
+//!
+//! While the deciders are at one chunk, the caller makes the next.
 
-use std::thread;
+use std::collections::VecDeque;
+use std::mem::take;
+use std::sync::Arc;
+use std::thread::{self, Scope};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::clients::Client;
 use super::judge::Judge;
@@ -9,19 +21,20 @@ use super::log::Logged;
 use super::request::{Layout, LogRequest};
 use super::{RequestLog, Trial};
 use crate::failure::Failure;
-use crate::ingest::{Parts, Record};
+use crate::ingest::{Parts, Wanted};
+use crate::reading::{ReadSummary, Reading};
 
-/// So many requests are decided at a time: many enough that starting a thread is nothing to it.
-const CHUNK: usize = 1 << 14;
+/// So many requests are decided at a time: many enough that handing them over is nothing to it.
+const CHUNK: usize = 1 << 12;
+
+/// So many chunks the deciders may have at a time.
+const UNDERWAY: usize = 2;
 
 /// The file and the line of a record.
 pub(crate) type At = (usize, u64);
 
-/// A log, the files that decide it, and the requests that are not decided yet.
-pub(crate) struct SideBySide {
-    trial: Trial<2>,
-    chunk: Chunk,
-}
+/// A log, and the files that decide it.
+pub(crate) struct SideBySide(Trial<2>);
 
 /// Requests with all that rules ask of them.
 #[derive(Default)]
@@ -88,47 +101,116 @@ impl<'s> Decided<'s> {
 
 impl SideBySide {
     pub(crate) fn new(trial: Trial<2>) -> Self {
-        Self { trial, chunk: Chunk::default() }
+        Self(trial)
     }
 
     pub(crate) fn log(&self) -> &RequestLog {
-        &self.trial.log
+        &self.0.log
     }
 
     pub(crate) fn judges(&self) -> &[Judge; 2] {
-        &self.trial.judges
+        &self.0.judges
     }
 
-    /// Takes the request that a record is, and gives `each` the decisions of requests before it.
+    /// Reads the log, and gives `each` the decisions of both files, in the log's order.
     ///
     /// # Errors
     ///
-    /// Those of [`Trial::step`].
-    pub(crate) fn add(
+    /// Those of [`Reading::each_with_parts`], [`RequestLog::request`] and [`Judge::open`].
+    pub(crate) fn read(
         &mut self,
-        record: &Record<'_>,
-        each: impl FnMut(At, Decided<'_>, Decided<'_>),
-    ) -> Result<(), Failure> {
-        let (logged, _) = self.trial.step(record)?;
-        self.chunk.push((record.file, record.line), &logged);
-        if self.chunk.requests.len() >= CHUNK {
-            self.decide(each);
+        reading: &Reading,
+        mut each: impl FnMut(At, Decided<'_>, Decided<'_>),
+    ) -> Result<ReadSummary, Failure> {
+        let Trial { log, judges } = &mut self.0;
+        let (layout, wanted) = (log.layout().clone(), log.wanted().as_slice().to_vec());
+        thread::scope(|scope| {
+            let deciders = judges.each_mut().map(|judge| Decider::start(scope, judge, &layout, &wanted));
+            let mut deciders = Deciders { deciders, underway: VecDeque::new() };
+            let mut chunk = Chunk::default();
+            let read = reading.each_with_parts(wanted.clone(), |record| {
+                chunk.push((record.file, record.line), &log.request(&record)?);
+                if chunk.requests.len() == CHUNK {
+                    deciders.give(take(&mut chunk));
+                    chunk = deciders.finish_to(UNDERWAY - 1, &mut each)?;
+                }
+                Ok(())
+            })?;
+            deciders.give(chunk);
+            deciders.finish_to(0, &mut each)?;
+            Ok(read)
+        })
+    }
+}
+
+/// The thread on which one file decides.
+struct Decider {
+    chunks: Sender<Arc<Chunk>>,
+    /// What it decides of each chunk, in their order.
+    sides: Receiver<Result<Side, Failure>>,
+}
+
+impl Decider {
+    fn start<'s>(
+        scope: &'s Scope<'s, '_>,
+        judge: &'s mut Judge,
+        layout: &'s Layout,
+        wanted: &'s [Wanted],
+    ) -> Self {
+        let (chunks, given) = bounded::<Arc<Chunk>>(UNDERWAY);
+        let (decided, sides) = bounded(UNDERWAY);
+        scope.spawn(move || {
+            for chunk in given {
+                let side = Side::of(judge, &chunk, layout, wanted);
+                // Before the side is sent: then the caller is the only one that has the chunk.
+                drop(chunk);
+                if decided.send(side).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { chunks, sides }
+    }
+}
+
+/// Both deciders, and the chunks that they have.
+struct Deciders {
+    deciders: [Decider; 2],
+    underway: VecDeque<Arc<Chunk>>,
+}
+
+impl Deciders {
+    fn give(&mut self, chunk: Chunk) {
+        let chunk = Arc::new(chunk);
+        for decider in &self.deciders {
+            decider.chunks.send(Arc::clone(&chunk)).expect("deciding does not panic");
         }
-        Ok(())
+        self.underway.push_back(chunk);
     }
 
-    /// Decides the requests that were taken, and gives `each` the decisions of both files.
-    pub(crate) fn decide(&mut self, mut each: impl FnMut(At, Decided<'_>, Decided<'_>)) {
-        let Self { trial: Trial { log, judges: [old, new] }, chunk } = self;
-        let (layout, held) = (log.layout(), &*chunk);
-        let [old, new] = thread::scope(|scope| {
-            let new = scope.spawn(|| Side::of(new, held, layout));
-            [Side::of(old, held, layout), new.join().expect("deciding does not panic")]
-        });
-        for (request, held) in chunk.requests.iter().enumerate() {
-            each(held.at, Decided { side: &old, request }, Decided { side: &new, request });
+    /// Waits until the deciders have at most `left` chunks, and gives `each` what they decided of
+    /// the others. Returns an empty chunk, if it can with the memory of one of those.
+    fn finish_to(
+        &mut self,
+        left: usize,
+        mut each: impl FnMut(At, Decided<'_>, Decided<'_>),
+    ) -> Result<Chunk, Failure> {
+        let mut free = Chunk::default();
+        while self.underway.len() > left
+            && let Some(chunk) = self.underway.pop_front()
+        {
+            let [old, new] = self
+                .deciders
+                .each_ref()
+                .map(|decider| decider.sides.recv().expect("deciding does not panic"));
+            let (old, new) = (old?, new?);
+            for (request, held) in chunk.requests.iter().enumerate() {
+                each(held.at, Decided { side: &old, request }, Decided { side: &new, request });
+            }
+            free = Arc::into_inner(chunk).unwrap_or_default();
+            free.clear();
         }
-        chunk.clear();
+        Ok(free)
     }
 }
 
@@ -167,8 +249,13 @@ impl Chunk {
 }
 
 impl Side {
-    fn of(judge: &mut Judge, chunk: &Chunk, layout: &Layout) -> Self {
+    fn of(judge: &mut Judge, chunk: &Chunk, layout: &Layout, wanted: &[Wanted]) -> Result<Self, Failure> {
         let mut side = Self { ends: Vec::with_capacity(chunk.requests.len()), ..Self::default() };
+        if let Some(first) = chunk.requests.first()
+            && !judge.is_open()
+        {
+            judge.open(&chunk.found, wanted, first.t_ns)?;
+        }
         for logged in chunk.iter(layout) {
             judge.decide(&logged, |judgement| {
                 if !judgement.is_admitted() {
@@ -180,6 +267,6 @@ impl Side {
                 side.ends.push(side.refusals.len());
             });
         }
-        side
+        Ok(side)
     }
 }

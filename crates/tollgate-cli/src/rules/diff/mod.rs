@@ -112,11 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
     let mut changes = Changes::new([rules[0].rules.len(), rules[1].rules.len()]);
     let mut both = SideBySide::new(Trial::new(rules, &args.maps, &args.reading)?);
-    let wanted = both.log().wanted().as_slice().to_vec();
-    let read = args
-        .reading
-        .each_with_parts(wanted, |record| both.add(&record, |at, old, new| changes.add(at, old, new)))?;
-    both.decide(|at, old, new| changes.add(at, old, new));
+    let read = both.read(&args.reading, |at, old, new| changes.add(at, old, new))?;
     let names = args.reading.names();
     read.problems(&names).iter().for_each(|problem| print_note(problem));
     if let Some(why) = read.stopped {
