@@ -11,6 +11,7 @@ use tollgate::Outcome;
 use crate::Failed;
 use crate::deny::Fingerprint;
 use crate::fallback::LocalReceipt;
+use crate::id::ChargeId;
 use crate::lease::LeasedPermits;
 
 /// The numbers of a request in a script's answer, before those of its limits.
@@ -171,7 +172,7 @@ pub(crate) enum Charge {
 pub(crate) struct StoreCharge {
     /// The names of the charged keys.
     pub(crate) keys: Vec<String>,
-    pub(crate) id: String,
+    pub(crate) id: ChargeId,
     /// When it was charged, in microseconds.
     pub(crate) at: u64,
     /// How many parts were given back.
@@ -317,7 +318,7 @@ pub(crate) struct Asked {
     /// Whether the store may take less than the cost.
     pub(crate) takes: bool,
     pub(crate) keys: Vec<String>,
-    pub(crate) id: String,
+    pub(crate) id: ChargeId,
     /// Whether the verb charges what it admits.
     pub(crate) charges: bool,
     pub(crate) is_reservation: bool,
@@ -426,7 +427,7 @@ mod tests {
                 cost,
                 takes,
                 keys: vec![String::new(); limits],
-                id: String::new(),
+                id: ChargeId::default(),
                 charges,
                 is_reservation,
             };

@@ -4,6 +4,7 @@ mod forward;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,6 +16,7 @@ use crate::builder::{Redis, Shared, check_name};
 use crate::cluster::slot;
 use crate::deny::DenyCache;
 use crate::error::within;
+use crate::id::ChargeId;
 use crate::layers::{Fallback, Layers};
 use crate::metrics::Metrics;
 use crate::quota::{Kind, Limit};
@@ -305,7 +307,7 @@ impl CentreLimiter {
         let answer = match layers.closed_to(|| self.inner.name(key).0) {
             Some(failed) => Err(failed),
             // Large: not copied around where there is no trip.
-            None => layers.trip(Box::pin(self.inner.ask(key, cost, true))).await,
+            None => layers.trip(sent, Box::pin(self.inner.ask(sent, key, cost, true))).await,
         };
         let mut answer = layers.settle(key, cost, answer, sent)?;
         answer.take_receipt();
@@ -318,7 +320,8 @@ impl CentreLimiter {
     ///
     /// As [`check`](Self::check).
     pub async fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Answer, Failed> {
-        self.inner.layers.trip(self.inner.ask(key.as_ref(), cost, false)).await
+        let sent = self.inner.layers.store.now();
+        self.inner.layers.trip(sent, pin!(self.inner.ask(sent, key.as_ref(), cost, false))).await
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -340,7 +343,8 @@ impl Inner {
         (format!("{prefix}:{{s:{shard}}}:{tag}:{}:c", self.name), shard)
     }
 
-    async fn ask(&self, key: &[u8], cost: u64, charges: bool) -> Result<Answer, Failed> {
+    async fn ask(&self, sent: Duration, key: &[u8], cost: u64, charges: bool) -> Result<Answer, Failed> {
+        let store = &self.centre.shared.store;
         let (prefix, (name, shard)) = (&self.centre.shared.prefix, self.name(key));
         let mut keys = vec![name];
         keys.extend(self.centre.links.iter().map(|link| forward::set_name(prefix, shard, &link.to)));
@@ -350,14 +354,14 @@ impl Inner {
             command.arg(keys.len()).arg(&keys).arg(u8::from(charges));
             command.arg(&self.limit.numbers[..]).arg(cost).arg(horizon).arg(slack);
         };
-        let value = self.centre.shared.store.run(&self.script, body).await?;
+        let value = store.run_in_trip(store.until(sent), &self.script, body).await?;
         let numbers = answer::numbers(value)?;
         let asked = Asked {
             limiter: u64::MAX,
             cost,
             takes: false,
             keys: Vec::new(),
-            id: String::new(),
+            id: ChargeId::default(),
             charges: false,
             is_reservation: false,
         };

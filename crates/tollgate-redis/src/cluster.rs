@@ -16,6 +16,7 @@ pub(crate) mod slot;
 mod view;
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection::{CONNECT, Connection, Reply, Seed, command};
 use crate::guard::{BreakerCounts, Guard, Probe};
@@ -156,21 +157,33 @@ impl Cluster {
         all
     }
 
-    /// Keeps the deadline of a check of several requests. Each request passes its own breaker.
-    pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        let sent = self.now();
-        let result = timeout(self.deadline + self.deadline / 4, trip).await;
-        match result {
-            Ok(Ok(_)) if self.now() - sent > self.deadline => Err(Failed::timeout()),
+    /// The end of the deadline of what begins at this time.
+    pub(crate) fn until(&self, sent: Duration) -> Instant {
+        self.start + sent + self.deadline
+    }
+
+    /// Keeps the deadline of a check of several requests. Each request passes its own breaker,
+    /// which has its own timer and must hear of a timeout, so this one is later.
+    pub(crate) async fn trip<T>(
+        &self,
+        until: Instant,
+        trip: impl Future<Output = Result<T, Failed>>,
+    ) -> Result<T, Failed> {
+        match timeout_at(until + self.deadline / 4, trip).await {
+            Ok(Ok(_)) if Instant::now() > until => Err(Failed::timeout()),
             Ok(result) => result,
             Err(_) => Err(Failed::timeout()),
         }
     }
 
-    /// Executes a script on the master of its first key's slot, within the deadline. `body` appends
-    /// the number of keys, the keys and the arguments.
-    pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
-        let until = Instant::now() + self.deadline;
+    /// Executes a script on the master of its first key's slot, before `until`. `body` appends the
+    /// number of keys, the keys and the arguments.
+    pub(crate) async fn run(
+        &self,
+        until: Instant,
+        script: &Script,
+        body: impl Fn(&mut Cmd),
+    ) -> Result<Value, Failed> {
         let request = command("EVALSHA", &script.hash, &body);
         let slot = match request.args_iter().nth(3) {
             Some(redis::Arg::Simple(name)) => slot::of_name(name),
@@ -182,7 +195,10 @@ impl Cluster {
         };
         let mut is_asking = false;
         for _ in 0..=REDIRECTS {
-            let reply = node.guard.trip(node.connection.run_until(until, script, &body, is_asking)).await;
+            let reply = {
+                let ask = pin!(node.connection.run_until(until, script, &body, is_asking));
+                node.guard.trip(until, ask).await
+            };
             let redirect = match reply {
                 Ok(Reply::Value(value)) => return Ok(value),
                 Ok(Reply::Elsewhere(redirect)) => redirect,
@@ -363,8 +379,7 @@ fn probe(connection: &Arc<Connection>, slot: &Arc<AtomicU16>, prefix: &str) -> P
             let body = |command: &mut Cmd| {
                 command.arg(1).arg(&key);
             };
-            let until = Instant::now() + connection.deadline();
-            connection.run_until(until, &script, body, false).await.map(drop)
+            connection.reply(&script, body).await.map(drop)
         })
     })
 }

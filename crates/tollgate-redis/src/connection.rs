@@ -21,6 +21,7 @@
 
 mod source;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -88,9 +89,14 @@ enum State {
 #[derive(Clone)]
 struct Link {
     wire: Wire,
+    life: Arc<Life>,
+}
+
+/// What is known of an established connection.
+struct Life {
     number: u64,
     since: Instant,
-    wait: Arc<Wait>,
+    wait: Wait,
 }
 
 /// When the first request after the last answer was sent, in milliseconds after the connection was
@@ -119,14 +125,20 @@ impl Connection {
     /// Executes a script, within the deadline. `body` appends the number of keys, the keys and the
     /// arguments.
     pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
-        match self.run_until(Instant::now() + self.deadline, script, body, false).await? {
-            Reply::Value(value) => Ok(value),
-            Reply::Elsewhere(redirect) => Err(redirect.failed),
-        }
+        self.reply(script, body).await?.value()
     }
 
-    /// Executes a script before `until`, on one of several servers. `is_asking` lets a server
-    /// execute it that is only receiving the slot.
+    /// The same, on one of several servers.
+    pub(crate) async fn reply(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Reply, Failed> {
+        let until = Instant::now() + self.deadline;
+        in_time(until, pin!(self.run_until(until, script, body, false))).await
+    }
+
+    /// Executes a script, on one of several servers. `is_asking` lets a server execute it that is
+    /// only receiving the slot.
+    ///
+    /// Waits until `until` for a connection. The caller has the timer of the answer: it drops the
+    /// future then.
     pub(crate) async fn run_until(
         &self,
         until: Instant,
@@ -139,10 +151,8 @@ impl Connection {
 
     /// Sends a command before `until`.
     pub(crate) async fn ask(&self, until: Instant, command: &Cmd) -> Result<Value, Failed> {
-        match self.answer(until, async |mut wire: Wire| wire.send(command).await).await? {
-            Reply::Value(value) => Ok(value),
-            Reply::Elsewhere(redirect) => Err(redirect.failed),
-        }
+        let send = async |mut wire: Wire| wire.send(command).await;
+        in_time(until, pin!(self.answer(until, send))).await?.value()
     }
 
     async fn answer<F: Future<Output = RedisResult<Value>>>(
@@ -150,18 +160,13 @@ impl Connection {
         until: Instant,
         send: impl FnOnce(Wire) -> F,
     ) -> Result<Reply, Failed> {
-        let link = self.link(until).await?;
-        link.wait.asks(link.since.elapsed());
-        let answer = timeout_at(until, send(link.wire.clone())).await;
-        match &answer {
-            Ok(Err(error)) if needs_another_connection(error) => self.gave_up(&link),
-            Ok(_) => link.wait.ends(),
-            Err(_) if link.wait.is_too_long(link.since.elapsed()) => self.gave_up(&link),
-            Err(_) => {}
-        }
+        let Link { wire, life } = self.link(until).await?;
+        let unanswered = Unanswered::new(self, life);
+        let answer = send(wire).await;
+        unanswered.answered(&answer);
         match answer {
-            Ok(Ok(value)) => Ok(Reply::Value(value)),
-            Ok(Err(error)) => match error.redirect_node() {
+            Ok(value) => Ok(Reply::Value(value)),
+            Err(error) => match error.redirect_node() {
                 Some((to, slot)) => Ok(Reply::Elsewhere(Redirect {
                     slot,
                     to: to.to_owned(),
@@ -170,7 +175,6 @@ impl Connection {
                 })),
                 None => Err(Failed::from(&error)),
             },
-            Err(_) => Err(Failed::timeout()),
         }
     }
 
@@ -198,12 +202,61 @@ impl Connection {
     }
 
     /// Tells the task that a connection is of no use any more.
-    fn gave_up(&self, link: &Link) {
+    fn gave_up(&self, life: &Life) {
         self.broken.send_if_modified(|broken| {
-            let is_news = *broken < link.number;
-            *broken = link.number.max(*broken);
+            let is_news = *broken < life.number;
+            *broken = life.number.max(*broken);
             is_news
         });
+    }
+}
+
+/// A request that was sent and has no answer yet. One that is dropped has waited in vain, and the
+/// connection is given up if all have done so for too long.
+struct Unanswered<'c> {
+    connection: &'c Connection,
+    life: Arc<Life>,
+    has_answer: bool,
+}
+
+impl<'c> Unanswered<'c> {
+    fn new(connection: &'c Connection, life: Arc<Life>) -> Self {
+        life.asks();
+        Self { connection, life, has_answer: false }
+    }
+
+    fn answered(mut self, answer: &RedisResult<Value>) {
+        self.has_answer = true;
+        match answer {
+            Err(error) if needs_another_connection(error) => self.connection.gave_up(&self.life),
+            _ => self.life.wait.ends(),
+        }
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if !self.has_answer && self.life.wait.is_too_long(self.life.since.elapsed()) {
+            self.connection.gave_up(&self.life);
+        }
+    }
+}
+
+/// The answer, unless there is none by then.
+async fn in_time(
+    until: Instant,
+    answer: impl Future<Output = Result<Reply, Failed>>,
+) -> Result<Reply, Failed> {
+    timeout_at(until, answer).await.unwrap_or_else(|_| Err(Failed::timeout()))
+}
+
+impl Reply {
+    /// The value, of a server that has no others beside it.
+    pub(crate) fn value(self) -> Result<Value, Failed> {
+        match self {
+            Self::Value(value) => Ok(value),
+            Self::Elsewhere(redirect) => Err(redirect.failed),
+        }
     }
 }
 
@@ -218,19 +271,25 @@ impl Link {
         let (ping, mut wire) = (redis::cmd("PING"), self.wire.clone());
         loop {
             sleep(PING).await;
-            self.wait.asks(self.since.elapsed());
+            self.life.asks();
             match wire.send(&ping).await {
                 Err(error) if needs_another_connection(&error) => return,
-                _ => self.wait.ends(),
+                _ => self.life.wait.ends(),
             }
         }
     }
 }
 
+impl Life {
+    fn asks(&self) {
+        self.wait.asks(|| self.since.elapsed());
+    }
+}
+
 impl Wait {
-    fn asks(&self, now: Duration) {
+    fn asks(&self, now: impl FnOnce() -> Duration) {
         if self.0.load(Ordering::Relaxed) == 0 {
-            let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            let millis = u64::try_from(now().as_millis()).unwrap_or(u64::MAX);
             self.0.store(millis.saturating_add(1), Ordering::Relaxed);
         }
     }
@@ -279,7 +338,10 @@ pub(crate) fn command(name: &str, script: &str, body: impl Fn(&mut Cmd)) -> Cmd 
 
 impl Wire {
     async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
-        self.0.req_packed_command(command).await?.extract_error()
+        match self.0.send_packed_command(command).await? {
+            Value::ServerError(error) => Err(error.into()),
+            value => Ok(value),
+        }
     }
 
     async fn send_script(&mut self, command: Cmd, is_asking: bool) -> RedisResult<Value> {
@@ -301,7 +363,8 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
         let attempt = timeout(CONNECT, source.connect()).await;
         match attempt {
             Ok(Ok(wire)) => {
-                let link = Link { wire, number, since: Instant::now(), wait: Arc::default() };
+                let life = Life { number, since: Instant::now(), wait: Wait::default() };
+                let link = Link { wire, life: Arc::new(life) };
                 tracing::info!("connected to the store");
                 state.send_replace(State::Up(link.clone()));
                 tokio::select! {
@@ -344,12 +407,38 @@ mod tests {
     #[test]
     fn a_quiet_connection_is_not_silent() {
         let (wait, second) = (Wait::default(), Duration::from_secs);
-        wait.asks(second(0));
+        wait.asks(|| second(0));
         wait.ends();
-        wait.asks(second(9));
-        wait.asks(second(10));
+        wait.asks(|| second(9));
+        wait.asks(|| second(10));
         assert!(!wait.is_too_long(second(10)) && wait.is_too_long(second(11)));
         wait.ends();
         assert!(!wait.is_too_long(second(99)));
+    }
+
+    #[tokio::test]
+    async fn requests_that_wait_in_vain_end_a_silent_connection() {
+        let url = crate::fake::serve(|_| String::new());
+        let deadline = Duration::from_millis(10);
+        let connection = Connection::open(Source::new(&url.await, None).unwrap(), deadline);
+        connection.first_attempt().await.unwrap();
+        let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
+            command.arg(0);
+        });
+        let number = || match &*connection.state.borrow() {
+            State::Up(link) => link.life.number,
+            _ => 0,
+        };
+        let begun = Instant::now();
+        while number() < 2 {
+            // Two are dropped, as by a check that is no longer awaited, and one has its own timer.
+            for _ in 0..2 {
+                let until = Instant::now() + 2 * deadline;
+                let _ = timeout(deadline, connection.run_until(until, &script, body, false)).await;
+            }
+            assert!(connection.run(&script, body).await.is_err());
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is kept");
+        }
+        assert!(begun.elapsed() >= SILENCE, "{:?}", begun.elapsed());
     }
 }

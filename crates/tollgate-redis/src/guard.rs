@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::breaker::{Breaker, Probed, Trip, jittered};
 use crate::failed::{Failed, FailureKind};
@@ -57,6 +57,11 @@ impl Guard {
         Arc::new(Self { server, deadline, start, breaker, probe, runtime, opened, closed })
     }
 
+    /// The end of the deadline of what begins at this time.
+    pub(crate) fn until(&self, sent: Duration) -> Instant {
+        self.start + sent + self.deadline
+    }
+
     /// The time since the guard was made: the time of the breaker and of the deny caches.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
@@ -72,9 +77,9 @@ impl Guard {
         self.breaker.pass().is_none()
     }
 
-    /// Makes a trip, unless the breaker is open.
+    /// Makes a trip that ends by `until`, unless the breaker is open.
     ///
-    /// The deadline covers all of it, a wait for a connection included. An answer that is there but
+    /// This time covers all of it, a wait for a connection included. An answer that is there but
     /// late counts as none: the store may have admitted the request long ago, and the bound of what
     /// passes the nodes relies on the deadline.
     ///
@@ -88,15 +93,14 @@ impl Guard {
     /// That of the trip, a timeout, or [`FailureKind::BreakerOpen`].
     pub(crate) async fn trip<T>(
         self: &Arc<Self>,
+        until: Instant,
         trip: impl Future<Output = Result<T, Failed>>,
     ) -> Result<T, Failed> {
         let Some(pass) = self.breaker.pass() else { return Err(Failed::breaker_open()) };
-        let sent = self.now();
-        // The connection keeps the deadline, and learns from it. This ends a check of two trips.
-        let longest = self.deadline + self.deadline / 4;
-        let mut result = timeout(longest, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
-        let now = self.now();
-        if result.is_ok() && now - sent > self.deadline {
+        // The only timer of a trip.
+        let mut result = timeout_at(until, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
+        let now = Instant::now();
+        if result.is_ok() && now > until {
             result = Err(Failed::timeout());
         }
         let outcome = match &result {
@@ -106,7 +110,7 @@ impl Guard {
             Err(Failed { kind: FailureKind::Moved, .. }) => Trip::Answered,
             Err(_) => Trip::Failed,
         };
-        if self.breaker.record(pass, outcome, now)
+        if self.breaker.record(pass, outcome, now - self.start)
             && let Err(failed) = &result
         {
             self.has_opened(failed);
@@ -201,6 +205,10 @@ mod tests {
         (Guard::new(String::new(), DEADLINE, probe, Handle::current()), up, probes)
     }
 
+    fn soon() -> Instant {
+        Instant::now() + DEADLINE
+    }
+
     fn broken() -> Failed {
         Failed::new(FailureKind::Connection, Charged::No)
     }
@@ -209,7 +217,7 @@ mod tests {
     async fn a_trip_fails_at_its_deadline() {
         let (guard, ..) = guarded();
         let start = Instant::now();
-        let failed = guard.trip(pending::<Result<(), Failed>>()).await.unwrap_err();
+        let failed = guard.trip(soon(), pending::<Result<(), Failed>>()).await.unwrap_err();
         assert_eq!((failed.kind, failed.charged), (FailureKind::Timeout, Charged::Perhaps));
         let took = start.elapsed();
         assert!(took >= DEADLINE && took < DEADLINE * 2, "{took:?}");
@@ -223,21 +231,21 @@ mod tests {
             tokio::time::advance(DEADLINE + Duration::from_millis(1)).await;
             Ok(7)
         };
-        let failed = guard.trip(late).await.unwrap_err();
+        let failed = guard.trip(soon(), late).await.unwrap_err();
         assert_eq!(failed.kind, FailureKind::Timeout);
-        assert_eq!(guard.trip(ready(Ok(7))).await, Ok(7));
+        assert_eq!(guard.trip(soon(), ready(Ok(7))).await, Ok(7));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_open_breaker_sends_nothing() {
         let (guard, ..) = guarded();
-        assert_eq!(guard.trip(ready(Err::<(), _>(broken()))).await, Err(broken()));
+        assert_eq!(guard.trip(soon(), ready(Err::<(), _>(broken()))).await, Err(broken()));
         let sent = AtomicBool::new(false);
         let send = async {
             sent.store(true, Relaxed);
             Ok(())
         };
-        let failed = guard.trip(send).await.unwrap_err();
+        let failed = guard.trip(soon(), send).await.unwrap_err();
         assert_eq!((failed.kind, failed.charged), (FailureKind::BreakerOpen, Charged::No));
         assert!(!sent.load(Relaxed));
     }
@@ -246,7 +254,7 @@ mod tests {
     async fn probes_close_the_breaker_when_the_store_is_back() {
         let (guard, up, probes) = guarded();
         let opened = Instant::now();
-        let _ = guard.trip(ready(Err::<(), _>(broken()))).await;
+        let _ = guard.trip(soon(), ready(Err::<(), _>(broken()))).await;
         sleep(Duration::from_secs(10)).await;
         assert!(guard.counts().is_open);
         let times: Vec<_> = probes.lock().unwrap().drain(..).map(|at| at - opened).collect();
@@ -255,7 +263,7 @@ mod tests {
         up.store(true, Relaxed);
         sleep(Duration::from_secs(2)).await;
         assert_eq!(guard.counts(), BreakerCounts { is_open: false, opened: 1, closed: 1 });
-        assert_eq!(guard.trip(ready(Ok(7))).await, Ok(7));
+        assert_eq!(guard.trip(soon(), ready(Ok(7))).await, Ok(7));
         let last = probes.lock().unwrap().len();
         sleep(Duration::from_secs(10)).await;
         assert_eq!(probes.lock().unwrap().len(), last, "no probes of a closed breaker");
@@ -320,7 +328,7 @@ mod tests {
         up.store(true, Relaxed);
         for round in 1..=100 {
             for _ in 0..5 {
-                let _ = guard.trip(ready(Err::<(), _>(broken()))).await;
+                let _ = guard.trip(soon(), ready(Err::<(), _>(broken()))).await;
             }
             sleep(Duration::from_secs(1)).await;
             assert_eq!(guard.counts(), BreakerCounts { is_open: false, opened: round, closed: round });

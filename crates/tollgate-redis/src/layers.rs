@@ -108,18 +108,25 @@ impl Layers {
     pub(crate) async fn charge(
         &self,
         key: &[u8],
-        ask: impl Future<Output = Result<Answer, Failed>>,
+        sent: Duration,
+        ask: impl Future<Output = Result<Answer, Failed>> + Unpin,
     ) -> Result<Answer, Failed> {
-        let mut answer = self.trip(ask).await?;
+        let mut answer = self.trip(sent, ask).await?;
         answer.note(self.fingerprint(key));
         self.metrics.decided(DecidedBy::Store, answer.outcome());
         Ok(answer)
     }
 
-    /// Makes a trip to the store, and counts it if it fails.
-    pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-        let (under_way, sent) = (self.metrics.trips.begin(), self.store.now());
-        let result = self.store.trip(trip).await;
+    /// Makes a trip to the store that begins at this time, and counts it if it fails.
+    ///
+    /// The trip is pinned, since it is large: each layer would copy it.
+    pub(crate) async fn trip<T>(
+        &self,
+        sent: Duration,
+        trip: impl Future<Output = Result<T, Failed>> + Unpin,
+    ) -> Result<T, Failed> {
+        let under_way = self.metrics.trips.begin();
+        let result = self.store.trip(self.store.until(sent), trip).await;
         drop(under_way);
         let is_made = !matches!(&result, Err(failed) if failed.kind == FailureKind::BreakerOpen);
         if is_made {

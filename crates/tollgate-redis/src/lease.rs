@@ -9,6 +9,7 @@ mod permits;
 mod slot;
 mod table;
 
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -348,7 +349,11 @@ impl Limiter {
     async fn lease(&self, trip: Trip, unanswered: Unanswered) {
         let Some(leases) = &self.layers().leases else { return };
         let (slot, store) = (leases.table.slot(trip.slot), &self.layers().store);
-        let answer = self.layers().trip(self.take_at_least(&trip.key, trip.least, trip.most)).await;
+        let sent = store.now();
+        let answer = {
+            let take = pin!(self.take_at_least(store.until(sent), &trip.key, trip.least, trip.most));
+            self.layers().trip(sent, take).await
+        };
         unanswered.answered();
         let now = store.now();
         let answer = match answer {

@@ -15,6 +15,7 @@ mod failed;
 mod fake;
 mod fallback;
 mod guard;
+mod id;
 mod layers;
 mod lease;
 mod limiter;

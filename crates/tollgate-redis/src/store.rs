@@ -78,7 +78,7 @@ impl Store {
             },
             Self::Cluster(cluster) => {
                 cluster.first_attempt().await;
-                cluster.run(&script, body).await.map(drop)
+                cluster.run(cluster.until(cluster.now()), &script, body).await.map(drop)
             }
         };
         match answer {
@@ -146,6 +146,14 @@ impl Store {
         }
     }
 
+    /// The end of the deadline of a trip that begins at this time.
+    pub(crate) fn until(&self, sent: Duration) -> Instant {
+        match self {
+            Self::One { guard, .. } => guard.until(sent),
+            Self::Cluster(cluster) => cluster.until(sent),
+        }
+    }
+
     /// Whether a check of the key with this name fails at once.
     pub(crate) fn is_open(&self, name: impl FnOnce() -> String) -> bool {
         match self {
@@ -154,25 +162,43 @@ impl Store {
         }
     }
 
-    /// Makes a trip of one or several requests, within the deadline. Breakers that are open fail it
+    /// Makes a trip of one or several requests that ends by `until`. Breakers that are open fail it
     /// at once.
     ///
     /// # Errors
     ///
     /// As [`Guard::trip`].
-    pub(crate) async fn trip<T>(&self, trip: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    pub(crate) async fn trip<T>(
+        &self,
+        until: Instant,
+        trip: impl Future<Output = Result<T, Failed>> + Unpin,
+    ) -> Result<T, Failed> {
         match self {
-            Self::One { guard, .. } => guard.trip(trip).await,
-            Self::Cluster(cluster) => cluster.trip(trip).await,
+            Self::One { guard, .. } => guard.trip(until, trip).await,
+            Self::Cluster(cluster) => cluster.trip(until, trip).await,
         }
     }
 
-    /// Executes a script, as a part of a [`trip`](Self::trip). `body` appends the number of keys,
-    /// the keys and the arguments.
+    /// Executes a script, within the deadline. `body` appends the number of keys, the keys and the
+    /// arguments.
     pub(crate) async fn run(&self, script: &Script, body: impl Fn(&mut Cmd)) -> Result<Value, Failed> {
         match self {
             Self::One { connection, .. } => connection.run(script, body).await,
-            Self::Cluster(cluster) => cluster.run(script, body).await,
+            Self::Cluster(cluster) => cluster.run(cluster.until(cluster.now()), script, body).await,
+        }
+    }
+
+    /// The same as a part of a [`trip`](Self::trip), which has the timer.
+    pub(crate) async fn run_in_trip(
+        &self,
+        until: Instant,
+        script: &Script,
+        body: impl Fn(&mut Cmd),
+    ) -> Result<Value, Failed> {
+        match self {
+            Self::One { connection, .. } => connection.run_until(until, script, body, false).await?.value(),
+            // Large: a single server must not make room for it.
+            Self::Cluster(cluster) => Box::pin(cluster.run(until, script, body)).await,
         }
     }
 

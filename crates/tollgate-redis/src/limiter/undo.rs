@@ -3,7 +3,10 @@
 //! It runs on a task of its own, so a caller that goes away leaves nothing half done: neither the
 //! request nor what this process remembers of the key, a refusal and leases, which end with it.
 
+use std::pin::pin;
+
 use redis::Cmd;
+use tokio::time::Instant;
 
 use super::{Limiter, push_limits, push_time};
 use crate::answer::{Charge, Receipt, StoreCharge};
@@ -76,7 +79,9 @@ impl Limiter {
         let (limiter, key) = (self.clone(), Box::<[u8]>::from(key.as_ref()));
         self.end_leases(&key);
         self.on_a_task(async move {
-            let undone = limiter.layers.trip(limiter.undo("reset", &limiter.names(&key), None)).await;
+            let (sent, until) = limiter.begins();
+            let names = limiter.names(&key);
+            let undone = limiter.layers.trip(sent, pin!(limiter.undo(until, "reset", &names, None))).await;
             limiter.layers.forget(limiter.layers.fingerprint(&key));
             // Those that a trip opened meanwhile, and those of trips that may have come before.
             limiter.end_leases(&key);
@@ -114,7 +119,8 @@ impl Limiter {
         // Each part happens once.
         let once = format!("{tag}:{}:{id}-{part}", self.settings.once);
         let refund = Some((charge, units, &*once));
-        let undone = self.layers.trip(self.undo("refund", &charge.keys, refund)).await;
+        let (sent, until) = self.begins();
+        let undone = self.layers.trip(sent, pin!(self.undo(until, "refund", &charge.keys, refund))).await;
         // Also after a failure: it may have happened.
         self.layers.forget(charge.fingerprint);
         let numbers = undone?;
@@ -123,6 +129,7 @@ impl Limiter {
 
     async fn undo(
         &self,
+        until: Instant,
         verb: &'static str,
         keys: &[String],
         refund: Option<(&StoreCharge, u64, &str)>,
@@ -137,7 +144,7 @@ impl Limiter {
             push_time(command, now);
             command.arg(self.slack()).arg(limits.len());
             match refund {
-                Some((charge, cost, _)) => command.arg(&charge.id).arg(charge.at).arg(cost),
+                Some((charge, cost, _)) => command.arg(charge.id.to_string()).arg(charge.at).arg(cost),
                 None => command.arg("").arg("").arg(""),
             };
             push_limits(command, limits);
@@ -148,6 +155,6 @@ impl Limiter {
                 command.arg(charge.departs);
             }
         };
-        self.numbers(&self.settings.scripts.undo, body).await
+        self.numbers(until, &self.settings.scripts.undo, body).await
     }
 }
