@@ -92,7 +92,7 @@ struct Link {
     life: Arc<Life>,
 }
 
-/// What is known of an established connection.
+/// The number, the age and the last sign of an established connection.
 struct Life {
     number: u64,
     since: Instant,
@@ -211,8 +211,8 @@ impl Connection {
     }
 }
 
-/// A request that was sent and has no answer yet. One that is dropped has waited in vain, and the
-/// connection is given up if all have done so for too long.
+/// A request that was sent and has no answer yet. If it is dropped, and no request has had an
+/// answer for too long, the connection is given up.
 struct Unanswered<'c> {
     connection: &'c Connection,
     life: Arc<Life>,
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_that_wait_in_vain_end_a_silent_connection() {
+    async fn requests_without_answers_end_a_silent_connection() {
         let url = crate::fake::serve(|_| String::new());
         let deadline = Duration::from_millis(10);
         let connection = Connection::open(Source::new(&url.await, None).unwrap(), deadline);

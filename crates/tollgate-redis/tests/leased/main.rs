@@ -9,6 +9,7 @@ mod far;
 mod figures;
 mod histories;
 mod lives;
+mod processes;
 #[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "../support/proxy.rs"]
 mod proxy;
