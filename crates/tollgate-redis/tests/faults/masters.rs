@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate::{Quota, Rate, SlidingLog, TokenBucket};
+use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_redis::{Charged, FailureKind, Limiter, Redis};
 
 use crate::bound::{Load, assert_bound};
@@ -190,5 +190,65 @@ fn a_moving_slot_forgets_nothing() {
             println!("{} admitted, {} refused", met.admitted.len(), met.refused);
             assert_bound(&met.admitted, |seconds| burst as f64 + rate as f64 * seconds);
         }
+    });
+}
+
+/// A slot goes to another master: each key that a limiter writes goes there with its end and its
+/// debt.
+#[test]
+fn a_moved_key_keeps_its_ttl_and_its_debt() {
+    on_each_cluster(|cluster, _| async move {
+        let redis = connect(&cluster, PATIENT).await;
+        let rate = Rate::per_hour(7);
+        let quotas: [(&str, Quota); 5] = [
+            ("bucket", TokenBucket::new(rate).burst(3).into()),
+            ("queue", LeakyBucket::queue(rate).capacity(3).into()),
+            ("fixed", FixedWindow::new(rate).into()),
+            ("sliding", SlidingWindow::new(rate).into()),
+            ("log", SlidingLog::new(rate).into()),
+        ];
+        let mut limiters = Vec::new();
+        for (name, quota) in quotas {
+            let limiter = redis.limiter(name, [quota]).build().unwrap();
+            let receipt = limiter.check_n("alice", 2).await.unwrap().into_receipt().unwrap();
+            // A refund leaves a key of its own: it must happen once.
+            limiter.refund_part(&mut { receipt }, 1).await.unwrap();
+            limiters.push((limiter, name));
+        }
+        let remaining = async || {
+            let peeks = limiters.iter().map(|(limiter, _)| limiter.peek("alice", 0));
+            let peeks = futures_util::future::join_all(peeks).await.into_iter();
+            peeks.map(|answer| answer.unwrap().remaining()).collect::<Vec<_>>()
+        };
+        let before = remaining().await;
+        let slot = cluster.slot("alice").to_string();
+        let from = cluster.owner("alice");
+        let (source, target) = (&cluster.masters[from], &cluster.masters[(from + 1) % 3]);
+        let [source_id, target_id] =
+            [source, target].map(|server| server.ask::<String>(&["CLUSTER", "MYID"]));
+        let names: Vec<String> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+        assert!(names.len() >= 2 * limiters.len(), "limits and refunds: {names:?}");
+        target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
+        source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
+        let (port, begun) = (target.port().to_string(), Instant::now());
+        let lefts: Vec<i64> = names.iter().map(|name| source.ask(&["PTTL", name])).collect();
+        for name in &names {
+            let _: String = source.ask(&["MIGRATE", "127.0.0.1", &port, name, "0", "5000"]);
+        }
+        for server in &cluster.masters {
+            server.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
+        }
+        for (name, left) in names.iter().zip(lefts) {
+            let moved: i64 = target.ask(&["PTTL", name]);
+            let passed = i64::try_from(begun.elapsed().as_millis()).unwrap() + 2;
+            assert!(left > 0 && (left - passed..=left).contains(&moved), "{name}: {left} ms, then {moved}");
+        }
+        assert_eq!(remaining().await, before, "the debt moves along");
+        for (limiter, name) in &limiters {
+            assert!(limiter.check("alice").await.unwrap().is_allowed(), "{name}");
+        }
+        let names: Vec<String> = target.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+        let ends = names.iter().map(|name| target.ask::<i64>(&["PTTL", name]));
+        assert!(ends.into_iter().all(|left| left > 0), "a key without an end stays: {names:?}");
     });
 }
