@@ -32,6 +32,8 @@ pub(crate) fn everything() -> Vec<Plan> {
     let verbs = "cargo test --package tollgate-redis --test strict histories:: -- --show-output";
     plans.push(Plan::Run(Step::new("verbs of the stores", verbs).with("TOLLGATE_REDIS_VERBS", VERBS)));
     plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
+    let processes = "cargo test --package tollgate-redis --test leased three_processes -- --show-output";
+    plans.push(Plan::Run(Step::new("killed processes", processes).with("TOLLGATE_PROCESSES_SECONDS", "30")));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
     plans.push(Plan::Run(Step::new("protocol", protocol)));
     plans.push(loom());
