@@ -2,6 +2,7 @@
 
 mod life;
 mod park;
+mod park_redis;
 mod proxy;
 mod soak;
 mod start;
