@@ -4,6 +4,7 @@
 //! |------|------|
 //! | `serve` | a connection's requests, one handler for all |
 //! | `untaken` | what the client has not taken yet of its answers |
+//! | `streams` | the streams of HTTP/2, of which each can be reset alone |
 //! | `answer` | JSON and problem answers |
 //! | `idle` | how long a connection may be without a request |
 //! | `body` | a request's body, up to a limit |
@@ -17,6 +18,7 @@ mod idle;
 mod pointer;
 mod read;
 mod serve;
+mod streams;
 mod untaken;
 
 pub(crate) use answer::{Answer, json, problem, problem_at, with};

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::MissedTickBehavior;
 
 use super::idle::Activity;
+use super::streams::StreamExecutor;
 use super::untaken::Untaken;
 use crate::listen::{Drain, Observed, Stream};
 use crate::settings::Limits;
@@ -22,6 +23,10 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The most headers of a request.
 const HEADERS: usize = 100;
+
+/// The most streams of a connection of HTTP/2 at a time. The server holds at most two parts of the
+/// answer of each that its client does not take.
+pub(super) const STREAMS: u32 = 200;
 
 /// hyper takes no smaller buffer.
 const LEAST_HEAD: usize = 8192;
@@ -41,7 +46,7 @@ pub(crate) async fn serve<F, B>(
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
 {
-    let mut builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(StreamExecutor);
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -51,12 +56,16 @@ pub(crate) async fn serve<F, B>(
     builder
         .http2()
         .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
     let activity = Activity::new();
     let arriving = Arc::clone(&activity);
-    let observed = Observed::new(stream, move |bytes: &[u8]| arriving.arrived(bytes));
     let (noticed, untaken) = (Arc::clone(&activity), Untaken::default());
-    let answers = untaken.clone();
+    let (answers, mut opening) = (untaken.clone(), untaken.opening());
+    let observed = Observed::new(stream, move |bytes: &[u8]| {
+        opening.arrived(bytes);
+        arriving.arrived(bytes);
+    });
     let service = service_fn(move |request| {
         let (busy, unread) = (noticed.begin(), answers.clone());
         let answer = handler(request);

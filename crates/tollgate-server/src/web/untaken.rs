@@ -1,7 +1,8 @@
 //! What the client of a connection has not taken yet of its answers.
 //!
 //! A client says how many bytes it takes: by the windows of HTTP/2, and by those of TCP. One that
-//! takes none would hold its answers and its connection for ever.
+//! takes none would hold its answers and its connection for ever. A stream of HTTP/2 that stands
+//! still so is reset alone; a connection that does is closed.
 //!
 //! ```text
 //!   the answer's body --> hyper asks for a part --> the part is sent
@@ -13,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -20,19 +22,30 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::streams::{Opening, Stream, UnsentPart};
+
 /// The most bytes of a part: all the time that it has is for so many.
 const PART: usize = 64 << 10;
 
 /// Since when each part waits for the client.
 #[derive(Clone, Default)]
-pub(crate) struct Untaken(Arc<Mutex<Waits>>);
+pub(crate) struct Untaken {
+    waits: Arc<Mutex<Waits>>,
+    /// How many bytes a client of HTTP/2 surely takes of each answer.
+    window: Arc<AtomicU32>,
+}
 
 #[derive(Default)]
 struct Waits {
     /// The number of the next part.
     next: u64,
     /// By numbers, so the oldest is the first.
-    since: BTreeMap<u64, Instant>,
+    since: BTreeMap<u64, Since>,
+}
+
+struct Since {
+    began: Instant,
+    stream: Option<Arc<Stream>>,
 }
 
 /// A wait for the client, which ends when this is dropped.
@@ -45,6 +58,7 @@ struct Wait {
 pub(crate) struct Part {
     bytes: Bytes,
     _wait: Wait,
+    _unsent: Option<UnsentPart>,
 }
 
 /// A body whose client must take it, part by part. It keeps `H` until its last part is asked for.
@@ -53,6 +67,11 @@ pub(crate) struct UntakenBody<B, H> {
     /// The rest of a frame that is longer than a part.
     rest: Bytes,
     untaken: Untaken,
+    stream: Option<Arc<Stream>>,
+    /// The bytes that were asked for.
+    asked: u64,
+    /// The end, or the trailers, until all before is sent.
+    end: Option<Option<Frame<Bytes>>>,
     wait: Option<Wait>,
     _held: H,
 }
@@ -60,26 +79,47 @@ pub(crate) struct UntakenBody<B, H> {
 impl Untaken {
     /// Watches over the body of an answer.
     pub(crate) fn body<B, H>(&self, body: B, held: H) -> UntakenBody<B, H> {
-        let wait = Some(self.wait());
-        UntakenBody { body, rest: Bytes::new(), untaken: self.clone(), wait, _held: held }
+        let stream = Stream::current();
+        let wait = Some(self.wait(stream.clone()));
+        let (rest, untaken) = (Bytes::new(), self.clone());
+        UntakenBody { body, rest, untaken, stream, asked: 0, end: None, wait, _held: held }
     }
 
-    /// Whether the client has left a part for so long.
+    /// Reads how a connection of HTTP/2 begins.
+    pub(super) fn opening(&self) -> Opening {
+        Opening::new(Arc::clone(&self.window))
+    }
+
+    /// Resets the streams of which the client has left a part for so long. Returns whether it has
+    /// left one that this does not help: the connection is HTTP/1, or takes nothing at all.
     pub(crate) fn is_overdue(&self, time: Duration) -> bool {
-        self.waits().since.first_key_value().is_some_and(|(_, since)| since.elapsed() >= time)
+        let mut stalled = Vec::new();
+        for wait in self.waits().since.values().take_while(|wait| wait.began.elapsed() >= time) {
+            let Some(stream) = &wait.stream else { return true };
+            stalled.push(Arc::clone(stream));
+        }
+        // Without the lock: a task that ends drops its waits.
+        !stalled.into_iter().all(|stream| stream.reset())
     }
 
-    fn wait(&self) -> Wait {
+    fn wait(&self, stream: Option<Arc<Stream>>) -> Wait {
         let mut waits = self.waits();
         let number = waits.next;
         waits.next += 1;
-        waits.since.insert(number, Instant::now());
+        waits.since.insert(number, Since { began: Instant::now(), stream });
         drop(waits);
         Wait { of: self.clone(), number }
     }
 
     fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B, H> UntakenBody<B, H> {
+    /// The stream of an answer of which the client may not take all.
+    fn may_stall(&self) -> Option<&Arc<Stream>> {
+        self.stream.as_ref().filter(|_| self.asked > u64::from(self.untaken.window.load(Relaxed)))
     }
 }
 
@@ -111,28 +151,41 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Part>, B::Error>>> {
-        let Self { body, rest, untaken, wait, .. } = &mut *self;
         // The client has room, so from here on the wait is for the body.
-        *wait = None;
-        let frame = match rest.is_empty() {
-            true => match ready!(Pin::new(body).poll_frame(context)) {
-                Some(frame) => frame?,
-                None => return Poll::Ready(None),
-            },
-            false => Frame::data(take(rest)),
+        self.wait = None;
+        let next = if let Some(end) = self.end.take() {
+            end
+        } else if self.rest.is_empty() {
+            ready!(Pin::new(&mut self.body).poll_frame(context)).transpose()?
+        } else {
+            Some(Frame::data(take(&mut self.rest)))
         };
+        if !next.as_ref().is_some_and(Frame::is_data)
+            && self.may_stall().is_some_and(|stream| stream.poll_sent(context).is_pending())
+        {
+            self.end = Some(next);
+            return Poll::Pending;
+        }
+        let Some(frame) = next else { return Poll::Ready(None) };
         let frame = frame.map_data(|mut bytes| {
-            *rest = bytes.split_off(bytes.len().min(PART));
-            Part { bytes, _wait: untaken.wait() }
+            self.rest = bytes.split_off(bytes.len().min(PART));
+            self.asked += bytes.len() as u64;
+            let is_last = self.rest.is_empty() && self.body.is_end_stream();
+            let stream = if is_last { self.may_stall() } else { self.stream.as_ref() };
+            let unsent = stream.map(Stream::part);
+            Part { bytes, _wait: self.untaken.wait(self.stream.clone()), _unsent: unsent }
         });
         if !self.is_end_stream() {
-            self.wait = Some(self.untaken.wait());
+            self.wait = Some(self.untaken.wait(self.stream.clone()));
         }
         Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.rest.is_empty()
+            && self.end.is_none()
+            && self.body.is_end_stream()
+            && self.may_stall().is_none_or(|stream| stream.is_sent())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -144,3 +197,6 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
         hint
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,7 +173,7 @@ async fn a_refused_client_sees_its_answer_though_it_writes() {
 }
 
 /// Short times, for bodies that stand still.
-fn hasty(settings: &mut Settings) {
+pub(crate) fn hasty(settings: &mut Settings) {
     settings.forward.idle_timeout = Duration::from_millis(300);
     settings.forward.head_timeout = Duration::from_millis(300);
     settings.limits.read_timeout = Duration::from_millis(400);

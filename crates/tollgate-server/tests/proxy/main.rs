@@ -17,4 +17,5 @@ mod support;
 #[allow(dead_code)]
 mod tools;
 mod tunnel;
+mod untaken;
 mod upstreams;
