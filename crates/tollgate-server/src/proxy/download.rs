@@ -12,6 +12,7 @@ use tollgate_tower::InFlightBody;
 
 use super::patience::{Late, Patience};
 use super::pool::Serving;
+use super::upload::Upload;
 use super::upstreams::Load;
 
 /// The body of an answer that the rules let pass, or refuse.
@@ -20,7 +21,7 @@ pub(super) enum Download {
     Text(Full<Bytes>),
     /// The upstream's.
     Upstream {
-        body: Incoming,
+        answering: Answering,
         serving: Option<Serving>,
         patience: Patience,
         /// Why the body has broken off, which its reader is told next.
@@ -31,7 +32,14 @@ pub(super) enum Download {
     Tunnel(#[expect(dead_code, reason = "counts until it is dropped")] Load),
 }
 
+/// The body of an upstream's answer. If it is dropped before its end, the request's body is left.
+pub(super) struct Answering {
+    body: Incoming,
+    upload: Option<Upload>,
+}
+
 /// The body of any answer.
+#[expect(clippy::large_enum_variant, reason = "almost every answer is the larger one")]
 pub(super) enum Answered {
     /// Of a request that no rule has seen.
     Unasked(Full<Bytes>),
@@ -44,6 +52,21 @@ pub(super) enum Answered {
 pub(super) enum Broken {
     Upstream(hyper::Error),
     Late(Late),
+}
+
+impl Answering {
+    /// `upload` is the request's body, if that has not ended.
+    pub(super) fn new(body: Incoming, upload: Option<Upload>) -> Self {
+        Self { body, upload }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload.take().filter(|_| !self.body.is_end_stream()) {
+            upload.leave();
+        }
+    }
 }
 
 impl From<String> for Download {
@@ -66,7 +89,8 @@ impl Body for Download {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             Self::Text(text) => Pin::new(text).poll_frame(context).map_err(never),
-            Self::Upstream { body, serving, patience, broken, .. } => {
+            Self::Upstream { answering, serving, patience, broken, .. } => {
+                let Answering { body, upload } = answering;
                 if let Some(broken) = broken.take() {
                     return Poll::Ready(Some(Err(broken)));
                 }
@@ -83,6 +107,9 @@ impl Body for Download {
                     }
                     Poll::Ready(frame) => {
                         patience.moved();
+                        if frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers)) {
+                            *upload = None;
+                        }
                         Poll::Ready(frame.map(|frame| frame.map_err(Broken::Upstream)))
                     }
                     Poll::Pending => patience.poll(context).map(|late| Some(Err(Broken::Late(late)))),
@@ -95,7 +122,7 @@ impl Body for Download {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Text(text) => text.is_end_stream(),
-            Self::Upstream { body, .. } => body.is_end_stream(),
+            Self::Upstream { answering, .. } => answering.body.is_end_stream(),
             // What the request holds is given back when the tunnel has ended, not now.
             Self::Tunnel(_) => false,
         }
@@ -104,7 +131,7 @@ impl Body for Download {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Text(text) => text.size_hint(),
-            Self::Upstream { body, .. } => body.size_hint(),
+            Self::Upstream { answering, .. } => answering.body.size_hint(),
             Self::Tunnel(_) => SizeHint::with_exact(0),
         }
     }

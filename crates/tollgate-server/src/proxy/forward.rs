@@ -13,7 +13,7 @@ use hyper::upgrade::OnUpgrade;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
-use super::download::Download;
+use super::download::{Answering, Download};
 use super::forwarded::Origin;
 use super::head::{depart, is_coded, strip, switch};
 use super::patience::Patience;
@@ -222,13 +222,17 @@ impl Shared {
         }
         strip(response.headers_mut(), "");
         // The rest of the request's body must not wait for the reader of the answer.
-        if !upload.is_end_stream()
+        let upload = Some(upload).filter(|upload| !upload.is_end_stream()).cloned();
+        if upload.is_some()
             && let Some(serving) = serving.take()
         {
             serving.detach();
         }
         let patience = Patience::new(self.settings.idle_timeout, passing.ends);
-        response.map(|body| Download::Upstream { body, serving, patience, broken: None, _load: load })
+        response.map(|body| {
+            let answering = Answering::new(body, upload);
+            Download::Upstream { answering, serving, patience, broken: None, _load: load }
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -43,6 +43,10 @@ struct Arriving {
     has_failed: bool,
     /// Whether the upstream waits for the client to send more.
     is_awaited: bool,
+    /// Whether the answer was given up.
+    is_left: bool,
+    /// Wakes the upstream's connection, which waits for the client.
+    waker: Option<Waker>,
     patience: Patience,
 }
 
@@ -88,6 +92,8 @@ impl Upload {
             has_ended: false,
             has_failed: false,
             is_awaited: false,
+            is_left: false,
+            waker: None,
             patience,
         }))))
     }
@@ -119,6 +125,21 @@ impl Upload {
                     }
                 }
             }));
+        }
+    }
+
+    /// Breaks the body off: the client gets no whole answer.
+    pub(super) fn leave(&self) {
+        let Some(mut arriving) = self.lock() else { return };
+        if arriving.has_ended {
+            return;
+        }
+        (arriving.is_left, arriving.has_failed) = (true, true);
+        // A stream of HTTP/2 is not reset while its body is here.
+        arriving.body = Either::Right(Full::default());
+        if let Some(waker) = arriving.waker.take() {
+            drop(arriving);
+            waker.wake();
         }
     }
 
@@ -167,6 +188,9 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let Some(mut arriving) = self.lock() else { return Poll::Ready(None) };
+        if arriving.is_left {
+            return Poll::Ready(Some(Err("its answer was given up".into())));
+        }
         let polled = if !arriving.held.is_empty() {
             let held = std::mem::take(&mut arriving.held);
             Poll::Ready(Some(Ok(Frame::data(held.freeze()))))
@@ -194,6 +218,7 @@ impl Body for Upload {
                 Poll::Ready(None)
             }
             Poll::Pending => {
+                arriving.waker = Some(context.waker().clone());
                 let late = ready!(arriving.patience.poll(context));
                 arriving.has_failed = true;
                 Poll::Ready(Some(Err(late.into())))

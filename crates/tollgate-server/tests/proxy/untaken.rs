@@ -1,5 +1,7 @@
 //! Answers of HTTP/2 that their client does not take.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::{sleep, timeout};
 
 use super::bodies::hasty;
-use super::support::{LONG, Written, full, start_with, upstream};
+use super::support::{LONG, Written, eventually, full, start_with, upstream};
 
 /// Other paths pass.
 const ONE_HELD: &str =
@@ -77,5 +79,44 @@ async fn a_stalled_stream_alone_is_reset() {
         };
         assert!(error.contains("CANCEL"), "{error}");
         goes_on().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stalled_stream_that_uploads_is_reset() {
+    let broken = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&broken);
+    // An upstream that answers while it reads.
+    let address = upstream(move |request: Request<Incoming>| {
+        let noted = Arc::clone(&noted);
+        tokio::spawn(async move {
+            if request.into_body().collect().await.is_err() {
+                noted.fetch_add(1, Relaxed);
+            }
+        });
+        let (sender, body) = Written::new();
+        tokio::spawn(async move { while sender.send(Some(Bytes::from_static(b"answer"))).await.is_ok() {} });
+        async { Response::new(body.map_err(|error| unreachable!("{error}")).boxed()) }
+    })
+    .await;
+    for (number, scheme) in ["http", "h2c"].into_iter().enumerate() {
+        let proxy = start_with(ONE_HELD, &[format!("{scheme}://{address}")], hasty).await;
+        let stream = TokioIo::new(proxy.connect().await);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let (mut sender, connection) = builder.initial_stream_window_size(0).handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let (upload, body) = Written::new();
+        let request = Request::post("http://a.test/").body(body).unwrap();
+        let mut stalled = sender.send_request(request).await.unwrap();
+        let uploads = async {
+            while upload.send(Some(Bytes::from_static(b"more"))).await.is_ok() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(LONG, uploads).await.expect("the client is told to stop");
+        let end = timeout(LONG, stalled.body_mut().frame()).await.unwrap().unwrap();
+        assert!(format!("{end:?}").contains("CANCEL"), "{scheme}: {end:?}");
+        eventually(|| broken.load(Relaxed) > number).await;
+        assert!(!sender.is_closed());
     }
 }
