@@ -11,7 +11,8 @@ mod rules;
 
 pub use client::{AddressError, ClientAddress};
 pub use headers::{
-    HeaderItems, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies, UnixZero,
+    HeaderItems, HeaderJson, HeaderSink, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies,
+    UnixZero, ValueText,
 };
 pub use key::{KeyBuf, KeyBy};
 pub use outcome::{RefusalReason, RuleOutcome};

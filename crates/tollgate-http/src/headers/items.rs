@@ -8,9 +8,9 @@ use super::LimitState;
 
 /// The name of a limit, and its state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'i> {
-    pub(super) name: &'i [u8],
-    pub(super) state: LimitState,
+pub(crate) struct Item<'i> {
+    pub(crate) name: &'i [u8],
+    pub(crate) state: LimitState,
 }
 
 impl Item<'_> {

@@ -1,27 +1,14 @@
 //! The rate limit headers of one response, kept from the decision until the response.
 
-use std::cmp::Reverse;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, Entry, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderValue;
 
-use super::items::{Item, Items, encode};
-use super::value_buffers::{number, write_bytes, write_value};
-use super::{HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, retry_after_seconds, seconds_up};
-
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-const X_USED: HeaderName = HeaderName::from_static("x-ratelimit-used");
-const X_RESOURCE: HeaderName = HeaderName::from_static("x-ratelimit-resource");
-const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
-const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+use super::items::{Items, encode};
+use super::value_buffers::write_bytes;
+use super::written::{Policy, Written};
+use super::{HeaderSink, HeaderStyle, HeaderStyles, LimitState};
 
 /// The rate limit headers of one response.
 ///
@@ -100,9 +87,9 @@ impl LimitHeaders {
 
     /// Adds the headers to a response that is written this long after the decision. Headers that
     /// the response already has stay.
-    pub fn write(&mut self, headers: &mut HeaderMap, elapsed: Duration) {
-        let tightest = |item: &Item<'_>| (item.state.remaining, Reverse(item.state.reset), item.state.limit);
-        self.write_showing(headers, elapsed, |items| items.filter(Item::has_reset).min_by_key(tightest));
+    pub fn write(&mut self, headers: &mut impl HeaderSink, elapsed: Duration) {
+        let policy = Policy::of(self.policy.take());
+        self.written().write(headers, policy, elapsed);
     }
 
     /// Adds the headers to the response to a refusal, with `Retry-After` and `Cache-Control:
@@ -110,130 +97,31 @@ impl LimitHeaders {
     ///
     /// `retry_after` is that of the [`Refusal`](crate::Refusal): it is rounded up to whole seconds,
     /// at least 1.
-    pub fn write_refusal(&mut self, headers: &mut HeaderMap, retry_after: Option<Duration>) {
-        put(headers, CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));
-        if let Some(seconds) = retry_after.map(retry_after_seconds) {
-            put(headers, RETRY_AFTER, number(seconds));
-            if self.styles.has(HeaderStyle::XRateLimitRetryAfter) {
-                put(headers, X_RETRY_AFTER, number(seconds));
-            }
-        }
-        // The first of those with the longest reset.
-        let slowest = |item: &Item<'_>| Reverse(item.state.reset);
-        self.write_showing(headers, Duration::ZERO, |items| {
-            items.filter(Item::has_reset).min_by_key(slowest)
-        });
+    pub fn write_refusal(&mut self, headers: &mut impl HeaderSink, retry_after: Option<Duration>) {
+        let policy = Policy::of(self.policy.take());
+        self.written().write_refusal(headers, policy, retry_after);
     }
 
-    /// Adds the headers. `shown` chooses the limit for the styles that have room for one only.
-    fn write_showing(
-        &mut self,
-        headers: &mut HeaderMap,
-        elapsed: Duration,
-        shown: impl for<'i> FnOnce(Items<'i>) -> Option<Item<'i>>,
-    ) {
-        let items = Items::new(&self.items);
-        if self.styles.has(HeaderStyle::Ietf) {
-            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
-            // policy of the inner service.
-            let no_other_policy = match self.policy.take() {
-                None => !headers.contains_key(&RATELIMIT_POLICY),
-                policy => put(headers, RATELIMIT_POLICY, policy),
-            };
-            if no_other_policy
-                && !put(headers, RATELIMIT, ratelimit(items.clone(), elapsed))
-                && headers.contains_key(&RATELIMIT)
-            {
-                headers.remove(&RATELIMIT_POLICY);
-            }
-        }
-        let Some(Item { name, state: LimitState { limit, remaining, reset } }) = shown(items) else { return };
-        let after = seconds_up(reset.saturating_sub(elapsed));
-        let github = self.styles.has(HeaderStyle::GitHub);
-        if github || self.styles.has(HeaderStyle::XRateLimit) || self.styles.has(HeaderStyle::XRateLimitEpoch)
-        {
-            let epoch = || match self.unix_time {
-                Some(decided_at) => seconds_up(decided_at.saturating_add(reset)),
-                None => seconds_up(unix_now().saturating_add(reset.saturating_sub(elapsed))),
-            };
-            let reset = if self.styles.has(HeaderStyle::XRateLimit) { after } else { epoch() };
-            let fields = [(X_LIMIT, limit), (X_REMAINING, remaining), (X_RESET, reset)];
-            if !github {
-                put_all(headers, fields);
-            } else if ![X_USED, X_RESOURCE].iter().any(|name| headers.contains_key(name))
-                && put_all(headers, fields)
-            {
-                put(headers, X_USED, number(limit.saturating_sub(remaining)));
-                put(headers, X_RESOURCE, write_value(|text| text.extend_from_slice(name)));
-            }
-        }
-        if self.styles.has(HeaderStyle::RateLimitTrio) {
-            put_all(headers, [(LIMIT, limit), (REMAINING, remaining), (RESET, after)]);
-        }
+    fn written(&self) -> Written<Items<'_>> {
+        Written { styles: self.styles, items: Items::new(&self.items), unix_time: self.unix_time }
     }
-}
-
-/// Returns the value of `RateLimit`.
-fn ratelimit(items: Items<'_>, elapsed: Duration) -> Option<HeaderValue> {
-    write_value(|text| {
-        for item in items {
-            let LimitState { remaining, reset, .. } = item.state;
-            push_item(text, b"\"");
-            text.extend_from_slice(item.name);
-            let after = item.has_reset().then(|| (";t=", seconds_up(reset.saturating_sub(elapsed))));
-            for (key, value) in [("\";r=", remaining)].into_iter().chain(after) {
-                text.extend_from_slice(key.as_bytes());
-                let mut digits = itoa::Buffer::new();
-                text.extend_from_slice(digits.format(value.min(MAX_SF_INTEGER)).as_bytes());
-            }
-        }
-    })
-}
-
-/// Adds a header unless the response has it already. Returns whether it was added.
-fn put(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) -> bool {
-    // Both fail if the inner service has used up all 32,768 headers. Then the header is left out.
-    match (value, headers.try_entry(name)) {
-        (Some(value), Ok(Entry::Vacant(vacant))) => vacant.try_insert(value).is_ok(),
-        _ => false,
-    }
-}
-
-/// Adds all headers, or none if the response has one of them, because clients read them together.
-/// Returns whether they were added.
-fn put_all(headers: &mut HeaderMap, fields: [(HeaderName, u64); 3]) -> bool {
-    if fields.iter().any(|(name, _)| headers.contains_key(name)) {
-        return false;
-    }
-    fields.into_iter().all(|(name, value)| put(headers, name, number(value)))
-}
-
-/// Returns a list of items as a header value. `None` if there are no items.
-pub(super) fn join<'l>(items: impl Iterator<Item = &'l str>) -> Option<HeaderValue> {
-    write_value(|text| items.for_each(|item| push_item(text, item.as_bytes())))
-}
-
-/// Appends an item, or its beginning, to a list.
-fn push_item(text: &mut BytesMut, item: &[u8]) {
-    if !text.is_empty() {
-        text.extend_from_slice(b", ");
-    }
-    text.extend_from_slice(item);
-}
-
-fn unix_now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+    use http::header::CACHE_CONTROL;
+
+    use super::super::written::{
+        RATELIMIT, RATELIMIT_POLICY, RESET, X_LIMIT, X_REMAINING, X_RESET, X_RESOURCE, unix_now,
+    };
     use super::*;
 
     const POLICY: &str = "\"p\";q=10;w=1";
 
     /// Headers of limits with these names and this much remaining.
     fn limit_headers(styles: &[HeaderStyle], limits: &[(&str, u64)]) -> LimitHeaders {
-        let policy = || join(limits.iter().map(|_| POLICY));
+        let policy = || HeaderValue::from_str(&vec![POLICY; limits.len()].join(", ")).ok();
         LimitHeaders::new(styles.iter().copied().collect(), policy, |items| {
             for &(name, remaining) in limits {
                 items.add(name, LimitState { limit: 10, remaining, reset: Duration::from_millis(1_001) });

@@ -5,16 +5,23 @@ mod items;
 mod limit_headers;
 mod policy_history;
 mod quota_policies;
+mod sink;
 mod state;
 mod style;
 mod unix_zero;
 mod value_buffers;
+mod written;
 
+#[cfg(feature = "rules")]
+pub(crate) use items::Item;
 pub use limit_headers::{HeaderItems, LimitHeaders};
 pub use quota_policies::QuotaPolicies;
+pub use sink::{HeaderJson, HeaderSink, ValueText};
 pub use state::LimitState;
 pub use style::{HeaderStyle, HeaderStyles};
 pub use unix_zero::UnixZero;
+#[cfg(feature = "rules")]
+pub(crate) use written::Written;
 
 use std::time::Duration;
 

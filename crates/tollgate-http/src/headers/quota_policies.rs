@@ -3,9 +3,10 @@
 use http::HeaderValue;
 use tollgate::{MultiDecision, Quota, Rate};
 
-use super::limit_headers::join;
 use super::policy_history::PolicyHistory;
-use super::{HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER};
+use super::value_buffers::write_value;
+use super::written::Policy;
+use super::{HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER, ValueText};
 
 const NANOS: u128 = 1_000_000_000;
 
@@ -102,14 +103,33 @@ impl QuotaPolicies {
     }
 
     /// Returns `RateLimit-Policy` of all limits of these rules. `None` if there are none.
-    pub fn header_of_all<'p>(mut rules: impl Iterator<Item = &'p Self>) -> Option<HeaderValue> {
-        match (rules.next(), rules.next()) {
-            (Some(only), None) => only.items.header(),
-            (first, second) => {
-                let all = first.into_iter().chain(second).chain(rules);
-                join(all.flat_map(|policies| policies.items.items()))
+    pub fn header_of_all<'p>(rules: impl Iterator<Item = &'p Self> + Clone) -> Option<HeaderValue> {
+        match Self::policy_of_all(rules) {
+            Policy::None => None,
+            Policy::One(header) => Some(header),
+            Policy::Several(rules) => {
+                write_value(|text| ValueText::of_header(text).list(rules.clone(), Self::write))
             }
         }
+    }
+
+    /// Returns `RateLimit-Policy` of all limits of these rules, which need not be a value yet.
+    pub(crate) fn policy_of_all<'p, P: Iterator<Item = &'p Self> + Clone>(rules: P) -> Policy<P> {
+        let mut first = rules.clone();
+        match (first.next(), first.next()) {
+            (None, _) => Policy::None,
+            (Some(only), None) => only.items.header().map_or(Policy::None, Policy::One),
+            _ => Policy::Several(rules),
+        }
+    }
+
+    /// Writes the policies of one rule.
+    pub(super) fn write(&self, text: &mut ValueText<'_>) {
+        text.list(self.names.iter().zip(self.items.items()), |(name, item), text| {
+            // An item begins with the name in quotes.
+            text.quoted(name.as_bytes());
+            text.plain(item.as_bytes().get(name.len() + 2..).unwrap_or_default());
+        });
     }
 }
 

@@ -65,14 +65,14 @@ pub(super) fn write_value(write: impl FnOnce(&mut BytesMut)) -> Option<HeaderVal
     HeaderValue::from_maybe_shared(write_bytes(write)?).ok()
 }
 
-/// Returns a number as a header value.
-pub(super) fn number(number: u64) -> Option<HeaderValue> {
-    write_value(|text| text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::ValueText;
     use super::*;
+
+    fn number(number: u64) -> Option<HeaderValue> {
+        write_value(|text| ValueText::of_header(text).number(number))
+    }
 
     #[test]
     fn numbers_are_written_in_decimal() {

@@ -10,7 +10,8 @@ use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
 use super::named_limits::{NamedLimits, quotas};
 use super::refusal::RuleRefusal;
 use super::settings::{client, styles};
-use crate::{ClientAddress, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies, UnixZero};
+use crate::headers::{Item, Written};
+use crate::{ClientAddress, HeaderSink, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies, UnixZero};
 
 /// One generation of rules, with what HTTP needs of it: how a client's address is found, the
 /// headers of a verdict, and the response to a refused request.
@@ -162,42 +163,91 @@ impl<C: Clock> HttpRules<C> {
     /// policies and the states of all enforced limits. A rule shows one limit, the tightest.
     #[must_use]
     pub fn headers(&self, lines: &[Line], decided_at: Timestamp, unix_zero: &UnixZero) -> LimitHeaders {
-        self.headers_in(self.styles, lines, decided_at, unix_zero)
-    }
-
-    /// Returns the headers that tell of the enforced limits: the policies of all, and the states of
-    /// those that refuse, or if all admit, of all.
-    pub(super) fn headers_in(
-        &self,
-        styles: HeaderStyles,
-        lines: &[Line],
-        decided_at: Timestamp,
-        unix_zero: &UnixZero,
-    ) -> LimitHeaders {
+        let styles = self.styles;
         if styles.is_empty() {
             return LimitHeaders::new(styles, || None, |_| {});
         }
-        let enforced = || lines.iter().filter(|line| !line.is_shadow);
-        let policies = || enforced().filter_map(|line| self.limits(line).policies.as_ref());
-        let admits = |line: &&Line| line.ruling == Ruling::Admitted;
-        let all_admit = enforced().all(|line| admits(&line));
         let headers = LimitHeaders::new(
             styles,
-            || QuotaPolicies::header_of_all(policies()),
-            |items| {
-                let refuses = |line: &&Line| matches!(line.ruling, Ruling::Refused | Ruling::Never);
-                for line in enforced().filter(if all_admit { admits } else { refuses }) {
-                    if let Some((name, state)) = self.shown(line) {
-                        items.add(name, state);
-                    }
-                }
-            },
+            || QuotaPolicies::header_of_all(self.policies(lines)),
+            |items| self.told(lines).for_each(|(name, state)| items.add(name, state)),
         );
-        match styles.show_unix_time() {
-            true => headers.unix_time(unix_zero.unix_time(self.set.clock(), decided_at)),
-            false => headers,
+        match self.unix_time(styles, decided_at, unix_zero) {
+            Some(time) => headers.unix_time(time),
+            None => headers,
         }
     }
+
+    /// Adds [`headers`](Self::headers) to a response that is written this long after the decision.
+    /// Headers that it already has stay.
+    ///
+    /// **Cost.** Less than that of headers that are kept.
+    pub fn write_headers(
+        &self,
+        lines: &[Line],
+        (decided_at, elapsed): (Timestamp, Duration),
+        unix_zero: &UnixZero,
+        headers: &mut impl HeaderSink,
+    ) {
+        let policy = QuotaPolicies::policy_of_all(self.policies(lines));
+        self.written(self.styles, lines, decided_at, unix_zero).write(headers, policy, elapsed);
+    }
+
+    /// Adds the headers of the response to a request that some of these lines refuse.
+    pub(super) fn write_refusal(
+        &self,
+        styles: HeaderStyles,
+        lines: &[Line],
+        (decided_at, retry_after): (Timestamp, Option<Duration>),
+        unix_zero: &UnixZero,
+        headers: &mut impl HeaderSink,
+    ) {
+        let policy = QuotaPolicies::policy_of_all(self.policies(lines));
+        let written = self.written(styles, lines, decided_at, unix_zero);
+        written.write_refusal(headers, policy, retry_after);
+    }
+
+    fn written<'l>(
+        &'l self,
+        styles: HeaderStyles,
+        lines: &'l [Line],
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+    ) -> Written<impl Iterator<Item = Item<'l>> + Clone> {
+        let item = |(name, state): (&'l str, LimitState)| Item { name: name.as_bytes(), state };
+        // Without a style no limit is shown.
+        let lines = if styles.is_empty() { &[] } else { lines };
+        let unix_time = self.unix_time(styles, decided_at, unix_zero);
+        Written { styles, items: self.told(lines).map(item), unix_time }
+    }
+
+    /// The policies that headers tell: of all enforced limits.
+    fn policies<'l>(&'l self, lines: &'l [Line]) -> impl Iterator<Item = &'l QuotaPolicies> + Clone {
+        enforced(lines).filter_map(|line| self.limits(line).policies.as_ref())
+    }
+
+    /// The states that headers tell: of the enforced limits that refuse, or if all admit, of all.
+    fn told<'l>(&'l self, lines: &'l [Line]) -> impl Iterator<Item = (&'l str, LimitState)> + Clone {
+        let admits = |line: &Line| line.ruling == Ruling::Admitted;
+        let refuses = |line: &Line| matches!(line.ruling, Ruling::Refused | Ruling::Never);
+        let is_told = if enforced(lines).all(admits) { admits } else { refuses };
+        enforced(lines).filter(move |line| is_told(line)).filter_map(|line| self.shown(line))
+    }
+
+    /// The Unix time of the decision, for styles that show one.
+    fn unix_time(
+        &self,
+        styles: HeaderStyles,
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+    ) -> Option<Duration> {
+        styles.show_unix_time().then(|| unix_zero.unix_time(self.set.clock(), decided_at))
+    }
+}
+
+/// The lines of rules that are enforced.
+fn enforced(lines: &[Line]) -> impl Iterator<Item = &Line> + Clone {
+    lines.iter().filter(|line| !line.is_shadow)
 }
 
 impl<C> fmt::Debug for HttpRules<C> {

@@ -6,15 +6,15 @@ use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tollgate::{Clock, Timestamp, TscClock};
 use tollgate_rules::{BodyFormat, Line, Rule, Ruling};
 
 use super::http_rules::HttpRules;
 use super::settings::styles;
 use crate::{
-    GrpcResponder, HeaderStyles, HttpResponder, QuotaPolicies, Refusal, RefusalReason, RefusalRecord,
-    RequestHead, Respond, UnixZero,
+    GrpcResponder, HeaderSink, HeaderStyles, HttpResponder, QuotaPolicies, Refusal, RefusalReason,
+    RefusalRecord, RequestHead, Respond, UnixZero,
 };
 
 /// A refusal by rules: see [`HttpRules::refusal`]. What the rule says of the response comes before
@@ -63,22 +63,23 @@ impl<'v, C> RuleRefusal<'v, C> {
         styles(self.rule.refuse.styles.as_deref().or(self.http.set().rules().answer.styles.as_deref()))
     }
 
-    /// Returns a wait with the jitter that clients are told.
-    fn jittered(&self, wait: Duration) -> Duration {
-        match self.rule.refuse.jitter.or(self.http.set().rules().answer.jitter) {
+    /// Returns the wait with the jitter that clients are told.
+    fn retry_after(&self) -> Option<Duration> {
+        let wait = self.record.retry_after?;
+        Some(match self.rule.refuse.jitter.or(self.http.set().rules().answer.jitter) {
             Some(jitter) => wait.saturating_add(random_up_to(jitter)),
             None => wait,
-        }
+        })
     }
 
-    /// Returns the response without the headers of the limits.
+    /// Returns the response without the headers that the file names, and those of the limits.
     fn answer(&self, refusal: &Refusal<'_>) -> Response<String> {
         let (rule, file) = (&self.rule.refuse, &self.http.set().rules().answer);
         let own = (self.record.reason == RefusalReason::BackendFailed).then_some(503);
         let status = own.or(rule.status).or(file.status);
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
         let status = status.unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        let mut response = match self.body() {
+        match self.body() {
             Some((kind, body)) => {
                 let mut response = Response::new(String::from(body));
                 *response.status_mut() = status;
@@ -95,16 +96,6 @@ impl<'v, C> RuleRefusal<'v, C> {
                 };
                 format.status(status).respond(refusal)
             }
-        };
-        self.add_headers(&mut response);
-        response
-    }
-
-    /// Adds the headers that the file and the rule name.
-    fn add_headers(&self, response: &mut Response<String>) {
-        let (rule, file) = (&self.rule.refuse, &self.http.set().rules().answer);
-        for (name, value) in file.headers.iter().chain(&rule.headers) {
-            add(response.headers_mut(), name, value);
         }
     }
 
@@ -143,11 +134,12 @@ impl<C: Clock> RuleRefusal<'_, C> {
         if !is_grpc(head) {
             return self.respond(head, decided_at, unix_zero);
         }
-        self.respond_with(head, decided_at, unix_zero, |refusal| {
-            let mut response = GrpcResponder.respond(refusal);
-            self.add_headers(&mut response);
-            response
-        })
+        self.respond_with(head, decided_at, unix_zero, |refusal| GrpcResponder.respond(refusal))
+    }
+
+    /// Writes the headers of [`respond`](Self::respond), but for the type of its body.
+    pub fn write_headers(&self, decided_at: Timestamp, unix_zero: &UnixZero, headers: &mut impl HeaderSink) {
+        self.write_headers_with(self.retry_after(), decided_at, unix_zero, headers);
     }
 
     fn respond_with(
@@ -157,13 +149,27 @@ impl<C: Clock> RuleRefusal<'_, C> {
         unix_zero: &UnixZero,
         answer: impl FnOnce(&Refusal<'_>) -> Response<String>,
     ) -> Response<String> {
-        let retry_after = self.record.retry_after.map(|wait| self.jittered(wait));
+        let retry_after = self.retry_after();
         let record = RefusalRecord { retry_after, ..self.record };
         let refusal = Refusal::new(head, &self.rule.name, self.names, &record);
         let mut response = answer(&refusal);
-        let mut headers = self.http.headers_in(self.styles(), self.lines, decided_at, unix_zero);
-        headers.write_refusal(response.headers_mut(), retry_after);
+        self.write_headers_with(retry_after, decided_at, unix_zero, response.headers_mut());
         response
+    }
+
+    fn write_headers_with(
+        &self,
+        retry_after: Option<Duration>,
+        decided_at: Timestamp,
+        unix_zero: &UnixZero,
+        headers: &mut impl HeaderSink,
+    ) {
+        let (rule, file) = (&self.rule.refuse, &self.http.set().rules().answer);
+        for (name, value) in file.headers.iter().chain(&rule.headers) {
+            set(headers, name, value);
+        }
+        let times = (decided_at, retry_after);
+        self.http.write_refusal(self.styles(), self.lines, times, unix_zero, headers);
     }
 }
 
@@ -197,9 +203,9 @@ fn is_grpc(head: RequestHead<'_>) -> bool {
 }
 
 /// Adds a header in place of one of the same name. The reader of the file has checked both.
-fn add(headers: &mut HeaderMap, name: &str, value: &str) {
+fn set(headers: &mut impl HeaderSink, name: &str, value: &str) {
     if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-        headers.insert(name, value);
+        headers.set_value(name, value);
     }
 }
 

@@ -167,7 +167,7 @@ impl Service {
         }
         let mut headers = HeaderMap::new();
         let delay = verdict.delay();
-        http.headers(verdict.lines(), at, zero).write(&mut headers, delay);
+        http.write_headers(verdict.lines(), (at, delay), zero, &mut headers);
         let turn = (!delay.is_zero()).then(|| (delay, Turn(Some(verdict.ticket()))));
         Judged::Admitted { headers, turn }
     }
@@ -205,8 +205,9 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h Heade
 /// Takes the last entry out of `X-Forwarded-For`: the address of the connection that the proxy has
 /// from its client. The rest is sent by the client, or by another proxy.
 fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, String> {
-    let mut lines: Vec<HeaderValue> = headers.get_all(FOR).iter().cloned().collect();
-    let Some(last) = lines.pop() else { return Ok(None) };
+    let mut lines = headers.get_all(FOR).iter();
+    let Some(last) = lines.next_back() else { return Ok(None) };
+    let mut kept: Vec<HeaderValue> = lines.cloned().collect();
     let bytes = last.as_bytes();
     let (rest, entry) = match bytes.iter().rposition(|byte| *byte == b',') {
         Some(comma) => (&bytes[..comma], &bytes[comma + 1..]),
@@ -216,11 +217,11 @@ fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, String> {
     let Some(address) = address(entry.trim()) else {
         return Err(format!("the last entry of X-Forwarded-For: {}", NoAddress::of(&entry)));
     };
-    if let Some(rest) = HeaderValue::from_bytes(rest).ok().filter(|rest| !rest.is_empty()) {
-        lines.push(rest);
+    if !rest.is_empty() {
+        kept.extend(HeaderValue::from_bytes(rest));
     }
     headers.remove(FOR);
-    for line in lines {
+    for line in kept {
         headers.append(FOR, line);
     }
     Ok(Some(address))

@@ -16,21 +16,28 @@
 //! takes the last units and then is refused itself. The error is on the side of refusing.
 
 use std::mem::take;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use http::StatusCode;
-use serde::Serialize;
+use http::{HeaderMap, StatusCode};
 use tollgate::Timestamp;
-use tollgate_http::RequestHead;
-use tollgate_rules::{Ask, Limit, Limits, Ticket, Verdict};
+use tollgate_http::HeaderJson;
+use tollgate_rules::{Ask, Limit, Limits, Ruling, Ticket, Verdict};
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, status, write_end};
 use super::request::{Body, Call, MOST_REQUESTS};
 use super::service::{Service, TICKET_LIFE};
 use super::tickets::TicketId;
 use crate::core::{Decider, Generation, ServerClock};
 use crate::metrics::Listener;
-use crate::web::{Answer, json, problem_at, read_json};
+use crate::web::{Answer, problem_at, read_json, with};
+
+const JSON: &str = "application/json";
+
+/// The bytes of an answer to one request, mostly.
+const USUAL: usize = 400;
+
+/// The most bytes of its end.
+const END: usize = 64;
 
 /// What a caller asks of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,22 +52,44 @@ pub(super) enum Act {
     Acquire,
 }
 
-/// The answer to a batch.
-#[derive(Debug, Serialize)]
-pub(super) struct Batch {
-    /// Whether all requests are admitted.
-    pub(super) admitted: bool,
-    pub(super) results: Vec<Outcome>,
+/// The answers to the requests of a call, while they are decided.
+#[derive(Default)]
+struct Answers {
+    /// The answers, each without its end, one after the other.
+    json: Vec<u8>,
+    /// The headers of the request that was decided last.
+    headers: HeaderJson,
 }
 
 /// A request that was decided.
 struct Decided {
-    outcome: Outcome,
+    /// `None`: it was admitted, and given back because its ticket has no room.
+    ruling: Option<Ruling>,
+    generation: u64,
+    /// Where its answer is.
+    answer: Range<usize>,
     /// What an admitted request may still give back, if that is kept.
     ticket: Option<Ticket<ServerClock>>,
+    /// The ticket's name, once it is kept.
+    id: Option<TicketId>,
     decided_at: Timestamp,
     /// Until when the ticket is kept.
     end: Timestamp,
+}
+
+impl Decided {
+    fn is_admitted(&self) -> bool {
+        self.ruling == Some(Ruling::Admitted)
+    }
+
+    /// Appends the whole answer.
+    fn write(&self, answers: &Answers, json: &mut Vec<u8>) {
+        match self.ruling {
+            Some(_) => json.extend_from_slice(&answers.json[self.answer.clone()]),
+            None => write_undecided("error", self.generation, json),
+        }
+        write_end(self.id, json);
+    }
 }
 
 /// The decided requests of a batch with their indices, in the order in which they were decided.
@@ -91,7 +120,7 @@ impl Act {
 
 impl Service {
     /// Answers a body of JSON. The whole body is read before anything is charged.
-    pub(super) async fn check(&self, act: Act, body: &[u8], head: RequestHead<'_>) -> Answer {
+    pub(super) async fn check(&self, act: Act, body: &[u8]) -> Answer {
         let body: Body<'_> = match read_json(body) {
             Ok(body) => body,
             Err(answer) => return *answer,
@@ -101,38 +130,38 @@ impl Service {
         }
         let mut decider = self.core.decider();
         if let Some(calls) = &body.requests {
-            let (admitted, results) = match body.together {
-                Some(true) => self.together(&mut decider, act, calls, head).await,
-                _ => self.each(&mut decider, act, calls, head).await,
+            return match body.together {
+                Some(true) => self.together(&mut decider, act, calls).await,
+                _ => self.each(&mut decider, act, calls).await,
             };
-            return json(StatusCode::OK, &Batch { admitted, results });
         }
         let (call, ask) = (&body.one, act.ask(&body.one));
+        let (mut answers, mut headers) = (Answers::default(), HeaderMap::new());
         let decided = decider.decide(
             &self.core,
             |_| call,
             ask,
-            |verdict, generation| self.decided(act, call, verdict, generation, head, false),
+            |verdict, generation| {
+                let headers = Some(&mut headers);
+                self.decided(act, call, verdict, generation, false, &mut answers, headers)
+            },
         );
         let mut decided = decided.await;
-        let status = decided.outcome.status();
         drop(decider);
-        let is_kept = self.keep(act, &mut decided);
-        let Decided { outcome, .. } = decided;
-        let mut answer = json(if is_kept { status } else { StatusCode::SERVICE_UNAVAILABLE }, &outcome);
-        answer.headers_mut().extend(outcome.headers);
+        if !self.keep(act, &mut decided) {
+            headers.clear();
+        }
+        let mut json = Vec::with_capacity(answers.json.len() + END);
+        decided.write(&answers, &mut json);
+        let mut answer = with(status(decided.ruling), JSON, json);
+        answer.headers_mut().extend(headers);
         answer
     }
 
     /// Decides the requests of a batch, each for itself.
-    async fn each(
-        &self,
-        decider: &mut Decider,
-        act: Act,
-        calls: &[Call<'_>],
-        head: RequestHead<'_>,
-    ) -> (bool, Vec<Outcome>) {
+    async fn each(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         let mut made = Made(Vec::with_capacity(calls.len()));
+        let mut answers = Answers::default();
         let decided = decider.decide_all(
             &self.core,
             calls.len(),
@@ -141,51 +170,46 @@ impl Service {
             |index, verdict, generation| {
                 // While a store is asked for one, the caller of all may leave.
                 let may_cancel = generation.stores.is_some();
-                made.0.push((index, self.decided(act, &calls[index], verdict, generation, head, may_cancel)));
+                let call = &calls[index];
+                let one = self.decided(act, call, verdict, generation, may_cancel, &mut answers, None);
+                made.0.push((index, one));
                 ControlFlow::Continue(())
             },
         );
         decided.await;
         let mut made = take(&mut made.0);
         made.sort_unstable_by_key(|(index, _)| *index);
-        let outcomes = made.into_iter().map(|(index, mut one)| {
-            one.ticket = one.ticket.filter(|_| act.keeps_ticket(&calls[index]));
-            self.keep(act, &mut one);
-            one.outcome
-        });
-        let outcomes: Vec<_> = outcomes.collect();
-        (outcomes.iter().all(Outcome::is_admitted), outcomes)
+        let mut admitted = true;
+        for (index, one) in &mut made {
+            one.ticket = one.ticket.take().filter(|_| act.keeps_ticket(&calls[*index]));
+            admitted &= self.keep(act, one) && one.is_admitted();
+        }
+        batch(admitted, &made, |(_, one), json| one.write(&answers, json))
     }
 
     /// Decides the requests of a batch, all or nothing.
-    async fn together(
-        &self,
-        decider: &mut Decider,
-        act: Act,
-        calls: &[Call<'_>],
-        head: RequestHead<'_>,
-    ) -> (bool, Vec<Outcome>) {
+    async fn together(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         loop {
             let mut made = Made(Vec::with_capacity(calls.len()));
-            let mut refused = None;
+            let (mut answers, mut refused) = (Answers::default(), None);
             let decided = decider.decide_all(
                 &self.core,
                 calls.len(),
                 |index, _| &calls[index],
                 |index| act.ask(&calls[index]),
                 |index, verdict, generation| {
-                    let one = self.decided(act, &calls[index], verdict, generation, head, true);
-                    if one.outcome.is_admitted() {
+                    let call = &calls[index];
+                    let one = self.decided(act, call, verdict, generation, true, &mut answers, None);
+                    if one.is_admitted() {
                         made.0.push((index, one));
                         return ControlFlow::Continue(());
                     }
-                    refused = Some((index, one.outcome));
+                    refused = Some((index, one));
                     ControlFlow::Break(())
                 },
             );
             decided.await;
-            let numbers = made.0.iter().map(|(_, one)| one.outcome.generation);
-            let mut numbers = numbers.chain(refused.iter().map(|(_, outcome)| outcome.generation));
+            let mut numbers = made.0.iter().chain(&refused).map(|(_, one)| one.generation);
             let number = numbers.next().unwrap_or_default();
             if numbers.any(|other| other != number) {
                 // Other rules came into force in between.
@@ -194,44 +218,67 @@ impl Service {
             if refused.is_none() && self.keep_all(act, calls, &mut made.0) {
                 let mut made = take(&mut made.0);
                 made.sort_unstable_by_key(|(index, _)| *index);
-                return (true, made.into_iter().map(|(_, one)| one.outcome).collect());
+                return batch(true, &made, |(_, one), json| one.write(&answers, json));
             }
             let word = if refused.is_some() { "not_charged" } else { "error" };
-            let mut outcomes: Vec<_> = calls.iter().map(|_| Outcome::without_numbers(word, number)).collect();
-            if let Some((index, outcome)) = refused {
-                outcomes[index] = outcome;
-            }
-            return (false, outcomes);
+            return batch(false, 0..calls.len(), |index, json| match &refused {
+                Some((at, one)) if *at == index => one.write(&answers, json),
+                _ => {
+                    write_undecided(word, number, json);
+                    write_end(None, json);
+                }
+            });
         }
     }
 
     /// What a verdict says of a request. Its ticket is taken if it is to be kept, or `may_cancel`.
+    /// Its answer is written, and its headers into those of a response if there are any.
+    #[allow(clippy::too_many_arguments)]
     fn decided(
         &self,
         act: Act,
         call: &Call<'_>,
         verdict: Verdict<'_, ServerClock>,
         generation: &Generation,
-        head: RequestHead<'_>,
         may_cancel: bool,
+        answers: &mut Answers,
+        headers: Option<&mut HeaderMap>,
     ) -> Decided {
         match act {
             Act::Peek => {}
             Act::Check | Act::Reserve => self.core.metrics.decided(Listener::Http, &verdict),
             Act::Acquire => self.core.metrics.acquired(Listener::Http, &verdict),
         }
-        let mut outcome = Outcome::of(&verdict, generation, &self.core, head);
-        let decided_at = verdict.decided_at();
+        answers.headers.clear();
+        let mut outcome = match headers {
+            None => Outcome::of(&verdict, generation, &self.core, &mut answers.headers),
+            Some(headers) => {
+                let both = &mut (headers, &mut answers.headers);
+                Outcome::of(&verdict, generation, &self.core, both)
+            }
+        };
+        let (ruling, decided_at) = (verdict.outcome(), verdict.decided_at());
         if act == Act::Reserve {
             outcome.add_not_before(&self.core, decided_at);
         }
-        let takes_ticket = outcome.is_admitted() && (may_cancel || act.keeps_ticket(call));
+        let begin = answers.json.len();
+        outcome.write(&answers.headers, &mut answers.json);
+        let answer = begin..answers.json.len();
+        let takes_ticket = ruling == Ruling::Admitted && (may_cancel || act.keeps_ticket(call));
         let end = match takes_ticket && act == Act::Acquire {
             true => end_of_places(&verdict, generation),
             false => decided_at + TICKET_LIFE,
         };
         let ticket = takes_ticket.then(|| verdict.ticket());
-        Decided { outcome, ticket, decided_at, end }
+        Decided {
+            ruling: Some(ruling),
+            generation: generation.number,
+            answer,
+            ticket,
+            id: None,
+            decided_at,
+            end,
+        }
     }
 
     /// Keeps the ticket of a request, if it has one. If there is no room, the request is given back
@@ -240,12 +287,12 @@ impl Service {
         let Some(ticket) = decided.ticket.take() else { return true };
         match self.tickets_of(act).keep(ticket, decided.decided_at, decided.end) {
             Ok(id) => {
-                decided.outcome.ticket = Some(id.to_string());
+                decided.id = Some(id);
                 true
             }
             Err(ticket) => {
                 ticket.cancel();
-                decided.outcome = Outcome::without_numbers("error", decided.outcome.generation);
+                decided.ruling = None;
                 false
             }
         }
@@ -259,14 +306,37 @@ impl Service {
                 continue;
             }
             for (_, one) in &mut made[..kept] {
-                let id = one.outcome.ticket.take().and_then(|id| id.parse::<TicketId>().ok());
-                let taken = id.and_then(|id| self.tickets_of(act).take(id, one.decided_at));
+                let taken = one.id.take().and_then(|id| self.tickets_of(act).take(id, one.decided_at));
                 one.ticket = one.ticket.take().or(taken);
             }
             return false;
         }
         true
     }
+}
+
+/// The answer to a batch: whether all its requests are admitted, and the answer to each.
+pub(super) fn batch<T>(
+    admitted: bool,
+    results: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    write: impl Fn(T, &mut Vec<u8>),
+) -> Answer {
+    let results = results.into_iter();
+    let mut json = Vec::with_capacity(results.len() * USUAL + END);
+    json.extend_from_slice(format!("{{\"admitted\":{admitted},\"results\":[").as_bytes());
+    for (index, result) in results.enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        write(result, &mut json);
+    }
+    json.extend_from_slice(b"]}");
+    with(StatusCode::OK, JSON, json)
+}
+
+/// Appends the answer, without its end, to a request that no rule has decided.
+fn write_undecided(word: &'static str, generation: u64, json: &mut Vec<u8>) {
+    Outcome::without_numbers(word, generation).write(&HeaderJson::default(), json);
 }
 
 /// Until when a request may hold places in flight: the longest `ttl` of its rules.
@@ -312,3 +382,6 @@ fn mistake(act: Act, body: &Body<'_>) -> Option<(String, &'static str)> {
     let index = calls.iter().position(|call| call.ticket == Some(true))?;
     Some((format!("/requests/{index}/ticket"), "a peek charges nothing"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::{Value, json};
+use tollgate_http::HeaderJson;
 
-use super::check::Batch;
-use super::outcome::Outcome;
+use super::check::batch;
+use super::outcome::{Outcome, write_end};
 use super::service::{OPENAPI, ROUTES};
 use super::settle::Settled;
 use super::{request, settle};
+use crate::web::Answer;
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).unwrap()
@@ -83,17 +85,23 @@ fn every_field_that_is_read_is_in_the_document() {
 #[test]
 fn every_field_that_is_written_is_in_the_document() {
     let mut outcome = Outcome::without_numbers("admitted", 1);
-    outcome.rule = Some("each".into());
+    outcome.rule = Some("each");
     (outcome.limit, outcome.remaining, outcome.not_before) = (Some(1), Some(1), Some(1.0));
-    (outcome.retry_after_ns, outcome.reset_ns) = (outcome.delay_ns, outcome.delay_ns);
-    outcome.ticket = Some("0".repeat(32));
-    assert_eq!(named("Outcome"), keys(&json!(outcome)));
-    assert_eq!(named("Results"), keys(&json!(Batch { admitted: true, results: Vec::new() })));
+    (outcome.retry_after, outcome.reset_after) = (Some(outcome.delay), Some(outcome.delay));
+    let mut json = Vec::new();
+    outcome.write(&HeaderJson::default(), &mut json);
+    write_end("0".repeat(32).parse().ok(), &mut json);
+    assert_eq!(named("Outcome"), keys(&serde_json::from_slice(&json).unwrap()));
+    assert_eq!(named("Results"), keys(&body(batch(true, 0..0, |_, _| {}))));
     assert_eq!(named("Settled"), keys(&json!(Settled { settled: true, charged: Some(1) })));
-    let problem = crate::web::problem_at("/x", "wrong").into_body();
-    let mut body = std::pin::pin!(http_body_util::BodyExt::collect(problem));
+    assert_eq!(named("Problem"), keys(&body(crate::web::problem_at("/x", "wrong"))));
+}
+
+/// The JSON of an answer.
+fn body(answer: Answer) -> Value {
+    let mut body = std::pin::pin!(http_body_util::BodyExt::collect(answer.into_body()));
     let Poll::Ready(Ok(body)) = body.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the body is complete")
     };
-    assert_eq!(named("Problem"), keys(&serde_json::from_slice(&body.to_bytes()).unwrap()));
+    serde_json::from_slice(&body.to_bytes()).unwrap()
 }

@@ -1,90 +1,76 @@
 //! The answer to one request, as JSON and as headers.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use tollgate::Timestamp;
-use tollgate_http::RequestHead;
+use tollgate_http::{HeaderJson, HeaderSink};
 use tollgate_rules::{Line, Ruling, Verdict};
 
+use super::tickets::TicketId;
 use crate::core::{Core, Generation, ServerClock};
 
-/// The answer to one request.
-#[derive(Debug, Serialize)]
-pub(super) struct Outcome {
+/// The answer to one request, but for its headers and its ticket.
+#[derive(Debug, Default)]
+pub(super) struct Outcome<'g> {
     /// `admitted`, `refused`, `unavailable`, `never`, `no_key`, `blocked`, `not_charged` or
     /// `error`.
     pub(super) outcome: &'static str,
     /// The rule that refuses, or else the one that has the least left.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rule: Option<Box<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rule: Option<&'g str>,
     pub(super) limit: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remaining: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "nanos")]
-    pub(super) retry_after_ns: Option<Duration>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "nanos")]
-    pub(super) reset_ns: Option<Duration>,
-    #[serde(serialize_with = "nanos")]
-    pub(super) delay_ns: Option<Duration>,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) reset_after: Option<Duration>,
+    pub(super) delay: Duration,
     /// In Unix seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_before: Option<f64>,
-    #[serde(serialize_with = "as_object")]
-    pub(super) headers: HeaderMap,
     pub(super) generation: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ticket: Option<String>,
 }
 
-impl Outcome {
-    /// Describes a verdict of this generation. `head` is that of the call.
+impl<'g> Outcome<'g> {
+    /// Describes a verdict of this generation, and writes its headers.
     pub(super) fn of(
         verdict: &Verdict<'_, ServerClock>,
-        generation: &Generation,
+        generation: &'g Generation,
         core: &Core,
-        head: RequestHead<'_>,
+        headers: &mut impl HeaderSink,
     ) -> Self {
         let (lines, decided_at) = (verdict.lines(), verdict.decided_at());
         let (http, zero) = (&generation.http, &core.unix_zero);
-        let (line, headers) = match http.refusal(lines) {
+        let line = match http.refusal(lines) {
             None => {
-                let mut headers = HeaderMap::new();
-                http.headers(lines, decided_at, zero).write(&mut headers, Duration::ZERO);
-                (tightest(lines), headers)
+                http.write_headers(lines, (decided_at, Duration::ZERO), zero, headers);
+                tightest(lines)
             }
             Some(refusal) => {
-                let mut headers = refusal.respond(head, decided_at, zero).into_parts().0.headers;
-                // It describes a body that is not sent here.
-                headers.remove(http::header::CONTENT_TYPE);
-                (lines.iter().find(|line| refuses_as(line, verdict)), headers)
+                // In the order of a response whose body has a type, which is removed: its body is
+                // not sent here.
+                headers.set_value(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+                refusal.write_headers(decided_at, zero, headers);
+                headers.remove(&CONTENT_TYPE);
+                lines.iter().find(|line| refuses_as(line, verdict))
             }
         };
         let limited = line.filter(|line| line.limit < u64::MAX);
         Self {
             outcome: word(verdict.outcome()),
-            rule: line.map(|line| http.set().rules().rules[line.rule].name.clone()),
+            rule: line.map(|line| &*http.rule(line).name),
             limit: limited.map(|line| line.limit),
             remaining: limited.map(|line| line.remaining),
-            retry_after_ns: verdict.retry_after(),
-            reset_ns: limited.map(|line| line.reset_after),
-            delay_ns: Some(verdict.delay()),
+            retry_after: verdict.retry_after(),
+            reset_after: limited.map(|line| line.reset_after),
+            delay: verdict.delay(),
             not_before: None,
-            headers,
             generation: generation.number,
-            ticket: None,
         }
     }
 
     /// Adds when the request may act.
     pub(super) fn add_not_before(&mut self, core: &Core, decided_at: Timestamp) {
         if self.outcome == word(Ruling::Admitted) {
-            let at = decided_at + self.delay_ns.unwrap_or_default();
-            let at = core.unix_zero.unix_time(&core.clock, at);
+            let at = core.unix_zero.unix_time(&core.clock, decided_at + self.delay);
             // Rounded up: a caller that waits for it is not early.
             self.not_before = Some(at.as_nanos().div_ceil(1_000_000) as f64 / 1000.0);
         }
@@ -92,33 +78,58 @@ impl Outcome {
 
     /// The answer to a request that no rule has decided: `not_charged` or `error`.
     pub(super) fn without_numbers(outcome: &'static str, generation: u64) -> Self {
-        Self {
-            outcome,
-            rule: None,
-            limit: None,
-            remaining: None,
-            retry_after_ns: None,
-            reset_ns: None,
-            delay_ns: Some(Duration::ZERO),
-            not_before: None,
-            headers: HeaderMap::new(),
-            generation,
-            ticket: None,
-        }
+        Self { outcome, generation, ..Self::default() }
     }
 
-    /// The status of an answer to one request.
-    pub(super) fn status(&self) -> StatusCode {
-        match self.outcome {
-            _ if self.is_admitted() => StatusCode::OK,
-            outcome if outcome == word(Ruling::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::TOO_MANY_REQUESTS,
+    /// Appends the answer as a JSON object that lacks its [end](write_end).
+    pub(super) fn write(&self, headers: &HeaderJson, json: &mut Vec<u8>) {
+        let mut text = |text: &str| json.extend_from_slice(text.as_bytes());
+        text("{\"outcome\":\"");
+        text(self.outcome);
+        if let Some(rule) = self.rule {
+            // Names of rules need no escapes.
+            text("\",\"rule\":\"");
+            text(rule);
         }
+        text("\"");
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        for (name, number) in [
+            (",\"limit\":", self.limit),
+            (",\"remaining\":", self.remaining),
+            (",\"retry_after_ns\":", self.retry_after.map(nanos)),
+            (",\"reset_ns\":", self.reset_after.map(nanos)),
+            (",\"delay_ns\":", Some(nanos(self.delay))),
+        ] {
+            if let Some(number) = number {
+                text(name);
+                text(itoa::Buffer::new().format(number));
+            }
+        }
+        if let Some(seconds) = self.not_before {
+            text(",\"not_before\":");
+            text(&serde_json::json!(seconds).to_string());
+        }
+        text(",\"headers\":");
+        headers.write_object(json);
+        json.extend_from_slice(b",\"generation\":");
+        json.extend_from_slice(itoa::Buffer::new().format(self.generation).as_bytes());
     }
+}
 
-    /// Whether the request was admitted.
-    pub(super) fn is_admitted(&self) -> bool {
-        self.outcome == word(Ruling::Admitted)
+/// Appends the end of an answer, with the ticket that the caller may settle.
+pub(super) fn write_end(ticket: Option<TicketId>, json: &mut Vec<u8>) {
+    if let Some(ticket) = ticket {
+        json.extend_from_slice(format!(",\"ticket\":\"{ticket}\"").as_bytes());
+    }
+    json.push(b'}');
+}
+
+/// The status of an answer to one request; `None`: an error.
+pub(super) fn status(ruling: Option<Ruling>) -> StatusCode {
+    match ruling {
+        Some(Ruling::Admitted) => StatusCode::OK,
+        Some(Ruling::Unavailable) | None => StatusCode::SERVICE_UNAVAILABLE,
+        Some(_) => StatusCode::TOO_MANY_REQUESTS,
     }
 }
 
@@ -141,20 +152,4 @@ fn tightest(lines: &[Line]) -> Option<&Line> {
 /// Whether a line is that by which the verdict refuses.
 fn refuses_as(line: &Line, verdict: &Verdict<'_, ServerClock>) -> bool {
     !line.is_shadow && line.ruling == verdict.outcome() && line.retry_after == verdict.retry_after()
-}
-
-fn nanos<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    let nanos = duration.unwrap_or_default().as_nanos();
-    serializer.serialize_u64(u64::try_from(nanos).unwrap_or(u64::MAX))
-}
-
-fn as_object<S: Serializer>(headers: &HeaderMap, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut object = serializer.serialize_map(Some(headers.len()))?;
-    for (name, value) in headers {
-        // Almost always ASCII, which is found many bytes at a time.
-        let text = str::from_utf8(value.as_bytes());
-        let text = text.map_or_else(|_| String::from_utf8_lossy(value.as_bytes()), Cow::Borrowed);
-        object.serialize_entry(name.as_str(), &text)?;
-    }
-    object.end()
 }

@@ -9,7 +9,6 @@ use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tollgate_http::RequestHead;
 
 use super::auth::Auth;
 use super::check::Act;
@@ -136,12 +135,11 @@ impl Service {
             }
             route => route,
         };
-        let (head, body) = request.into_parts();
-        let body = match self.read(body).await {
+        let body = match self.read(request.into_body()).await {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = self.serve(act, &body, RequestHead::of_parts(&head)).await;
+        let answer = self.serve(act, &body).await;
         if answer.status() == StatusCode::BAD_REQUEST {
             self.core.metrics.protocol_error(Listener::Http, "body");
         }
@@ -149,9 +147,9 @@ impl Service {
     }
 
     /// Answers a body that is complete.
-    async fn serve(&self, route: Route, body: &[u8], head: RequestHead<'_>) -> Answer {
+    async fn serve(&self, route: Route, body: &[u8]) -> Answer {
         match route {
-            Route::Act(act) => self.check(act, body, head).await,
+            Route::Act(act) => self.check(act, body).await,
             Route::Settle => self.settle(body),
             Route::Json => rls::json(&self.core, body).await,
             Route::Release | Route::Auth | Route::OpenApi => self.release(body),
@@ -161,9 +159,14 @@ impl Service {
     /// Answers a body as if it had come to this path.
     #[cfg(test)]
     pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
-        let (head, ()) = Request::new(()).into_parts();
+        crate::core::ready(self.post_waiting(path, body))
+    }
+
+    /// As [`post`](Self::post), with time for stores to answer.
+    #[cfg(test)]
+    pub(super) async fn post_waiting(&self, path: &str, body: &[u8]) -> Answer {
         let route = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
-        crate::core::ready(self.serve(route, body, RequestHead::of_parts(&head)))
+        self.serve(route, body).await
     }
 
     /// Reads a body, or says why not.

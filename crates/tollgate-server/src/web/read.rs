@@ -10,7 +10,12 @@ const LONGEST: usize = 200;
 
 /// Reads JSON. An error says where it is.
 pub(crate) fn read_json<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Box<Answer>> {
-    serde_json::from_slice(body).map_err(|error| Box::new(refuse(body, &error)))
+    // Once for all texts, many bytes at a time. If not, the reader says where it is no UTF-8.
+    let read = match str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(body),
+    };
+    read.map_err(|error| Box::new(refuse(body, &error)))
 }
 
 #[cold]

@@ -133,7 +133,7 @@ impl<'l> Charges<'l> {
     }
 
     /// Returns the policies of the rules that are not shadow rules.
-    pub(super) fn policies(&self) -> impl Iterator<Item = &'l QuotaPolicies> + use<'l, '_> {
+    pub(super) fn policies(&self) -> impl Iterator<Item = &'l QuotaPolicies> + Clone + use<'l, '_> {
         let enforced = self.made.iter().filter(|charge| !charge.shadow);
         enforced.filter_map(|charge| match charge.of {
             Of::Here(limits, _) => Some(&limits.policies),

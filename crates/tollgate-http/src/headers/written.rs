@@ -1,0 +1,156 @@
+//! How the limits of a response become headers.
+
+use std::cmp::Reverse;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::{HeaderName, HeaderValue};
+
+use super::items::Item;
+use super::{
+    HeaderSink, HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, QuotaPolicies, ValueText,
+    retry_after_seconds, seconds_up,
+};
+
+pub(super) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(super) const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(super) const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(super) const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(super) const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_USED: HeaderName = HeaderName::from_static("x-ratelimit-used");
+pub(super) const X_RESOURCE: HeaderName = HeaderName::from_static("x-ratelimit-resource");
+const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
+const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
+pub(super) const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// The limits of one response, as they become headers.
+pub(crate) struct Written<I> {
+    pub(crate) styles: HeaderStyles,
+    pub(crate) items: I,
+    /// The Unix time of the decision.
+    pub(crate) unix_time: Option<Duration>,
+}
+
+/// The value of `RateLimit-Policy`.
+pub(crate) enum Policy<P = std::iter::Empty<&'static QuotaPolicies>> {
+    None,
+    One(HeaderValue),
+    /// Those of several rules.
+    Several(P),
+}
+
+impl Policy {
+    pub(super) fn of(value: Option<HeaderValue>) -> Self {
+        value.map_or(Self::None, Self::One)
+    }
+}
+
+impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
+    /// Adds the headers to a response that is written this long after the decision.
+    pub(crate) fn write<'p>(
+        self,
+        headers: &mut impl HeaderSink,
+        policy: Policy<impl Iterator<Item = &'p QuotaPolicies> + Clone>,
+        elapsed: Duration,
+    ) {
+        let tightest = |item: &Item<'_>| (item.state.remaining, Reverse(item.state.reset), item.state.limit);
+        let shown = self.items.clone().filter(Item::has_reset).min_by_key(tightest);
+        self.write_showing(headers, policy, elapsed, shown);
+    }
+
+    /// Adds the headers to the response to a refusal, right after the decision.
+    pub(crate) fn write_refusal<'p>(
+        self,
+        headers: &mut impl HeaderSink,
+        policy: Policy<impl Iterator<Item = &'p QuotaPolicies> + Clone>,
+        retry_after: Option<Duration>,
+    ) {
+        headers.add_value(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = retry_after.map(retry_after_seconds) {
+            headers.add(RETRY_AFTER, |text| text.number(seconds));
+            if self.styles.has(HeaderStyle::XRateLimitRetryAfter) {
+                headers.add(X_RETRY_AFTER, |text| text.number(seconds));
+            }
+        }
+        // The first of those with the longest reset.
+        let slowest = |item: &Item<'_>| Reverse(item.state.reset);
+        let shown = self.items.clone().filter(Item::has_reset).min_by_key(slowest);
+        self.write_showing(headers, policy, Duration::ZERO, shown);
+    }
+
+    /// Adds the headers. `shown` is the limit for the styles that have room for one only.
+    fn write_showing<'p>(
+        self,
+        headers: &mut impl HeaderSink,
+        policy: Policy<impl Iterator<Item = &'p QuotaPolicies> + Clone>,
+        elapsed: Duration,
+        shown: Option<Item<'i>>,
+    ) {
+        let Self { styles, items, unix_time } = self;
+        if styles.has(HeaderStyle::Ietf) {
+            // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
+            // policy of the inner service.
+            let no_other_policy = match policy {
+                Policy::None => !headers.has(&RATELIMIT_POLICY),
+                Policy::One(policy) => headers.add_value(RATELIMIT_POLICY, policy),
+                Policy::Several(policies) => {
+                    headers.add(RATELIMIT_POLICY, |text| text.list(policies.clone(), QuotaPolicies::write))
+                }
+            };
+            if no_other_policy
+                && !headers.add(RATELIMIT, |text| {
+                    text.list(items.clone(), |item, text| write_item(text, item, elapsed))
+                })
+                && headers.has(&RATELIMIT)
+            {
+                headers.remove(&RATELIMIT_POLICY);
+            }
+        }
+        let Some(Item { name, state: LimitState { limit, remaining, reset } }) = shown else { return };
+        let after = seconds_up(reset.saturating_sub(elapsed));
+        let github = styles.has(HeaderStyle::GitHub);
+        if github || styles.has(HeaderStyle::XRateLimit) || styles.has(HeaderStyle::XRateLimitEpoch) {
+            let epoch = || match unix_time {
+                Some(decided_at) => seconds_up(decided_at.saturating_add(reset)),
+                None => seconds_up(unix_now().saturating_add(reset.saturating_sub(elapsed))),
+            };
+            let reset = if styles.has(HeaderStyle::XRateLimit) { after } else { epoch() };
+            let fields = [(X_LIMIT, limit), (X_REMAINING, remaining), (X_RESET, reset)];
+            if !github {
+                put_all(headers, fields);
+            } else if ![X_USED, X_RESOURCE].iter().any(|name| headers.has(name)) && put_all(headers, fields) {
+                headers.add(X_USED, |text| text.number(limit.saturating_sub(remaining)));
+                headers.add(X_RESOURCE, |text| text.plain(name));
+            }
+        }
+        if styles.has(HeaderStyle::RateLimitTrio) {
+            put_all(headers, [(LIMIT, limit), (REMAINING, remaining), (RESET, after)]);
+        }
+    }
+}
+
+/// Writes an item of `RateLimit`.
+fn write_item(text: &mut ValueText<'_>, item: Item<'_>, elapsed: Duration) {
+    let LimitState { remaining, reset, .. } = item.state;
+    text.quoted(item.name);
+    text.plain(b";r=");
+    text.number(remaining.min(MAX_SF_INTEGER));
+    if item.has_reset() {
+        text.plain(b";t=");
+        text.number(seconds_up(reset.saturating_sub(elapsed)).min(MAX_SF_INTEGER));
+    }
+}
+
+/// Adds all headers, or none if the response has one of them, because clients read them together.
+/// Returns whether they were added.
+fn put_all(headers: &mut impl HeaderSink, fields: [(HeaderName, u64); 3]) -> bool {
+    if fields.iter().any(|(name, _)| headers.has(name)) {
+        return false;
+    }
+    fields.into_iter().all(|(name, value)| headers.add(name, |text| text.number(value)))
+}
+
+pub(super) fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
