@@ -123,6 +123,12 @@ impl HeaderSink for HeaderMap {
 }
 
 impl HeaderJson {
+    /// No headers, with room for so many bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { text: BytesMut::with_capacity(bytes), members: Vec::new() }
+    }
+
     /// Removes all headers, and keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();

@@ -53,7 +53,6 @@ pub(super) enum Act {
 }
 
 /// The answers to the requests of a call, while they are decided.
-#[derive(Default)]
 struct Answers {
     /// The answers, each without its end, one after the other.
     json: Vec<u8>,
@@ -75,6 +74,13 @@ struct Decided {
     decided_at: Timestamp,
     /// Until when the ticket is kept.
     end: Timestamp,
+}
+
+impl Answers {
+    fn with_room(requests: usize) -> Self {
+        let json = Vec::with_capacity(requests * USUAL + END);
+        Self { json, headers: HeaderJson::with_capacity(USUAL) }
+    }
 }
 
 impl Decided {
@@ -136,7 +142,7 @@ impl Service {
             };
         }
         let (call, ask) = (&body.one, act.ask(&body.one));
-        let (mut answers, mut headers) = (Answers::default(), HeaderMap::new());
+        let (mut answers, mut headers) = (Answers::with_room(1), HeaderMap::new());
         let decided = decider.decide(
             &self.core,
             |_| call,
@@ -148,11 +154,12 @@ impl Service {
         );
         let mut decided = decided.await;
         drop(decider);
+        let mut json = answers.json;
         if !self.keep(act, &mut decided) {
-            headers.clear();
+            (headers, json) = (HeaderMap::new(), Vec::new());
+            write_undecided("error", decided.generation, &mut json);
         }
-        let mut json = Vec::with_capacity(answers.json.len() + END);
-        decided.write(&answers, &mut json);
+        write_end(decided.id, &mut json);
         let mut answer = with(status(decided.ruling), JSON, json);
         answer.headers_mut().extend(headers);
         answer
@@ -161,7 +168,7 @@ impl Service {
     /// Decides the requests of a batch, each for itself.
     async fn each(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         let mut made = Made(Vec::with_capacity(calls.len()));
-        let mut answers = Answers::default();
+        let mut answers = Answers::with_room(calls.len());
         let decided = decider.decide_all(
             &self.core,
             calls.len(),
@@ -191,7 +198,7 @@ impl Service {
     async fn together(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         loop {
             let mut made = Made(Vec::with_capacity(calls.len()));
-            let (mut answers, mut refused) = (Answers::default(), None);
+            let (mut answers, mut refused) = (Answers::with_room(calls.len()), None);
             let decided = decider.decide_all(
                 &self.core,
                 calls.len(),
