@@ -18,8 +18,11 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// Where the rules read the client's address.
 const CLIENT_HEADER: &str = "cf-connecting-ip";
 
-/// What the proxy itself says.
+/// What the proxy itself says of the client.
 const TOLD: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+
+/// Where it adds its own name.
+const LOOP: &str = "cdn-loop";
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((flags, head)) = read(bytes) else { return };
@@ -67,12 +70,18 @@ fn assert_same(head: &Request<()>, seen: &Request<()>, sent: &Request<()>) {
     assert_eq!(target(seen), target(sent));
     let shown = |headers: &HeaderMap| {
         let mut headers = headers.clone();
-        for name in TOLD.into_iter().chain(["host", "transfer-encoding"]) {
+        for name in TOLD.into_iter().chain([LOOP, "host", "transfer-encoding"]) {
             headers.remove(name);
         }
         headers
     };
     assert_eq!(shown(seen.headers()), shown(sent.headers()));
+    let passed = |request: &Request<()>| {
+        let lines = request.headers().get_all(LOOP).iter();
+        let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+        names.map(|name| name.trim_ascii().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(passed(sent), [passed(seen), vec![b"tollgate".to_vec()]].concat());
     for value in sent.headers().values().map(HeaderValue::as_bytes) {
         assert_eq!(value, value.trim_ascii(), "an upstream of HTTP/1 reads another value");
     }
@@ -122,6 +131,7 @@ fn assert_no_hop_by_hop(client: &HeaderMap, sent: &HeaderMap, upgrade: Option<&H
     for line in client.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok()) {
         for name in line.split(',').filter_map(|name| name.trim().parse::<HeaderName>().ok()) {
             let is_kept = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TE, UPGRADE, CONNECTION].contains(&name)
+                || name == LOOP
                 || HeadProbe::tells_of_clients(&name, CLIENT_HEADER);
             assert!(is_kept || !sent.contains_key(&name), "{name}");
         }

@@ -20,7 +20,13 @@ mod web {
     pub(crate) use crate::client::Client;
 }
 
+/// Fields of this name say to `serde_json` alone what a value is.
+const OF_SERDE: &[u8] = b"$serde_json::private";
+
 fuzz_target!(|bytes: &[u8]| {
+    if bytes.windows(OF_SERDE.len()).any(|window| window == OF_SERDE) {
+        return;
+    }
     let tree = serde_json::from_slice::<Value>(bytes);
     match serde_json::from_slice::<request::Body<'_>>(bytes) {
         Ok(body) => {
