@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
 use tollgate::Timestamp;
 use tollgate_http::{HeaderJson, HeaderSink};
 use tollgate_rules::{Line, Ruling, Verdict};
@@ -45,10 +45,8 @@ impl<'g> Outcome<'g> {
                 tightest(lines)
             }
             Some(refusal) => {
-                // In the order of a response whose body has a type, which is removed: its body is
-                // not sent here.
-                headers.set_value(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
                 refusal.write_headers(decided_at, zero, headers);
+                // Of a rule that names one: its body is not sent here.
                 headers.remove(&CONTENT_TYPE);
                 lines.iter().find(|line| refuses_as(line, verdict))
             }

@@ -42,12 +42,12 @@ const CALLS: [&str; 9] = [
 const ANSWERS: [&str; 9] = [
     r#"{"outcome":"admitted","rule":"each","limit":3,"remaining":2,"reset_ns":60000000000,"delay_ns":0,"headers":{"ratelimit-policy":"\"all/min\";q=40;w=60, \"all/h\";q=3000;w=3600, \"each\";q=3;w=60","ratelimit":"\"all/min\";r=39;t=60, \"each\";r=2;t=60"},"generation":1}"#,
     r#"{"outcome":"admitted","rule":"each","limit":3,"remaining":0,"reset_ns":60000000000,"delay_ns":0,"headers":{"ratelimit-policy":"\"all/min\";q=40;w=60, \"all/h\";q=3000;w=3600, \"each\";q=3;w=60","ratelimit":"\"all/min\";r=37;t=60, \"each\";r=0;t=60"},"generation":1}"#,
-    r#"{"outcome":"refused","rule":"each","limit":3,"remaining":0,"retry_after_ns":60000000000,"reset_ns":60000000000,"delay_ns":0,"headers":{"retry-after":"60","ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store"},"generation":1}"#,
-    r#"{"outcome":"never","rule":"each","limit":3,"remaining":3,"reset_ns":0,"delay_ns":0,"headers":{"cache-control":"no-store","ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab"},"generation":1}"#,
+    r#"{"outcome":"refused","rule":"each","limit":3,"remaining":0,"retry_after_ns":60000000000,"reset_ns":60000000000,"delay_ns":0,"headers":{"ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store","retry-after":"60"},"generation":1}"#,
+    r#"{"outcome":"never","rule":"each","limit":3,"remaining":3,"reset_ns":0,"delay_ns":0,"headers":{"ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store"},"generation":1}"#,
     r#"{"outcome":"admitted","rule":"each","limit":3,"remaining":3,"reset_ns":0,"delay_ns":0,"headers":{"ratelimit-policy":"\"all/min\";q=40;w=60, \"all/h\";q=3000;w=3600, \"each\";q=3;w=60","ratelimit":"\"all/min\";r=37;t=60, \"each\";r=3;t=0"},"generation":1}"#,
-    r#"{"outcome":"no_key","rule":"each","limit":0,"remaining":0,"reset_ns":0,"delay_ns":0,"headers":{"cache-control":"no-store","ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab"},"generation":1}"#,
-    r#"{"outcome":"blocked","rule":"banned","limit":0,"remaining":0,"reset_ns":0,"delay_ns":0,"headers":{"cache-control":"no-store","ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab"},"generation":1}"#,
-    r#"{"outcome":"unavailable","rule":"stored","retry_after_ns":1000000000,"delay_ns":0,"headers":{"retry-after":"1","ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store"},"generation":1}"#,
+    r#"{"outcome":"no_key","rule":"each","limit":0,"remaining":0,"reset_ns":0,"delay_ns":0,"headers":{"ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store"},"generation":1}"#,
+    r#"{"outcome":"blocked","rule":"banned","limit":0,"remaining":0,"reset_ns":0,"delay_ns":0,"headers":{"ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store"},"generation":1}"#,
+    r#"{"outcome":"unavailable","rule":"stored","retry_after_ns":1000000000,"delay_ns":0,"headers":{"ratelimit":"own","x-note":"a \"quote\", a \\ and a\ttab","cache-control":"no-store","retry-after":"1"},"generation":1}"#,
     r#"{"outcome":"admitted","delay_ns":0,"headers":{},"generation":1}"#,
 ];
 
