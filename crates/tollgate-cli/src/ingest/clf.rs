@@ -24,7 +24,7 @@ use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
 use super::parts::Part;
-use super::time;
+use super::time::{self, ClfTimes};
 
 /// The length of `20/Feb/2016:00:00:45 -0500`.
 const TIME: usize = 26;
@@ -112,15 +112,16 @@ impl Parser {
     /// Reads a block of whole lines.
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
         batch.begin_parts(&self.found);
-        lines::parse_each(text, batch, |line, batch| self.line(line, batch));
+        let mut times = ClfTimes::default();
+        lines::parse_each(text, batch, |line, batch| self.line(line, &mut times, batch));
     }
 
-    fn line(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
+    fn line(&self, line: &[u8], times: &mut ClfTimes, batch: &mut Batch) -> Result<(), Refusal> {
         let line = Line::split(line)?;
         if self.combined && line.quoted().is_none() {
             return Err("no quoted referer and user agent after the size (--format clf needs none)");
         }
-        let t_ns = time::clf(line.time)?;
+        let t_ns = times.read(line.time)?;
         let cost = match self.cost {
             None => 1,
             // A response without a body has the size `-`.

@@ -76,8 +76,44 @@ pub(crate) fn read(text: &[u8], unit: Unit) -> Result<u64, Refusal> {
 
 /// Reads `20/Feb/2016:00:00:45 -0500`.
 pub(crate) fn clf(text: &[u8; 26]) -> Result<u64, Refusal> {
-    let marks = [text[2], text[6], text[11], text[14], text[17], text[20]];
-    if marks != *b"//::: " {
+    ClfTimes::default().read(text)
+}
+
+/// Reads times as [`clf`] does. Those of one day and zone after the first cost a third.
+pub(crate) struct ClfTimes {
+    /// `20/Feb/2016:` of the time read last.
+    date: [u8; 12],
+    /// Its ` -0500`.
+    zone: [u8; 6],
+    /// When that day begins there, in seconds.
+    midnight: i64,
+}
+
+impl Default for ClfTimes {
+    fn default() -> Self {
+        Self { date: *b"01/Jan/1970:", zone: *b" +0000", midnight: 0 }
+    }
+}
+
+impl ClfTimes {
+    pub(crate) fn read(&mut self, text: &[u8; 26]) -> Result<u64, Refusal> {
+        let (date, zone) = (&text[..12], &text[20..]);
+        if *date != self.date || *zone != self.zone {
+            self.midnight = clf_midnight(text)?;
+            self.date.copy_from_slice(date);
+            self.zone.copy_from_slice(zone);
+        }
+        if [text[14], text[17]] != *b"::" {
+            return Err(UNKNOWN);
+        }
+        let seconds = second_of_day(two(text, 12)?, two(text, 15)?, two(text, 18)?)?;
+        nanos(self.midnight + seconds, 0)
+    }
+}
+
+/// When the day of `20/Feb/2016:00:00:45 -0500` begins there.
+fn clf_midnight(text: &[u8; 26]) -> Result<i64, Refusal> {
+    if [text[2], text[6], text[11], text[20]] != *b"//: " {
         return Err(UNKNOWN);
     }
     let month = match &text[3..6] {
@@ -95,15 +131,7 @@ pub(crate) fn clf(text: &[u8; 26]) -> Result<u64, Refusal> {
         b"Dec" => 12,
         _ => return Err("the time names no known month"),
     };
-    let civil = Civil {
-        year: two(text, 7)? * 100 + two(text, 9)?,
-        month,
-        day: two(text, 0)?,
-        hour: two(text, 12)?,
-        minute: two(text, 15)?,
-        second: two(text, 18)?,
-    };
-    nanos(civil.seconds()? - offset(&text[21..])?, 0)
+    Ok(midnight(two(text, 7)? * 100 + two(text, 9)?, month, two(text, 0)?)? - offset(&text[21..])?)
 }
 
 /// Reads `2016-02-20T00:00:45.123Z` and its relatives.
@@ -113,14 +141,9 @@ fn calendar(text: &[u8]) -> Result<u64, Refusal> {
     if marks != *b"--::" || !matches!(date_time[10], b'T' | b't' | b' ') {
         return Err(UNKNOWN);
     }
-    let civil = Civil {
-        year: two(date_time, 0)? * 100 + two(date_time, 2)?,
-        month: two(date_time, 5)?,
-        day: two(date_time, 8)?,
-        hour: two(date_time, 11)?,
-        minute: two(date_time, 14)?,
-        second: two(date_time, 17)?,
-    };
+    let two = |at| two(date_time, at);
+    let midnight = midnight(two(0)? * 100 + two(2)?, two(5)?, two(8)?)?;
+    let seconds = second_of_day(two(11)?, two(14)?, two(17)?)?;
     let (fraction, zone) = match rest {
         [b'.' | b',', digits @ ..] => {
             let end = digits.iter().position(|b| !b.is_ascii_digit()).unwrap_or(digits.len());
@@ -128,7 +151,7 @@ fn calendar(text: &[u8]) -> Result<u64, Refusal> {
         }
         _ => (0, rest),
     };
-    nanos(civil.seconds()? - offset(zone.trim_ascii_start())?, fraction)
+    nanos(midnight + seconds - offset(zone.trim_ascii_start())?, fraction)
 }
 
 /// Reads a plain decimal number.
@@ -172,39 +195,30 @@ fn scaled(text: &[u8], digits: usize) -> Result<u64, Refusal> {
     Ok((0..digits).fold(0, |value, at| value * 10 + digit(at)))
 }
 
-/// A date and a time of day, which may not exist.
-struct Civil {
-    year: i64,
-    month: i64,
-    day: i64,
-    hour: i64,
-    minute: i64,
-    second: i64,
+/// When a day of UTC begins, in seconds since the epoch.
+fn midnight(year: i64, month: i64, day: i64) -> Result<i64, Refusal> {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let longest = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return Err(NO_SUCH_DATE),
+    };
+    if !(1..=longest).contains(&day) {
+        return Err(NO_SUCH_DATE);
+    }
+    // Years begin in March, so that the leap day is the last of its year.
+    let year = year - i64::from(month <= 2);
+    let month = (month + 9) % 12;
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    Ok((year * 365 + leap_days + day_of_year - DAYS_TO_1970) * 86_400)
 }
 
-impl Civil {
-    /// Seconds since the epoch, taken as UTC.
-    fn seconds(&self) -> Result<i64, Refusal> {
-        let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
-        let longest = match self.month {
-            2 => 28 + i64::from(leap),
-            4 | 6 | 9 | 11 => 30,
-            1..=12 => 31,
-            _ => return Err(NO_SUCH_DATE),
-        };
-        let exists =
-            (1..=longest).contains(&self.day) && self.hour < 24 && self.minute < 60 && self.second <= 60;
-        if !exists {
-            return Err(NO_SUCH_DATE);
-        }
-        // Years begin in March, so that the leap day is the last of its year.
-        let year = self.year - i64::from(self.month <= 2);
-        let month = (self.month + 9) % 12;
-        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-        let day_of_year = (153 * month + 2) / 5 + self.day - 1;
-        let days = year * 365 + leap_days + day_of_year - DAYS_TO_1970;
-        Ok(((days * 24 + self.hour) * 60 + self.minute) * 60 + self.second)
-    }
+/// Seconds since midnight. Second 60 is the next second.
+fn second_of_day(hour: i64, minute: i64, second: i64) -> Result<i64, Refusal> {
+    let exists = hour < 24 && minute < 60 && second <= 60;
+    if exists { Ok((hour * 60 + minute) * 60 + second) } else { Err(NO_SUCH_DATE) }
 }
 
 /// Days from 1 March of the year 0 to the epoch.
@@ -266,6 +280,30 @@ mod tests {
         assert_eq!(any("20/Feb/2016:10:30:45 +0530"), Ok(1_455_944_445 * SECOND));
         assert_eq!(any("01/Jan/1970:00:00:00 +0000"), Ok(0));
         assert_eq!(any("31/Dec/1969:19:00:01 -0500"), Ok(SECOND));
+    }
+
+    #[test]
+    fn clf_times_one_after_the_other_are_read_as_each_alone() {
+        let mut times = ClfTimes::default();
+        let mut texts: Vec<String> = Vec::new();
+        for date in ["00/Jan/1970:", "01/Jan/1970:", "20/Feb/2016:", "21/Feb/2016:", "20/Fob/2016:"] {
+            for of_day in ["00:00:45", "23:59:60", "24:00:00", "12-00:00", "1x:00:00"] {
+                for zone in [" +0000", " -0500", "  0000", "+00000"] {
+                    texts.push(format!("{date}{of_day}{zone}"));
+                }
+            }
+        }
+        // Each after each other one.
+        for first in &texts {
+            for second in &texts {
+                for text in [first, second] {
+                    let text = text.as_bytes().try_into().expect("a time has 26 bytes");
+                    assert_eq!(times.read(text), clf(text), "{first}, then {second}");
+                }
+            }
+        }
+        assert_eq!(texts.iter().filter(|text| any(text).is_ok()).count(), 12);
+        assert_eq!(any("20/Feb/2016:24:00:00 -0500"), Err(NO_SUCH_DATE));
     }
 
     #[test]
