@@ -160,39 +160,47 @@ fn several_files_are_told_apart() {
 
 #[test]
 fn a_live_log_gets_each_decision_before_its_next_line() {
-    let mut child = command(&["replay", "-", "--limit", LIMIT, "--decisions", "-"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("starts");
-    let (mut log, out) =
-        (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
-    let (seen, lines) = mpsc::channel();
-    let reader = thread::spawn(move || BufReader::new(out).lines().try_for_each(|line| seen.send(line)));
-    for (number, line) in LOG.lines().take(3).enumerate() {
-        writeln!(log, "{line}").expect("it reads on");
-        // Only a failing test waits so long.
-        let decision = lines.recv_timeout(Duration::from_secs(60)).expect("it does not wait for more");
-        let decision: Value = serde_json::from_str(&decision.expect("text")).expect("an object");
-        assert_eq!(decision["line"], number + 1);
+    let rules = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1/min' }]";
+    let rules = Temporary::new("live.toml", rules.as_bytes());
+    for by in [["--limit", LIMIT], ["--rules", rules.text()]] {
+        let mut child = command(&["replay", "-", by[0], by[1], "--decisions", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let (mut log, out) =
+            (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
+        let (seen, lines) = mpsc::channel();
+        let reader = thread::spawn(move || BufReader::new(out).lines().try_for_each(|line| seen.send(line)));
+        for (number, line) in LOG.lines().take(3).cycle().take(9).enumerate() {
+            writeln!(log, "{line}").expect("it reads on");
+            // Only a failing test waits so long.
+            let decision = lines.recv_timeout(Duration::from_secs(20)).expect("it does not wait for more");
+            let decision: Value = serde_json::from_str(&decision.expect("text")).expect("an object");
+            assert_eq!(decision["line"], number + 1, "{by:?}");
+        }
+        drop(log);
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+        assert!(reader.join().expect("the reader does not panic").is_ok());
     }
-    drop(log);
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
-    assert!(reader.join().expect("the reader does not panic").is_ok());
 }
 
 #[test]
 fn a_reader_that_closes_the_output_ends_the_replay_quietly() {
-    let mut child =
-        command(&["replay", "--demo", "--limit", LIMIT, "--decisions", "-"]).spawn().expect("starts");
-    let mut line = String::new();
-    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
-    out.read_line(&mut line).expect("there is a first line");
-    drop(out);
-    assert!(serde_json::from_str::<Value>(&line).is_ok());
-    let status = child.wait().expect("it ends");
-    let mut err = String::new();
-    child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("it is text");
-    assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+    let rules = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1/min' }]";
+    let rules = Temporary::new("closed.toml", rules.as_bytes());
+    for by in [["--limit", LIMIT], ["--rules", rules.text()]] {
+        let mut child =
+            command(&["replay", "--demo", by[0], by[1], "--decisions", "-"]).spawn().expect("starts");
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        out.read_line(&mut line).expect("there is a first line");
+        drop(out);
+        assert!(serde_json::from_str::<Value>(&line).is_ok());
+        let status = child.wait().expect("it ends");
+        let mut err = String::new();
+        child.stderr.take().expect("it is piped").read_to_string(&mut err).expect("it is text");
+        assert_eq!((status.code(), err.as_str()), (Some(0), ""), "{by:?}");
+    }
 }
 
 #[test]

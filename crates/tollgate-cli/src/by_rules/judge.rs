@@ -7,7 +7,7 @@ use tollgate_rules::{Concerned, Found, Replaces, RuleSet, Rules, Ruling, Scratch
 
 use super::clients::Clients;
 use super::key_text::key_text;
-use super::log::Logged;
+use super::log::{Logged, Requests};
 use super::needs::{Needs, WantedParts};
 use crate::failure::Failure;
 use crate::ingest::Wanted;
@@ -94,24 +94,23 @@ impl Judge {
         self.needs.iter().map(|needs| needs.reason(found, wanted)).collect()
     }
 
-    /// Builds the limiters of the rules that a log can decide. `found` says which of the wanted
-    /// parts it has, and `zero` the time of its first record.
+    /// Builds the limiters of the rules that a log can decide, at its first request.
     ///
     /// # Errors
     ///
     /// When there is not enough memory.
-    pub(crate) fn open(&mut self, found: &[bool], wanted: &[Wanted], zero: u64) -> Result<(), Failure> {
-        let reasons = self.reasons(found, wanted);
+    pub(super) fn open(&mut self, requests: &Requests, wanted: &[Wanted]) -> Result<(), Failure> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        let Some(first) = requests.iter().next() else { return Ok(()) };
+        let reasons = self.reasons(first.request.parts.found(), wanted);
         let in_file: Vec<usize> = (0..reasons.len()).filter(|&rule| reasons[rule].is_none()).collect();
-        let clock = ManualClock::starting_at(Duration::from_nanos(zero));
+        let clock = ManualClock::starting_at(Duration::from_nanos(first.t_ns));
         let set = RuleSet::new(only(&self.rules, &in_file).in_process(), clock)
             .map_err(|error| Failure::Usage(error.to_string()))?;
-        self.open = Some(Open { zero, set, scratch: Scratch::default(), in_file, reasons });
+        self.open = Some(Open { zero: first.t_ns, set, scratch: Scratch::default(), in_file, reasons });
         Ok(())
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.is_some()
     }
 
     /// Why a rule is not decided; `None`: it is.

@@ -1,17 +1,19 @@
 //! A log as requests of rules, with their times and clients.
 
+use std::sync::Arc;
+
 use super::clients::{Client, Clients};
 use super::needs::{CLIENT, WantedParts};
 use super::request::{Layout, LogRequest};
 use crate::failure::Failure;
-use crate::ingest::Record;
+use crate::ingest::Batch;
 use crate::reading::LogTime;
 
 /// Turns records into requests, in the order of the log.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
     wanted: WantedParts,
-    layout: Layout,
+    layout: Arc<Layout>,
     sources: Vec<String>,
     pub(crate) time: LogTime,
     pub(crate) clients: Clients,
@@ -19,6 +21,27 @@ pub(crate) struct RequestLog {
     found: Option<(usize, Box<[bool]>)>,
     /// The mapped parts of which no record had a value yet.
     unseen: Vec<usize>,
+}
+
+/// The requests of a batch of records.
+pub(crate) struct Requests {
+    batch: Batch,
+    /// How many lines of its file precede the batch.
+    before: u64,
+    layout: Arc<Layout>,
+    /// One for each record of the batch.
+    facts: Vec<Facts>,
+}
+
+/// The file and the line of a request.
+pub(crate) type At = (usize, u64);
+
+/// What the log knows of a request beside its parts.
+#[derive(Clone, Copy)]
+struct Facts {
+    t_ns: u64,
+    client: Option<Client>,
+    status: Option<u16>,
 }
 
 /// A request of a log.
@@ -29,6 +52,8 @@ pub(crate) struct Logged<'l> {
     /// `None` if the record has none.
     pub(crate) client: Option<Client>,
     pub(crate) status: Option<u16>,
+    /// Where it stands among the requests of its batch.
+    pub(crate) index: usize,
 }
 
 impl RequestLog {
@@ -36,7 +61,7 @@ impl RequestLog {
         let mapped = wanted.as_slice().iter().enumerate().filter(|(_, wanted)| wanted.field.is_some());
         Self {
             unseen: mapped.map(|(index, _)| index).collect(),
-            layout: Layout::of(wanted.as_slice()),
+            layout: Layout::of(wanted.as_slice()).into(),
             wanted,
             sources,
             time: LogTime::default(),
@@ -49,46 +74,43 @@ impl RequestLog {
         &self.wanted
     }
 
-    pub(super) fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// The request that a record is.
+    /// The requests of a batch that `before` lines of its file precede.
     ///
     /// # Errors
     ///
-    /// A record of a trace; a file that lacks parts which the first file has, or has more.
-    pub(crate) fn request<'l>(&'l mut self, record: &Record<'l>) -> Result<Logged<'l>, Failure> {
-        if self.found.as_ref().is_none_or(|(file, _)| *file != record.file) {
-            self.begin_file(record)?;
+    /// Records of a trace; a file that lacks parts which the first file has, or has more.
+    pub(super) fn requests(&mut self, batch: Batch, before: u64) -> Result<Requests, Failure> {
+        let mut facts = Vec::with_capacity(batch.len());
+        if batch.len() > 0 && self.found.as_ref().is_none_or(|(file, _)| *file != batch.file) {
+            self.begin_file(&batch)?;
         }
-        let t_ns = self.time.decided_at(record.t_ns);
-        let parts = record.parts;
-        if !self.unseen.is_empty() {
-            self.unseen.retain(|&index| parts.get(index).is_empty());
+        for index in 0..batch.len() {
+            let parts = batch.parts(index);
+            if !self.unseen.is_empty() {
+                self.unseen.retain(|&index| parts.get(index).is_empty());
+            }
+            facts.push(Facts {
+                t_ns: self.time.decided_at(batch.t_ns(index)),
+                client: self.clients.client(parts.get(CLIENT)),
+                status: self.layout.status(&parts),
+            });
         }
-        let client = self.clients.client(parts.get(CLIENT));
-        Ok(Logged {
-            status: self.layout.status(&parts),
-            request: LogRequest { layout: &self.layout, parts, client: client.map(|client| client.address) },
-            t_ns,
-            client,
-        })
+        Ok(Requests { batch, before, layout: Arc::clone(&self.layout), facts })
     }
 
-    fn begin_file(&mut self, record: &Record<'_>) -> Result<(), Failure> {
+    fn begin_file(&mut self, batch: &Batch) -> Result<(), Failure> {
         let name = |file: usize| self.sources.get(file).map_or("", String::as_str);
-        let now = record.parts.found();
-        if record.is_trace {
+        let now = batch.parts(0).found();
+        if batch.is_trace {
             return Err(Failure::Usage(format!(
                 "{}: a trace has keys, but rules need requests: give an access log, or --limit in place of --rules",
-                name(record.file)
+                name(batch.file)
             )));
         }
         if let Some((_, found)) = &self.found
             && let Some(index) = found.iter().zip(now).position(|(first, now)| first != now)
         {
-            let (with, without) = if now[index] { (record.file, 0) } else { (0, record.file) };
+            let (with, without) = if now[index] { (batch.file, 0) } else { (0, batch.file) };
             return Err(Failure::Usage(format!(
                 "{} has {} and {} has not: rules need the same of all files; read them one by one, or use --map",
                 name(with),
@@ -96,7 +118,7 @@ impl RequestLog {
                 name(without),
             )));
         }
-        self.found = Some((record.file, now.into()));
+        self.found = Some((batch.file, now.into()));
         Ok(())
     }
 
@@ -126,5 +148,34 @@ impl RequestLog {
         let unused = self.wanted.unused();
         notes.extend(unused.map(|map| format!("--map {}={}: no rule uses it", map.part, map.field)));
         notes
+    }
+}
+
+impl Requests {
+    /// The requests in the order of the log.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Logged<'_>> {
+        self.facts.iter().enumerate().map(|(index, facts)| {
+            let &Facts { t_ns, client, status } = facts;
+            let parts = self.batch.parts(index);
+            let address = client.map(|client| client.address);
+            let request = LogRequest { layout: &self.layout, parts, client: address };
+            Logged { request, t_ns, client, status, index }
+        })
+    }
+
+    /// The file and the line of the request with this index.
+    pub(crate) fn at(&self, index: usize) -> At {
+        (self.batch.file, self.batch.line(index, self.before))
+    }
+
+    /// Whether the request with this index is the last of its batch: in a live log, the next line
+    /// may not be written yet.
+    pub(crate) fn is_last(&self, index: usize) -> bool {
+        index + 1 == self.facts.len()
+    }
+
+    /// The memory, for other records.
+    pub(super) fn into_batch(self) -> Batch {
+        self.batch
     }
 }

@@ -62,8 +62,6 @@ pub(crate) struct Record<'a> {
     pub(crate) max_wait_ns: u64,
     /// The quota that comes with the request, which alone decides it.
     pub(crate) quota: Option<CallQuota>,
-    /// What rules ask for, if anything is asked.
-    pub(crate) parts: Parts<'a>,
     /// Whether it belongs to a trace, whose later records may give back what it takes.
     pub(crate) is_trace: bool,
     /// Whether it ends its block. In a live source, the next line may not be written yet.
@@ -108,7 +106,7 @@ pub(crate) struct Batch {
     /// The quotas of the records that bring one, in their order.
     quotas: Vec<CallQuota>,
     /// Whether its records are those of a trace.
-    is_trace: bool,
+    pub(crate) is_trace: bool,
 }
 
 impl Batch {
@@ -178,8 +176,23 @@ impl Batch {
     }
 
     /// The number of records.
-    pub(crate) fn len(&self) -> u64 {
-        self.entries.len() as u64
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The time of the record with this index.
+    pub(crate) fn t_ns(&self, index: usize) -> u64 {
+        self.entries[index].t_ns
+    }
+
+    /// The number of its line, when `before` lines of the file precede the batch.
+    pub(crate) fn line(&self, index: usize, before: u64) -> u64 {
+        before + 1 + u64::from(self.entries[index].line)
+    }
+
+    /// What rules ask of it.
+    pub(crate) fn parts(&self, index: usize) -> Parts<'_> {
+        self.parts.of(index)
     }
 
     /// The records in the order of their lines, when `before` lines of the file precede the batch.
@@ -195,7 +208,7 @@ impl Batch {
             let &Entry { t_ns, cost, op, .. } = entry;
             Record {
                 file: self.file,
-                line: before + 1 + u64::from(entry.line),
+                line: self.line(index, before),
                 t_ns,
                 key,
                 cost,
@@ -203,7 +216,6 @@ impl Batch {
                 id,
                 max_wait_ns: if op == Op::Reserve { waits.next().unwrap_or(0) } else { 0 },
                 quota: if entry.has_quota { quotas.next() } else { None },
-                parts: self.parts.of(index),
                 is_trace: self.is_trace,
                 is_last: index + 1 == self.entries.len(),
             }

@@ -291,7 +291,7 @@ mod tests {
     fn refusal(text: &[u8], combined: bool) -> Option<Refusal> {
         let mut batch = Batch::default();
         parser(&options(), combined).block(text, &mut batch);
-        assert_eq!(batch.len() + batch.malformed, 1, "a line is a record or malformed");
+        assert_eq!(batch.len() as u64 + batch.malformed, 1, "a line is a record or malformed");
         batch.samples.first().map(|sample| sample.reason)
     }
 

@@ -201,7 +201,7 @@ mod tests {
                 let mut batch = Batch::default();
                 parser.block(&text, &mut batch);
                 assert_eq!(batch.lines, lines::split(&text).count() as u64);
-                assert!(batch.len() + batch.malformed <= batch.lines);
+                assert!(batch.len() as u64 + batch.malformed <= batch.lines);
                 assert!(batch.records(0).all(|record| !record.key.is_empty() && record.line <= batch.lines));
                 records += batch.len();
                 malformed += batch.malformed;

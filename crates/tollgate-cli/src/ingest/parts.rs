@@ -115,11 +115,6 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Parts of a request that no file holds. `ends` has the end in `bytes` of each part.
-    pub(crate) fn new(bytes: &'a [u8], ends: &'a [u32], found: &'a [bool]) -> Self {
-        Self { bytes, ends, start: 0, found }
-    }
-
     /// The text of a part; empty when the record lacks it.
     #[inline]
     pub(crate) fn get(&self, wanted: usize) -> &'a [u8] {

@@ -5,7 +5,7 @@
 //!               v                                                   |
 //!   [parser]  take a batch, lock the sources, fill a block          |
 //!   [parser]  (which gets a number), unlock, parse     -- full --> caller: puts batches in order,
-//!                                                                  gives each record to `each`
+//!                                                                  gives each to `each`
 //! ```
 //!
 //! No thread only reads: the parsers read in turn, under the lock. A parser takes an empty batch
@@ -19,7 +19,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::batch::{Batch, Record};
+use super::batch::Batch;
 use super::blocks::{Block, Blocks, Content, LINE_LIMIT};
 use super::in_order::{InOrder, Message, PanicAlarm};
 use super::lines;
@@ -30,8 +30,9 @@ use super::totals::{Stopped, Totals};
 /// More parsers than this would wait for each other's reading.
 const MAX_PARSERS: usize = 8;
 
-/// Reads all sources and gives every record to `each`, in the order of files and lines, on this
-/// thread.
+/// Reads all sources and gives every batch of records to `each`, in the order of files and lines,
+/// on this thread, with the number of lines of its file that precede it. `each` returns a batch
+/// that will be filled again.
 ///
 /// `each` ends the reading early with [`ControlFlow::Break`]; that is no error.
 ///
@@ -44,7 +45,7 @@ pub(crate) fn read(
     sources: &[Source],
     options: &Options,
     progress: &Arc<Progress>,
-    each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    each: impl FnMut(Batch, u64) -> ControlFlow<(), Batch>,
 ) -> Result<Totals, Box<Stopped>> {
     // The caller needs one core.
     let parsers =
@@ -57,7 +58,7 @@ fn read_with(
     sources: &[Source],
     options: &Options,
     progress: &Arc<Progress>,
-    mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    mut each: impl FnMut(Batch, u64) -> ControlFlow<(), Batch>,
 ) -> Result<Totals, Box<Stopped>> {
     let mut totals = Totals::default();
     match source::total_size(sources) {
@@ -90,9 +91,7 @@ fn read_with(
         let before = position.before(&batch);
         totals.add(&batch, before);
         progress.add_lines(batch.lines);
-        if batch.records(before).try_for_each(&mut each).is_break() {
-            break;
-        }
+        let ControlFlow::Continue(batch) = each(batch, before) else { break };
         // Fails when all parsers have ended.
         let _ = empty.send(batch);
     }
@@ -163,10 +162,13 @@ mod tests {
 
     fn keys(parsers: usize, sources: &[Source]) -> (Keys, Result<Totals, Box<Stopped>>) {
         let mut keys = Keys::new();
-        let read = read_with(parsers, sources, &options(), &Arc::default(), |record| {
-            keys.push((record.file, record.line, String::from_utf8_lossy(record.key).into_owned()));
-            ControlFlow::Continue(())
-        });
+        let read =
+            read_with(parsers, sources, &options(), &Arc::default(), |batch, before| {
+                keys.extend(batch.records(before).map(|record| {
+                    (record.file, record.line, String::from_utf8_lossy(record.key).into_owned())
+                }));
+                ControlFlow::Continue(batch)
+            });
         (keys, read)
     }
 
@@ -201,12 +203,12 @@ mod tests {
     fn a_break_ends_the_reading_without_an_error() {
         let file = Temporary::new("break.log", log(0..20_000).as_bytes());
         let mut given = 0;
-        let read = read_with(2, &[file.source()], &options(), &Arc::default(), |_| {
+        let read = read_with(2, &[file.source()], &options(), &Arc::default(), |batch, _| {
             given += 1;
-            if given == 100 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if given == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(batch) }
         });
         assert!(read.is_ok());
-        assert_eq!(given, 100);
+        assert_eq!(given, 3);
     }
 
     #[test]
@@ -253,7 +255,8 @@ mod tests {
         let text = log(0..20_000);
         let file = Temporary::new("progress.log", text.as_bytes());
         let progress = Arc::new(Progress::default());
-        let read = read_with(1, &[file.source()], &options(), &progress, |_| ControlFlow::Continue(()));
+        let read =
+            read_with(1, &[file.source()], &options(), &progress, |batch, _| ControlFlow::Continue(batch));
         assert!(read.is_ok());
         let size = text.len() as u64;
         assert_eq!((progress.bytes(), progress.total(), progress.lines()), (size, Some(size), 20_000));

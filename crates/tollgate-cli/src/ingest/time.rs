@@ -79,7 +79,7 @@ pub(crate) fn clf(text: &[u8; 26]) -> Result<u64, Refusal> {
     ClfTimes::default().read(text)
 }
 
-/// Reads times as [`clf`] does. Those of one day and zone after the first cost a third.
+/// Reads times as [`clf`] does. Those of one day and zone after the first cost a fifth.
 pub(crate) struct ClfTimes {
     /// `20/Feb/2016:` of the time read last.
     date: [u8; 12],
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn clf_times_one_after_the_other_are_read_as_each_alone() {
+    fn clf_times_after_others_are_read_as_each_alone() {
         let mut times = ClfTimes::default();
         let mut texts: Vec<String> = Vec::new();
         for date in ["00/Jan/1970:", "01/Jan/1970:", "20/Feb/2016:", "21/Feb/2016:", "20/Fob/2016:"] {

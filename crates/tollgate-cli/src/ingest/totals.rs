@@ -25,7 +25,7 @@ impl Totals {
     /// Adds a batch that `before` lines of its file precede.
     pub(crate) fn add(&mut self, batch: &Batch, before: u64) {
         self.lines += batch.lines;
-        self.records += batch.len();
+        self.records += batch.len() as u64;
         self.without_key += batch.without_key;
         self.malformed += batch.malformed;
         let room = SAMPLES - self.samples.len();

@@ -1,18 +1,21 @@
-//! The made-up day as records, as if a log had been read.
+//! The made-up day as batches of records, as if a log had been read.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::demo;
-use crate::ingest::{KeyBy, KeyWriter, Op, Options, Part, Parts, Progress, Record, Totals, Wanted};
+use crate::ingest::{Batch, KeyBy, KeyWriter, Op, Options, Part, Progress, Totals, Wanted};
 
 /// The seed of the day. It never changes, so that every run has the same day.
 const SEED: u64 = 1;
 
-/// Progress advances by so many lines.
-const STEP: u64 = 4096;
+/// How many requests make a batch.
+const BATCH: u64 = 4096;
 
-/// Gives every request of the day to `each`. A record's line is the request's number.
+/// Gives the requests of the day to `each`, as [`ingest::read`](crate::ingest::read) does with
+/// those of files. A record's line is the request's number.
 ///
 /// # Errors
 ///
@@ -20,9 +23,8 @@ const STEP: u64 = 4096;
 pub(super) fn read(
     options: Options,
     progress: &Progress,
-    mut each: impl FnMut(Record<'_>) -> ControlFlow<()>,
+    mut each: impl FnMut(Batch, u64) -> ControlFlow<(), Batch>,
 ) -> Result<Totals, String> {
-    let mut totals = Totals::default();
     let key_writer = KeyWriter { by: options.key, ipv6_prefix: options.ipv6_prefix };
     if matches!(key_writer.by, KeyBy::Field(_)) {
         return Err(
@@ -35,54 +37,50 @@ pub(super) fn read(
         return Err(format!("the made-up day has no field {field:?}, which --map names"));
     }
     let is_there = |wanted: &Wanted| matches!(wanted.part, Part::Client | Part::Method | Part::Target);
-    let found: Vec<bool> = options.wanted.iter().map(is_there).collect();
-    let (mut texts, mut ends) = (Vec::new(), Vec::new());
-    let (mut part, mut key) = (Vec::new(), Vec::new());
-    for request in demo::day(SEED) {
-        part.clear();
-        key.clear();
-        let written = match key_writer.by {
-            KeyBy::Client => write!(part, "{}", request.client),
-            KeyBy::Path | KeyBy::MethodPath => write!(part, "{}", request.path),
-            KeyBy::User | KeyBy::Field(_) | KeyBy::Global => Ok(()),
-        };
-        written.expect("writing to a vector does not fail");
-        let has_key = key_writer.write(&mut key, &part, request.method.as_bytes());
-        totals.lines += 1;
-        totals.records += 1;
-        totals.without_key += u64::from(!has_key);
-        if totals.lines % STEP == 0 {
-            progress.add_lines(STEP);
-        }
-        texts.clear();
-        ends.clear();
-        for wanted in &options.wanted {
-            match wanted.part {
-                Part::Client => write!(texts, "{}", request.client),
-                Part::Method => write!(texts, "{}", request.method),
-                Part::Target => write!(texts, "{}", request.path),
-                _ => Ok(()),
+    let found: Arc<[bool]> = options.wanted.iter().map(is_there).collect();
+
+    let mut totals = Totals::default();
+    let mut day = demo::day(SEED).peekable();
+    let mut batch = Batch::default();
+    let mut part = Vec::new();
+    while day.peek().is_some() {
+        batch.restart(0);
+        batch.begin_parts(&found);
+        for request in day.by_ref().take(BATCH as usize) {
+            batch.lines += 1;
+            let text: &dyn Display = match key_writer.by {
+                KeyBy::Client => &request.client,
+                KeyBy::Path | KeyBy::MethodPath => &request.path,
+                KeyBy::User | KeyBy::Field(_) | KeyBy::Global => &"",
+            };
+            let has_key =
+                key_writer.write(&mut batch.keys, written(text, &mut part), request.method.as_bytes());
+            batch.without_key += u64::from(!has_key);
+            for wanted in &options.wanted {
+                let text: &dyn Display = match wanted.part {
+                    Part::Client => &request.client,
+                    Part::Method => &request.method,
+                    Part::Target => &request.path,
+                    _ => &"",
+                };
+                batch.push_part(written(text, &mut part));
             }
-            .expect("writing to a vector does not fail");
-            ends.push(texts.len() as u32);
+            batch.push(request.t_ns, 1, Op::Check);
         }
-        let record = Record {
-            file: 0,
-            line: totals.lines,
-            t_ns: request.t_ns,
-            key: &key,
-            cost: 1,
-            op: Op::Check,
-            id: &[],
-            max_wait_ns: 0,
-            quota: None,
-            parts: Parts::new(&texts, &ends, &found),
-            is_trace: false,
-            is_last: false,
-        };
-        if each(record).is_break() {
-            break;
+        let before = totals.lines;
+        totals.add(&batch, before);
+        progress.add_lines(batch.lines);
+        match each(batch, before) {
+            ControlFlow::Continue(free) => batch = free,
+            ControlFlow::Break(()) => break,
         }
     }
     Ok(totals)
+}
+
+/// A text, written into a buffer.
+fn written<'b>(text: &dyn Display, buffer: &'b mut Vec<u8>) -> &'b [u8] {
+    buffer.clear();
+    write!(buffer, "{text}").expect("writing to a vector does not fail");
+    buffer
 }

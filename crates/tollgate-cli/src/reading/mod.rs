@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 use crate::ingest::{
-    self, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals, Wanted,
+    self, Batch, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals, Wanted,
 };
 use crate::progress::ReadingBar;
 
@@ -119,32 +119,37 @@ impl Reading {
     /// read. What stops the reading after that is in [`ReadSummary::stopped`].
     pub(crate) fn each(
         &self,
-        each: impl FnMut(Record<'_>) -> Result<(), Failure>,
+        mut each: impl FnMut(Record<'_>) -> Result<(), Failure>,
     ) -> Result<ReadSummary, Failure> {
-        self.each_of(self.options(), each)
+        self.batches(self.options(), |batch, before| {
+            batch.records(before).try_for_each(&mut each)?;
+            Ok(batch)
+        })
     }
 
-    /// [`each`](Self::each), with the parts that rules ask for in place of the key.
+    /// Gives every batch of records to `each`, as [`each`](Self::each) gives the records, with the
+    /// number of lines of its file that precede it. The records have the parts that rules ask for
+    /// in place of the key. `each` returns a batch that will be filled again.
     ///
     /// # Errors
     ///
     /// Those of [`each`](Self::each).
-    pub(crate) fn each_with_parts(
+    pub(crate) fn batches_with_parts(
         &self,
         wanted: Vec<Wanted>,
-        each: impl FnMut(Record<'_>) -> Result<(), Failure>,
+        each: impl FnMut(Batch, u64) -> Result<Batch, Failure>,
     ) -> Result<ReadSummary, Failure> {
-        self.each_of(Options { key: KeyBy::Global, wanted, ..self.options() }, each)
+        self.batches(Options { key: KeyBy::Global, wanted, ..self.options() }, each)
     }
 
-    fn each_of(
+    fn batches(
         &self,
         options: Options,
-        mut each: impl FnMut(Record<'_>) -> Result<(), Failure>,
+        mut each: impl FnMut(Batch, u64) -> Result<Batch, Failure>,
     ) -> Result<ReadSummary, Failure> {
         let mut failure = None;
-        let mut each = |record: Record<'_>| match each(record) {
-            Ok(()) => ControlFlow::Continue(()),
+        let mut each = |batch: Batch, before| match each(batch, before) {
+            Ok(batch) => ControlFlow::Continue(batch),
             Err(error) => {
                 failure = Some(error);
                 ControlFlow::Break(())

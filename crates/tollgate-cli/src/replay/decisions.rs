@@ -37,7 +37,7 @@ impl Decisions {
     /// When it cannot be written.
     pub(crate) fn write(&mut self, record: &Record<'_>, t_ns: u64, answer: &Answer) -> Result<(), Failure> {
         let Self { lines, limits } = self;
-        lines.write(record, |out| fields(out, limits, record, t_ns, answer))
+        lines.write(record.file, record.line, |out| fields(out, limits, record, t_ns, answer))
     }
 
     /// Writes out the buffer.

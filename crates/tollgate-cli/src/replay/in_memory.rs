@@ -1,8 +1,8 @@
 //! Replays records in memory and returns every outcome, for [`crate::probe`].
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::io::{self, Write};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::decisions::Decisions;
 use super::limit::Limit;
@@ -45,7 +45,8 @@ pub(crate) fn in_memory<'r>(
         .map(|record| {
             simulation.step(&record)?;
             simulation.flush()?;
-            let decision = String::from_utf8_lossy(&lines.0.take()).trim_end().to_owned();
+            let decision =
+                String::from_utf8_lossy(&std::mem::take(&mut *lines.bytes())).trim_end().to_owned();
             let &Counts { given_back, credited, .. } = &simulation.counts;
             Ok(RecordOutcome { decision, given_back, credited })
         })
@@ -54,11 +55,17 @@ pub(crate) fn in_memory<'r>(
 
 /// A buffer with two owners: one writes, the other empties it.
 #[derive(Clone, Default)]
-struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl SharedBuffer {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
+        self.bytes().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -5,10 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::ingest::Record;
 
 /// Where lines are written.
-pub(crate) type Out = BufWriter<Box<dyn Write>>;
+pub(crate) type Out = BufWriter<Box<dyn Write + Send>>;
 
 /// The file that `--decisions` names.
 pub(crate) struct Lines {
@@ -35,7 +34,7 @@ impl Lines {
     }
 
     /// Writes to `out`, which messages call `what`.
-    pub(crate) fn to(out: Box<dyn Write>, what: String, files: &[String]) -> Self {
+    pub(crate) fn to(out: Box<dyn Write + Send>, what: String, files: &[String]) -> Self {
         let files = if files.len() > 1 { files.to_vec() } else { Vec::new() };
         Self { out: BufWriter::with_capacity(1 << 16, out), what, files }
     }
@@ -48,10 +47,11 @@ impl Lines {
     /// When it cannot be written.
     pub(crate) fn write(
         &mut self,
-        record: &Record<'_>,
+        file: usize,
+        line: u64,
         fields: impl FnOnce(&mut Out) -> io::Result<()>,
     ) -> Result<(), Failure> {
-        self.line(record, fields).map_err(Failure::writing(&self.what))
+        self.line(file, line, fields).map_err(Failure::writing(&self.what))
     }
 
     /// Writes out the buffer.
@@ -65,17 +65,18 @@ impl Lines {
 
     fn line(
         &mut self,
-        record: &Record<'_>,
+        file: usize,
+        line: u64,
         fields: impl FnOnce(&mut Out) -> io::Result<()>,
     ) -> io::Result<()> {
         let out = &mut self.out;
         out.write_all(b"{")?;
-        if let Some(file) = self.files.get(record.file) {
+        if let Some(file) = self.files.get(file) {
             out.write_all(b"\"file\":")?;
             serde_json::to_writer(&mut *out, file)?;
             out.write_all(b",")?;
         }
-        write!(out, "\"line\":{}", record.line)?;
+        write!(out, "\"line\":{line}")?;
         fields(out)?;
         out.write_all(b"}\n")
     }

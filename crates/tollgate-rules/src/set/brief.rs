@@ -34,7 +34,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         let decided = match scratch.found.concerned().len() {
             _ if ask.is_peek => None,
             0 => Some(()),
-            1 => self.admit::<1>(scratch).or_else(|| self.decide_alone(scratch)),
+            1 => self.decide_alone(scratch),
             2 => self.admit::<2>(scratch),
             3 => self.admit::<3>(scratch),
             4 => self.admit::<4>(scratch),

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use tollgate_rules::{Rules, Ruling};
 
-use crate::by_rules::{Judgement, Logged};
+use crate::by_rules::{At, Judgement, Logged};
 use crate::failure::Failure;
-use crate::ingest::Record;
 use crate::replay::answer::nanos;
 use crate::replay::lines::{Lines, Out};
 
@@ -36,12 +35,12 @@ impl Decisions {
     /// When it cannot be written.
     pub(super) fn write(
         &mut self,
-        record: &Record<'_>,
+        (file, line): At,
         logged: &Logged<'_>,
         judgement: &Judgement<'_>,
     ) -> Result<(), Failure> {
         let Self { lines, rules } = self;
-        lines.write(record, |out| fields(out, rules, logged, judgement))
+        lines.write(file, line, |out| fields(out, rules, logged, judgement))
     }
 
     /// Writes out the buffer.

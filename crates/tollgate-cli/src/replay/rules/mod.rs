@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::args::Args;
 use super::outputs;
-use crate::by_rules::{Trial, load};
+use crate::by_rules::{Judge, Requests, Trial, load};
 use crate::failure::Failure;
 use counts::Counts;
 use decisions::Decisions;
@@ -34,17 +34,19 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
     let mut counts = Counts::new(&rules, args.report.is_some());
     let mut trial = Trial::new([rules], &args.maps, &args.reading)?;
 
-    let wanted = trial.log.wanted().as_slice().to_vec();
-    let read = args.reading.each_with_parts(wanted, |record| {
-        let (logged, [judge]) = trial.step(&record)?;
-        judge.decide(&logged, |judgement| {
-            counts.add(&logged, judgement);
-            let Some(decisions) = &mut decisions else { return Ok(()) };
-            decisions.write(&record, &logged, judgement)?;
-            // A reader that follows a live log needs each decision before the next line is written.
-            if record.is_last { decisions.flush() } else { Ok(()) }
+    let decide = |judge: &mut Judge, requests: &Requests| {
+        requests.iter().try_for_each(|logged| {
+            judge.decide(&logged, |judgement| {
+                counts.add(&logged, judgement);
+                let Some(decisions) = &mut decisions else { return Ok(()) };
+                decisions.write(requests.at(logged.index), &logged, judgement)?;
+                // A reader that follows a live log needs a decision before the next line is
+                // written.
+                if requests.is_last(logged.index) { decisions.flush() } else { Ok(()) }
+            })
         })
-    })?;
+    };
+    let read = trial.read(&args.reading, [decide], |_, [written]| written)?;
     decisions.as_mut().map_or(Ok(()), Decisions::flush)?;
     // An empty log has no fields that could be missing.
     if counts.requests() > 0 {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::by_rules::{At, Decided};
+use super::side::Decided;
+use crate::by_rules::At;
 
 /// How many requests, and the first of them.
 #[derive(Debug, Clone, Copy)]
@@ -81,13 +82,13 @@ impl Changes {
         Self { both_admitted: 0, both_refused: 0, refused: Moved::new(new), admitted: Moved::new(old) }
     }
 
-    /// Counts a request.
-    pub(super) fn add(&mut self, at: At, old: Decided<'_>, new: Decided<'_>) {
+    /// Counts a request that is at `at`.
+    pub(super) fn add(&mut self, at: impl FnOnce() -> At, old: Decided<'_>, new: Decided<'_>) {
         match (old.is_admitted(), new.is_admitted()) {
             (true, true) => self.both_admitted += 1,
             (false, false) => self.both_refused += 1,
-            (true, false) => self.refused.add(at, new),
-            (false, true) => self.admitted.add(at, old),
+            (true, false) => self.refused.add(at(), new),
+            (false, true) => self.admitted.add(at(), old),
         }
     }
 

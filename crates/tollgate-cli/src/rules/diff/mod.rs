@@ -3,11 +3,12 @@
 mod changes;
 mod outcome;
 mod plan;
+mod side;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::by_rules::{Map, SideBySide, Trial, load, path};
+use crate::by_rules::{Judge, Map, Requests, Trial, load, path};
 use crate::failure::Failure;
 use crate::output::{print_note, print_result};
 use crate::reading::Reading;
@@ -15,6 +16,7 @@ use crate::report::figures::{grouped, percent};
 use crate::share::Share;
 use changes::Changes;
 use outcome::Outcome;
+use side::Side;
 
 /// Two rules files, and a log that shows the difference.
 #[derive(Debug, clap::Args)]
@@ -111,8 +113,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.reading.validate("rules diff old.toml new.toml")?;
 
     let mut changes = Changes::new([rules[0].rules.len(), rules[1].rules.len()]);
-    let mut both = SideBySide::new(Trial::new(rules, &args.maps, &args.reading)?);
-    let read = both.read(&args.reading, |at, old, new| changes.add(at, old, new))?;
+    let mut trial = Trial::new(rules, &args.maps, &args.reading)?;
+    let decide = |judge: &mut Judge, requests: &Requests| Ok(Side::of(judge, requests));
+    let read = trial.read(&args.reading, [decide; 2], |requests, [old, new]| {
+        let (old, new) = (old?, new?);
+        for (index, (old, new)) in old.decisions().zip(new.decisions()).enumerate() {
+            changes.add(|| requests.at(index), old, new);
+        }
+        Ok(())
+    })?;
     let names = args.reading.names();
     read.problems(&names).iter().for_each(|problem| print_note(problem));
     if let Some(why) = read.stopped {
@@ -121,12 +130,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if changes.requests() == 0 {
         return Err(Failure::Usage("there is no request to decide".to_owned()));
     }
-    both.log().check_mapped()?;
+    trial.log.check_mapped()?;
 
-    let outcome = Outcome { files: &files, both: &both, changes: &changes, sources: &names, top: args.top };
+    let outcome = Outcome { files: &files, trial: &trial, changes: &changes, sources: &names, top: args.top };
     let text = if args.json { format!("{}\n", outcome.json()) } else { outcome.to_string() };
     print_result(&text)?;
-    both.log().notes().iter().for_each(|note| print_note(&format!("note: {note}")));
+    trial.log.notes().iter().for_each(|note| print_note(&format!("note: {note}")));
     args.fail_on.iter().try_for_each(|fail_on| check(fail_on, &changes))
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::changes::{Changes, Moved, Tally};
-use crate::by_rules::{Judge, SideBySide};
+use crate::by_rules::{Judge, Trial};
 use crate::columns::{Columns, Side, ascii_spaces, printable};
 use crate::report::figures::{counted, grouped, percent};
 
@@ -16,7 +16,7 @@ const KEY_WIDTH: usize = 40;
 pub(super) struct Outcome<'a> {
     /// The names of the old and the new file.
     pub(super) files: &'a [String; 2],
-    pub(super) both: &'a SideBySide,
+    pub(super) trial: &'a Trial<2>,
     pub(super) changes: &'a Changes,
     /// The names of the logs.
     pub(super) sources: &'a [String],
@@ -30,11 +30,11 @@ impl Outcome<'_> {
     }
 
     fn name(&self, file: usize, rule: usize) -> &str {
-        &self.both.judges()[file].rules().rules[rule].name
+        &self.trial.judges[file].rules().rules[rule].name
     }
 
     fn key(&self, file: usize, rule: usize, key: &[u8]) -> String {
-        self.both.judges()[file].key_text(rule, key, &self.both.log().clients)
+        self.trial.judges[file].key_text(rule, key, &self.trial.log.clients)
     }
 
     /// The rules of a file that are not decided, with the reasons.
@@ -75,9 +75,9 @@ impl Outcome<'_> {
         let undecided = |judge: &Judge| -> Vec<Value> {
             self.undecided(judge).map(|(rule, reason)| json!({"rule": rule, "reason": reason})).collect()
         };
-        let time = &self.both.log().time;
+        let time = &self.trial.log.time;
         let [refused, admitted] = self.moved().map(moved);
-        let [old, new] = self.both.judges();
+        let [old, new] = &self.trial.judges;
         json!({
             "version": 1,
             "old": self.files[0],
@@ -114,7 +114,7 @@ impl fmt::Display for Outcome<'_> {
                 self.section(f, name, moved, file)?;
             }
         }
-        for (judge, file) in self.both.judges().iter().zip(self.files) {
+        for (judge, file) in self.trial.judges.iter().zip(self.files) {
             let mut columns = Columns::new([Side::Left, Side::Left]);
             for (rule, reason) in self.undecided(judge) {
                 columns.row([rule.to_owned(), reason.to_owned()]);

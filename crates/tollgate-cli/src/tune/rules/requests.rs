@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tollgate::Timestamp;
 use tollgate_rules::{Found, Limits, Rules};
 
-use crate::by_rules::{Map, Trial};
+use crate::by_rules::{Judge, Map, Requests, Trial};
 use crate::failure::Failure;
 use crate::output::print_note;
 use crate::reading::Reading;
@@ -71,24 +71,24 @@ pub(super) fn read(reading: &Reading, rules: Rules, maps: &[Map]) -> Result<Aske
     }
     let charge_if: Vec<Option<Vec<u16>>> = rules.rules.iter().map(|rule| rule.charge_if.clone()).collect();
     let mut trial = Trial::new([rules], maps, reading)?;
-    let wanted = trial.log.wanted().as_slice().to_vec();
-
     let (mut found, mut requests) = (Found::default(), 0);
-    let read = reading.each_with_parts(wanted, |record| {
-        let (logged, [judge]) = trial.step(&record)?;
-        requests += 1;
-        let (at, status) = (judge.at(&logged), logged.status.unwrap_or(0));
-        judge.concerned(&logged, &mut found, |rule, concerned, key| {
-            let of = &mut limits[first[rule] + concerned.tier.map_or(0, |tier| tier + 1)];
-            let is_charged = charge_if[rule].as_ref().is_none_or(|statuses| statuses.contains(&status));
-            let ask = Ask { at, cost: concerned.cost, is_charged };
-            match of.keys.get_mut(key) {
-                Some(asks) => asks.push(ask),
-                None => drop(of.keys.insert(key.into(), vec![ask])),
-            }
-        });
+    let collect = |judge: &mut Judge, batch: &Requests| {
+        for logged in batch.iter() {
+            requests += 1;
+            let (at, status) = (judge.at(&logged), logged.status.unwrap_or(0));
+            judge.concerned(&logged, &mut found, |rule, concerned, key| {
+                let of = &mut limits[first[rule] + concerned.tier.map_or(0, |tier| tier + 1)];
+                let is_charged = charge_if[rule].as_ref().is_none_or(|statuses| statuses.contains(&status));
+                let ask = Ask { at, cost: concerned.cost, is_charged };
+                match of.keys.get_mut(key) {
+                    Some(asks) => asks.push(ask),
+                    None => drop(of.keys.insert(key.into(), vec![ask])),
+                }
+            });
+        }
         Ok(())
-    })?;
+    };
+    let read = trial.read(reading, [collect], |_, [collected]| collected)?;
     read.problems(&reading.names()).iter().for_each(|problem| print_note(problem));
     if let Some(why) = read.stopped {
         return Err(Failure::Usage(why));

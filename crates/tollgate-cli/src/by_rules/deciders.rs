@@ -1,0 +1,118 @@
+//! The threads on which judges decide a log:
+//!
+//! ```text
+//!                                    +-- requests --> [judge] -- decisions --+
+//!   batches --> [caller: requests] --+                                       +--> [caller: `each`]
+//!                                    +-- requests --> [judge] -- decisions --+
+//! ```
+//!
+//! While the judges are at one batch, the caller makes requests of the next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::Scope;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::judge::Judge;
+use super::log::Requests;
+use crate::failure::Failure;
+use crate::ingest::{Batch, Wanted};
+
+/// How many batches the judges may have.
+const UNDERWAY: usize = 4;
+
+/// All judges' threads, and the batches that they have.
+pub(super) struct Deciders<D, const N: usize> {
+    deciders: [Decider<D>; N],
+    underway: VecDeque<Arc<Requests>>,
+}
+
+/// The thread of one judge.
+struct Decider<D> {
+    batches: Sender<Arc<Requests>>,
+    /// What it decides of each batch, in their order.
+    decisions: Receiver<Result<D, Failure>>,
+}
+
+impl<D: Send, const N: usize> Deciders<D, N> {
+    pub(super) fn start<'s>(
+        scope: &'s Scope<'s, '_>,
+        judges: &'s mut [Judge; N],
+        decide: [impl FnMut(&mut Judge, &Requests) -> Result<D, Failure> + Send + 's; N],
+        wanted: &'s [Wanted],
+    ) -> Self
+    where
+        D: 's,
+    {
+        let mut decide = decide.into_iter();
+        let deciders = judges
+            .each_mut()
+            .map(|judge| Decider::start(scope, judge, decide.next().expect("each judge has one"), wanted));
+        Self { deciders, underway: VecDeque::new() }
+    }
+
+    pub(super) fn give(&mut self, requests: Requests) {
+        let requests = Arc::new(requests);
+        for decider in &self.deciders {
+            decider.batches.send(Arc::clone(&requests)).expect("deciding does not panic");
+        }
+        self.underway.push_back(requests);
+    }
+
+    /// A batch to be filled. While the judges have many, waits for the first, and gives `each` what
+    /// they decided.
+    pub(super) fn next_free(
+        &mut self,
+        each: &mut impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
+    ) -> Result<Batch, Failure> {
+        let free = if self.underway.len() < UNDERWAY { None } else { self.finish_one(each)? };
+        Ok(free.unwrap_or_default())
+    }
+
+    /// Waits for all decisions, and gives them to `each`.
+    pub(super) fn finish(
+        mut self,
+        mut each: impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        while self.finish_one(&mut each)?.is_some() {}
+        Ok(())
+    }
+
+    fn finish_one(
+        &mut self,
+        each: &mut impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
+    ) -> Result<Option<Batch>, Failure> {
+        let Some(requests) = self.underway.pop_front() else { return Ok(None) };
+        let next = |decider: &Decider<D>| decider.decisions.recv().expect("deciding does not panic");
+        each(&requests, self.deciders.each_ref().map(next))?;
+        Ok(Arc::into_inner(requests).map(Requests::into_batch))
+    }
+}
+
+impl<D: Send> Decider<D> {
+    fn start<'s>(
+        scope: &'s Scope<'s, '_>,
+        judge: &'s mut Judge,
+        mut decide: impl FnMut(&mut Judge, &Requests) -> Result<D, Failure> + Send + 's,
+        wanted: &'s [Wanted],
+    ) -> Self
+    where
+        D: 's,
+    {
+        let (batches, given) = bounded::<Arc<Requests>>(UNDERWAY);
+        let (decided, decisions) = bounded(UNDERWAY);
+        scope.spawn(move || {
+            for requests in given {
+                let decisions = judge.open(&requests, wanted).and_then(|()| decide(judge, &requests));
+                // Before the decisions are sent: then only the caller has the batch, and can use it
+                // again.
+                drop(requests);
+                if decided.send(decisions).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { batches, decisions }
+    }
+}

@@ -1,0 +1,61 @@
+//! A log that rules files decide.
+
+use std::thread;
+
+use tollgate_rules::Rules;
+
+use super::clients::Clients;
+use super::deciders::Deciders;
+use super::judge::Judge;
+use super::log::{RequestLog, Requests};
+use super::map::{self, Map};
+use super::needs::WantedParts;
+use crate::failure::Failure;
+use crate::ingest::{KeyBy, KeyWriter, PrefixLen};
+use crate::reading::{ReadSummary, Reading};
+
+/// A log and the rules files that decide it.
+pub(crate) struct Trial<const N: usize> {
+    pub(crate) log: RequestLog,
+    pub(crate) judges: [Judge; N],
+}
+
+impl<const N: usize> Trial<N> {
+    /// # Errors
+    ///
+    /// Attributes that are mapped twice.
+    pub(crate) fn new(rules: [Rules; N], maps: &[Map], reading: &Reading) -> Result<Self, Failure> {
+        map::validate(maps)?;
+        let mut wanted = WantedParts::new(maps);
+        let ipv6_prefix = rules.last().and_then(|rules| PrefixLen::new(rules.clients.ipv6_prefix));
+        let clients = KeyWriter { by: KeyBy::Client, ipv6_prefix: ipv6_prefix.unwrap_or_default() };
+        let judges = rules.map(|rules| Judge::new(rules, &mut wanted));
+        Ok(Self { log: RequestLog::new(wanted, reading.names(), Clients::new(clients)), judges })
+    }
+
+    /// Reads the log. Each judge decides all requests by its `decide`, on a thread of its own.
+    /// `each` gets what they decide of a batch, in the log's order, on this thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Reading::batches_with_parts`] and [`RequestLog::requests`], and what `each` makes
+    /// of those of [`Judge::open`] and of `decide`.
+    pub(crate) fn read<D: Send>(
+        &mut self,
+        reading: &Reading,
+        decide: [impl FnMut(&mut Judge, &Requests) -> Result<D, Failure> + Send; N],
+        mut each: impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
+    ) -> Result<ReadSummary, Failure> {
+        let Self { log, judges } = self;
+        let wanted = log.wanted().as_slice().to_vec();
+        thread::scope(|scope| {
+            let mut deciders = Deciders::start(scope, judges, decide, &wanted);
+            let read = reading.batches_with_parts(wanted.clone(), |batch, before| {
+                deciders.give(log.requests(batch, before)?);
+                deciders.next_free(&mut each)
+            })?;
+            deciders.finish(each)?;
+            Ok(read)
+        })
+    }
+}
