@@ -118,13 +118,18 @@ enum Tool {
     /// Time `tollgate replay`, goaccess (if installed) and `wc -l` on one access log, and print a
     /// page
     ///
-    /// Exit code 1 if tollgate is not ten times as fast as goaccess.
+    /// Exit code 1 if tollgate is not ten times as fast as goaccess, or if rules take more than
+    /// twice as long as one limit.
     ReplaySpeed {
         /// An access log in Combined format, uncompressed
         file: String,
         /// How often each program reads it
         #[arg(long, value_name = "N", default_value_t = 11, value_parser = value_parser!(u32).range(1..))]
         runs: u32,
+        /// The program whose replay by one limit rules are compared with, such as that of an
+        /// earlier commit; without it, this one
+        #[arg(long, value_name = "TOLLGATE")]
+        before: Option<PathBuf>,
     },
 }
 
@@ -136,7 +141,9 @@ impl Command {
                 return server_speed::run(*rounds, *seconds, only);
             }
             Some(Tool::Serve(options)) => return serve::run(options),
-            Some(Tool::ReplaySpeed { file, runs }) => return replay_speed::run(file, *runs as usize),
+            Some(Tool::ReplaySpeed { file, runs, before }) => {
+                return replay_speed::run(file, *runs as usize, before.as_deref());
+            }
             None => {}
         }
         if let (Some(name), Some(keys)) = (&self.resident_of, self.keys) {
