@@ -264,6 +264,30 @@ fn what_cannot_be_decided_is_an_error() {
     }
 }
 
+/// A log of several blocks, and a trace, which no rule can decide.
+#[test]
+fn what_precedes_an_error_is_decided_and_told_first() {
+    const REQUESTS: usize = 12_000;
+    let line = LOG.lines().next().expect("it has lines");
+    let long = format!("{line} {}\n", "x".repeat(100)).repeat(REQUESTS);
+    let long = Temporary::new("before.log", long.as_bytes());
+    let rules = Temporary::new("before.toml", SMALL.as_bytes());
+    let trace = Temporary::new("behind.trace", b"{\"t_ns\":1,\"key\":\"a\"}\n");
+    let decisions = Temporary::new("before.jsonl", b"");
+    let decide = |to: &str| {
+        tollgate(&["replay", "--rules", rules.text(), long.text(), trace.text(), "--decisions", to])
+    };
+    let run = decide(decisions.text());
+    assert!(run.code == Some(2) && run.err.contains("a trace has keys"), "{}", run.err);
+    let written = std::fs::read_to_string(decisions.path()).expect("it was written");
+    assert_eq!(written.lines().count(), REQUESTS, "all that precede the trace");
+
+    if cfg!(target_os = "linux") {
+        let run = decide("/dev/full");
+        assert!(run.code == Some(2) && run.err.contains("/dev/full"), "the earlier error: {}", run.err);
+    }
+}
+
 #[test]
 fn an_empty_log_is_no_error_by_rules_either() {
     let rules = Temporary::new("nothing.toml", SMALL.as_bytes());

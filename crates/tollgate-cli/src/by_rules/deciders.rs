@@ -55,30 +55,45 @@ impl<D: Send, const N: usize> Deciders<D, N> {
     pub(super) fn give(&mut self, requests: Requests) {
         let requests = Arc::new(requests);
         for decider in &self.deciders {
-            decider.batches.send(Arc::clone(&requests)).expect("deciding does not panic");
+            // Fails when the thread has ended with an error, which the caller has not received yet.
+            let _ = decider.batches.send(Arc::clone(&requests));
         }
         self.underway.push_back(requests);
     }
 
-    /// A batch to be filled. While the judges have many, waits for the first, and gives `each` what
-    /// they decided.
+    /// A batch to be filled. Gives `each` what was decided of the first batch, if that is decided;
+    /// while the judges have many, waits for it. So an error is told with the next batch at the
+    /// latest.
+    ///
+    /// # Errors
+    ///
+    /// Those of `each`.
     pub(super) fn next_free(
         &mut self,
         each: &mut impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
     ) -> Result<Batch, Failure> {
-        let free = if self.underway.len() < UNDERWAY { None } else { self.finish_one(each)? };
-        Ok(free.unwrap_or_default())
+        let is_decided = self.deciders.iter().all(|decider| !decider.decisions.is_empty());
+        let takes = is_decided || self.underway.len() >= UNDERWAY;
+        Ok(if takes { self.finish_one(each)? } else { None }.unwrap_or_default())
     }
 
     /// Waits for all decisions, and gives them to `each`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `each`.
     pub(super) fn finish(
-        mut self,
-        mut each: impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
+        &mut self,
+        each: &mut impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        while self.finish_one(&mut each)?.is_some() {}
+        while !self.underway.is_empty() {
+            self.finish_one(each)?;
+        }
         Ok(())
     }
 
+    /// Waits for the decisions of the first batch, gives them to `each`, and returns the memory of
+    /// the batch if no other thread has it.
     fn finish_one(
         &mut self,
         each: &mut impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
@@ -108,7 +123,9 @@ impl<D: Send> Decider<D> {
                 // Before the decisions are sent: then only the caller has the batch, and can use it
                 // again.
                 drop(requests);
-                if decided.send(decisions).is_err() {
+                // After an error nothing more is decided, or written.
+                let is_last = decisions.is_err();
+                if decided.send(decisions).is_err() || is_last {
                     return;
                 }
             }

@@ -163,6 +163,11 @@ impl Requests {
         })
     }
 
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.facts.len()
+    }
+
     /// The file and the line of the request with this index.
     pub(crate) fn at(&self, index: usize) -> At {
         (self.batch.file, self.batch.line(index, self.before))
@@ -171,7 +176,7 @@ impl Requests {
     /// Whether the request with this index is the last of its batch: in a live log, the next line
     /// may not be written yet.
     pub(crate) fn is_last(&self, index: usize) -> bool {
-        index + 1 == self.facts.len()
+        index + 1 == self.len()
     }
 
     /// The memory, for other records.

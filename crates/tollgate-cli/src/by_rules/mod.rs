@@ -11,7 +11,7 @@
 //! | `map` | `--map ATTRIBUTE=FIELD` |
 //! | `needs` | the parts of a request that rules need, and why a log cannot decide a rule |
 //! | `clients` | the clients of a log: numbers, and addresses for host names |
-//! | `request`, `log` | a record as a request; all records |
+//! | `request`, `log` | a record as a request; batches of them |
 //! | `judge` | decides requests |
 //! | `deciders` | the threads on which judges decide |
 //! | `trial` | a log that rules files decide |

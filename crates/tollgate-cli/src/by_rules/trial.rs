@@ -1,6 +1,7 @@
 //! A log that rules files decide.
 
 use std::thread;
+use std::time::Instant;
 
 use tollgate_rules::Rules;
 
@@ -48,14 +49,24 @@ impl<const N: usize> Trial<N> {
     ) -> Result<ReadSummary, Failure> {
         let Self { log, judges } = self;
         let wanted = log.wanted().as_slice().to_vec();
-        thread::scope(|scope| {
+        let start = Instant::now();
+        let mut read = thread::scope(|scope| {
             let mut deciders = Deciders::start(scope, judges, decide, &wanted);
             let read = reading.batches_with_parts(wanted.clone(), |batch, before| {
-                deciders.give(log.requests(batch, before)?);
+                match log.requests(batch, before) {
+                    Ok(requests) => deciders.give(requests),
+                    Err(error) => {
+                        // What comes before the error in the log is decided, and its errors count.
+                        deciders.finish(&mut each)?;
+                        return Err(error);
+                    }
+                }
                 deciders.next_free(&mut each)
             })?;
-            deciders.finish(each)?;
-            Ok(read)
-        })
+            deciders.finish(&mut each)?;
+            Ok::<_, Failure>(read)
+        })?;
+        read.elapsed = start.elapsed();
+        Ok(read)
     }
 }

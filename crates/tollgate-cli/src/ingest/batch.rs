@@ -9,7 +9,7 @@
 //! its own.
 //!
 //! The consumer, on another core, reads some 45 bytes a record instead of the whole line. It
-//! returns a consumed batch with its memory to a parser, so a steady stream allocates nothing.
+//! returns a consumed batch with its memory to a parser, so that parsing allocates nothing.
 
 use std::sync::Arc;
 
@@ -185,12 +185,12 @@ impl Batch {
         self.entries[index].t_ns
     }
 
-    /// The number of its line, when `before` lines of the file precede the batch.
+    /// The line of the record with this index, when `before` lines of the file precede the batch.
     pub(crate) fn line(&self, index: usize, before: u64) -> u64 {
         before + 1 + u64::from(self.entries[index].line)
     }
 
-    /// What rules ask of it.
+    /// What rules ask of the record with this index.
     pub(crate) fn parts(&self, index: usize) -> Parts<'_> {
         self.parts.of(index)
     }

@@ -66,7 +66,8 @@ fn read_with(
         Err(error) => return Err(Box::new(Stopped { totals, error })),
     }
 
-    // For each parser one batch that it fills and one on its way, and one that the caller reads.
+    // For each parser one batch that it fills and one on its way, and one that the caller reads. A
+    // caller that keeps some brings others.
     let batches = 2 * parsers + 1;
     let (empty, empties) = bounded(batches);
     for _ in 0..batches {

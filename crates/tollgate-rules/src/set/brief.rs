@@ -43,7 +43,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         decided.is_some()
     }
 
-    /// Decides by the only rule: such as a request that it refuses, or the first one of a key.
+    /// Decides by the only rule, whether that admits or refuses. `None`: it has not one bucket or
+    /// window and nothing else, and nothing was decided.
     #[inline(never)]
     fn decide_alone(&self, scratch: &mut Scratch) -> Option<()> {
         let Scratch { found, charges, refusal, now, cost, .. } = scratch;

@@ -28,7 +28,7 @@ pub(super) struct Decided<'s> {
 
 impl Side {
     pub(super) fn of(judge: &mut Judge, requests: &Requests) -> Self {
-        let mut side = Self::default();
+        let mut side = Self { ends: Vec::with_capacity(requests.len()), ..Self::default() };
         for logged in requests.iter() {
             judge.decide(&logged, |judgement| {
                 if !judgement.is_admitted() {
