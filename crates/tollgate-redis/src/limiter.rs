@@ -227,8 +227,8 @@ impl Limiter {
         name::of_key(&self.shared.prefix, key, self.settings.suffixes.first().map_or("", |suffix| suffix))
     }
 
-    /// Checks requests of a single bucket in the short script. `None` for those that it cannot
-    /// decide; it has changed nothing for them.
+    /// Checks requests of a single bucket or window in the short script. `None` for those that it
+    /// cannot decide; it has changed nothing for them.
     async fn check_in_short(
         &self,
         until: Instant,
@@ -254,12 +254,25 @@ impl Limiter {
         let call = CallId::new();
         let answers = shorts.chunks_exact(SHORT).zip(keys).zip(requests).enumerate();
         let answers = answers.map(|(number, ((short, key), &(_, cost)))| {
-            let &[verdict, left, wait, clear, t, f] = short else { return Err(incomplete()) };
+            let &[verdict, left, wait, clear, charged, fraction] = short else { return Err(incomplete()) };
             if verdict == UNDECIDED {
                 return Ok(None);
             }
-            let numbers =
-                [now, verdict, i64::from(verdict < 1), wait, 0, verdict, left, wait, clear, 0, t, f, 0];
+            let numbers = [
+                now,
+                verdict,
+                i64::from(verdict < 1),
+                wait,
+                0,
+                verdict,
+                left,
+                wait,
+                clear,
+                0,
+                charged,
+                fraction,
+                0,
+            ];
             let asked = Asked {
                 limiter: self.settings.number,
                 cost,

@@ -2,7 +2,8 @@
 //!
 //! Each limiter has two: one decides, the other gives back and resets. Both are put together from
 //! the parts of the algorithms that the limiter has, because a script creates all of its functions
-//! anew at each call. A third one decides plain checks of a single bucket, in fewer steps.
+//! anew at each call. A third one decides plain checks of a single bucket or window, in fewer
+//! steps.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub struct Script {
 pub(crate) struct Scripts {
     pub(crate) decide: Script,
     pub(crate) undo: Script,
-    /// For plain checks, if the limiter is a single bucket.
+    /// For plain checks, if the limiter is a single bucket or window.
     pub(crate) short: Option<Script>,
 }
 
@@ -32,6 +33,12 @@ macro_rules! part {
 macro_rules! script {
     ($last:literal: $($part:expr),+) => {
         concat!(include_str!("script/head.lua"), $($part,)+ include_str!(concat!("script/", $last)))
+    };
+}
+
+macro_rules! short_window {
+    ($slides:literal) => {
+        concat!("local slides = ", $slides, "\n", include_str!("script/short_window.lua"))
     };
 }
 
@@ -76,7 +83,12 @@ impl Scripts {
             part!("window_state.lua", "window_undo.lua"),
             part!("log_state.lua", "log_undo.lua")
         );
-        let short = matches!(kinds, [Kind::Bucket]).then(|| Script::new(include_str!("script/short.lua")));
+        let short = match kinds {
+            [Kind::Bucket] => Some(Script::new(include_str!("script/short_bucket.lua"))),
+            [Kind::Fixed] => Some(Script::new(short_window!("false"))),
+            [Kind::Sliding] => Some(Script::new(short_window!("true"))),
+            _ => None,
+        };
         Self { decide: Script::new(decide), undo: Script::new(undo), short }
     }
 }
@@ -91,8 +103,10 @@ mod tests {
         assert!(has(&[Kind::Queue], "rules.q"));
         assert!(!has(&[Kind::Bucket], "rules.f") && !has(&[Kind::Bucket], "rules.l"));
         assert!(has(&[Kind::Log, Kind::Fixed], "rules.f") && has(&[Kind::Log, Kind::Fixed], "rules.l"));
-        assert!(Scripts::of(&[Kind::Bucket]).short.is_some());
+        for one in [Kind::Bucket, Kind::Fixed, Kind::Sliding] {
+            assert!(Scripts::of(&[one]).short.is_some(), "{one:?}");
+        }
         assert!(Scripts::of(&[Kind::Bucket, Kind::Bucket]).short.is_none());
-        assert!(Scripts::of(&[Kind::Queue]).short.is_none());
+        assert!(Scripts::of(&[Kind::Queue]).short.is_none() && Scripts::of(&[Kind::Log]).short.is_none());
     }
 }
