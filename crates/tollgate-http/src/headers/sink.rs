@@ -10,7 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::value_buffers::write_value;
 
 /// Takes headers: the [`HeaderMap`] of a response, [`HeaderJson`], or both as a pair.
-pub trait HeaderSink {
+///
+/// Sealed: a [`ValueText`] is written in this crate only.
+pub trait HeaderSink: sealed::Sealed {
     /// Returns whether there is a header of this name.
     fn has(&self, name: &HeaderName) -> bool;
 
@@ -27,6 +29,14 @@ pub trait HeaderSink {
     /// Removes a header. The last one takes its place.
     fn remove(&mut self, name: &HeaderName);
 }
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+impl sealed::Sealed for HeaderMap {}
+impl sealed::Sealed for HeaderJson {}
+impl<A: HeaderSink, B: HeaderSink> sealed::Sealed for (&mut A, &mut B) {}
 
 /// The value of a header, while it is written.
 pub struct ValueText<'t> {
