@@ -1,5 +1,6 @@
 //! One test in its own process: built once, then started any number of times.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -61,7 +62,9 @@ impl Trial {
         let begun = Instant::now();
         let mut command = Command::new(&self.binary);
         command.args(["--exact", &self.test, "--test-threads", "1"]).current_dir(folder);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let printed = File::create(self.output_file()).expect("it is beside the binary that was built");
+        let errors = printed.try_clone().expect("the file is open");
+        command.stdin(Stdio::null()).stdout(printed).stderr(errors);
         match value {
             Some(value) => command.env(variable, value),
             None => command.env_remove(variable),
@@ -80,5 +83,15 @@ impl Trial {
             }
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// What the last run printed.
+    pub(crate) fn output(&self) -> String {
+        let printed = fs::read(self.output_file()).unwrap_or_default();
+        String::from_utf8_lossy(&printed).into_owned()
+    }
+
+    fn output_file(&self) -> PathBuf {
+        self.binary.with_extension("printed")
     }
 }

@@ -77,7 +77,10 @@ fn time_unbroken(check: &Check, copy: &TreeCopy) -> Result<Duration, String> {
     let trial = check.build(copy)?;
     match check.run(&trial, copy, MIN_LIMIT * SLOWDOWN) {
         (Outcome::Passed, took) => Ok(took),
-        (outcome, took) => Err(format!("with nothing broken {check} {outcome:?} after {took:.0?}")),
+        (outcome, took) => {
+            let printed = trial.output();
+            Err(format!("with nothing broken {check} {outcome:?} after {took:.0?}:\n{printed}"))
+        }
     }
 }
 
