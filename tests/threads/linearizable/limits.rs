@@ -5,7 +5,8 @@ use std::fmt;
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, Resolution, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_model::{Algorithm, CountPolicy, Model};
 
-const SECOND: u64 = 1_000_000_000;
+/// The period of each limit, in nanoseconds.
+pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// `most` units at once or in a second.
 #[derive(Clone, Copy, Debug)]
