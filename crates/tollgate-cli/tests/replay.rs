@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -181,6 +181,38 @@ fn a_live_log_gets_each_decision_before_its_next_line() {
         drop(log);
         assert_eq!(child.wait().expect("it ends").code(), Some(0));
         assert!(reader.join().expect("the reader does not panic").is_ok());
+    }
+}
+
+/// With each line a block of its own, the error of one is told with the next block.
+#[test]
+fn a_full_disk_ends_a_live_replay_soon() {
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let rules = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1/min' }]";
+    let rules = Temporary::new("full.toml", rules.as_bytes());
+    for by in [["--limit", LIMIT], ["--rules", rules.text()]] {
+        let mut child = command(&["replay", "-", by[0], by[1], "--decisions", "/dev/full"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let mut log = child.stdin.take().expect("it is piped");
+        let mut lines = 0;
+        let ended = loop {
+            if let Some(status) = child.try_wait().expect("the child is ours") {
+                break status;
+            }
+            assert!(lines < 3, "{by:?}: it reads on after {lines} lines");
+            // Fails when it has ended.
+            let _ = writeln!(log, "{}", LOG.lines().next().expect("it has lines"));
+            lines += 1;
+            let patience = Instant::now() + Duration::from_secs(2);
+            while child.try_wait().expect("the child is ours").is_none() && Instant::now() < patience {
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        assert_eq!(ended.code(), Some(2), "{by:?}");
     }
 }
 

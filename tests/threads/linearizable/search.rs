@@ -220,8 +220,8 @@ mod finds {
         assert_eq!(verdict(&twice(1)[..1]), Verdict::Explained);
     }
 
-    /// Seen once in half a million histories. A log admits two units, of which the first keeps the
-    /// later time of a charge that was refunded meanwhile.
+    /// Seen once in some three million histories. A log admits two units, of which the first
+    /// has the later time of another request that wanted its entry.
     #[test]
     fn after_a_race_a_log_may_refuse_one_unit() {
         let told = |allowed| Said::Told(Told { allowed, remaining: 0, retry: None, reset: 0, delay: 0 });

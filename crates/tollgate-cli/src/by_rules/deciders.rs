@@ -61,9 +61,8 @@ impl<D: Send, const N: usize> Deciders<D, N> {
         self.underway.push_back(requests);
     }
 
-    /// A batch to be filled. Gives `each` what was decided of the first batch, if that is decided;
-    /// while the judges have many, waits for it. So an error is told with the next batch at the
-    /// latest.
+    /// A batch to be filled. Gives `each` all that is decided, so that an error is not told later
+    /// than it must be. Waits while the judges have many batches.
     ///
     /// # Errors
     ///
@@ -72,9 +71,15 @@ impl<D: Send, const N: usize> Deciders<D, N> {
         &mut self,
         each: &mut impl FnMut(&Requests, [Result<D, Failure>; N]) -> Result<(), Failure>,
     ) -> Result<Batch, Failure> {
-        let is_decided = self.deciders.iter().all(|decider| !decider.decisions.is_empty());
-        let takes = is_decided || self.underway.len() >= UNDERWAY;
-        Ok(if takes { self.finish_one(each)? } else { None }.unwrap_or_default())
+        let mut free = None;
+        while self.underway.len() >= UNDERWAY || self.is_first_decided() {
+            free = self.finish_one(each)?;
+        }
+        Ok(free.unwrap_or_default())
+    }
+
+    fn is_first_decided(&self) -> bool {
+        self.deciders.iter().all(|decider| !decider.decisions.is_empty())
     }
 
     /// Waits for all decisions, and gives them to `each`.
