@@ -165,8 +165,12 @@ impl<'a> View<'a> {
             Verdict::Deny(_) if !slot.is_still(word) => return None,
             Verdict::Deny(_) => {
                 let inherits = left == Fingerprint::IN_DEBT || shared && !R::SHARES;
+                let events = self.table.events(ask.fingerprint);
                 if inherits {
-                    self.table.events(ask.fingerprint).refused_full();
+                    events.refused_full();
+                } else if shared {
+                    // The slot is free, but the allowance that the key shared is spent.
+                    events.shared();
                 }
                 let ring = refusing::<R>(ring, inherits || shared);
                 return Some(Ruling { allowed: false, payload: debt, ring });

@@ -99,6 +99,20 @@ fn when_full_decides_and_is_counted() {
     }
 }
 
+/// Once its allowance is spent, new keys are refused by it even when a slot has run empty since.
+#[test]
+fn every_key_refused_by_the_shared_allowance_is_counted() {
+    let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(4)), 1, WhenFull::Share);
+    let owners: Vec<u64> = (0..1_000).filter(|key| limiter.check_n(key, 4).is_allowed()).collect();
+    let refused = (1_000..2_000).filter(|key| !limiter.check(key).is_allowed()).count();
+    assert!(refused > 900, "the allowances are spent");
+    assert!(owners.iter().any(|owner| limiter.prepare(owner).reset()), "a slot runs empty");
+    let (before, full) = (limiter.stats().shared, limiter.stats().refused_full);
+    let refused = (2_000..3_000).filter(|key| !limiter.check(key).is_allowed()).count() as u64;
+    assert!(refused > 900, "{refused} of a thousand");
+    assert_eq!(limiter.stats().shared + limiter.stats().refused_full, before + full + refused);
+}
+
 /// A flood of new keys evicts no key that has used more than half of its limit, and charges it
 /// nothing.
 #[test]
