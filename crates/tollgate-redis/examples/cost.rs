@@ -51,7 +51,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     bench.benchmark(&["SET", "__rand_int__", "1795362634437800"])?;
     let get = bench.cost(|bench| bench.benchmark(&["GET", "__rand_int__"]))?.server;
-    let text = include_str!("../src/script/short_bucket.lua");
+    let text = concat!(
+        include_str!("../src/script/short_head.lua"),
+        include_str!("../src/script/short_bucket.lua"),
+        include_str!("../src/script/short_tail.lua"),
+    );
     let hash: String = redis::cmd("SCRIPT").arg("LOAD").arg(text).query(&mut bench.connection)?;
     let script = ["EVALSHA", &hash, "1", KEY, "", "1000", "1", "1000", "1000", "1"];
     let same = bench.cost(|bench| bench.benchmark(&script))?.server;

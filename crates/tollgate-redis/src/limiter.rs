@@ -16,7 +16,7 @@ use crate::answer::{self, Answer, Asked};
 use crate::builder::{Shared, Time};
 use crate::id::{CallId, ChargeId};
 use crate::layers::Layers;
-use crate::quota::{Limit, Resolution};
+use crate::quota::{Kind, Limit, Resolution};
 use crate::script::{Script, Scripts};
 use crate::{Counts, Failed, ReserveError, name};
 
@@ -227,8 +227,8 @@ impl Limiter {
         name::of_key(&self.shared.prefix, key, self.settings.suffixes.first().map_or("", |suffix| suffix))
     }
 
-    /// Checks requests of a single bucket or window in the short script. `None` for those that it
-    /// cannot decide; it has changed nothing for them.
+    /// Checks requests of a single limit in the short script. `None` for those that it cannot decide;
+    /// it has changed nothing for them.
     async fn check_in_short(
         &self,
         until: Instant,
@@ -236,7 +236,9 @@ impl Limiter {
         requests: &[(&[u8], u64)],
     ) -> Result<Vec<Option<Answer>>, Failed> {
         let keys: Vec<String> = requests.iter().map(|(key, _)| self.only_name(key)).collect();
-        let time = self.now();
+        let (time, call) = (self.now(), CallId::new());
+        // Only a log writes it down.
+        let name = (limit.kind == Kind::Log).then(|| call.to_string());
         let body = |command: &mut Cmd| {
             command.arg(keys.len()).arg(&keys);
             push_time(command, time);
@@ -244,6 +246,7 @@ impl Limiter {
             for (_, cost) in requests {
                 command.arg(*cost);
             }
+            command.arg(&name);
         };
         let numbers = self.numbers(until, script, body).await?;
         let incomplete = || Failed::answer("the short script's answer is not complete");
@@ -251,9 +254,8 @@ impl Limiter {
         if shorts.len() != SHORT * requests.len() {
             return Err(incomplete());
         }
-        let call = CallId::new();
         let answers = shorts.chunks_exact(SHORT).zip(keys).zip(requests).enumerate();
-        let answers = answers.map(|(number, ((short, key), &(_, cost)))| {
+        let answers = answers.map(|(place, ((short, key), &(_, cost)))| {
             let &[verdict, left, wait, clear, charged, fraction] = short else { return Err(incomplete()) };
             if verdict == UNDECIDED {
                 return Ok(None);
@@ -278,7 +280,7 @@ impl Limiter {
                 cost,
                 takes: false,
                 keys: vec![key],
-                id: ChargeId { call, number },
+                id: ChargeId { call, number: place + 1 },
                 charges: true,
                 is_reservation: false,
             };

@@ -2,8 +2,8 @@
 //!
 //! Each limiter has two: one decides, the other gives back and resets. Both are put together from
 //! the parts of the algorithms that the limiter has, because a script creates all of its functions
-//! anew at each call. A third one decides plain checks of a single bucket or window, in fewer
-//! steps.
+//! anew at each call. A third one decides plain checks of a single limit, in fewer steps and
+//! without functions.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Script {
 pub(crate) struct Scripts {
     pub(crate) decide: Script,
     pub(crate) undo: Script,
-    /// For plain checks, if the limiter is a single bucket or window.
+    /// For plain checks, if the limiter is a single limit and no queue.
     pub(crate) short: Option<Script>,
 }
 
@@ -36,9 +36,15 @@ macro_rules! script {
     };
 }
 
-macro_rules! short_window {
-    ($slides:literal) => {
-        concat!("local slides = ", $slides, "\n", include_str!("script/short_window.lua"))
+/// The short script with the part of a limit. The first line may tell the part more.
+macro_rules! short {
+    ($first:literal, $part:literal) => {
+        concat!(
+            $first,
+            include_str!("script/short_head.lua"),
+            include_str!(concat!("script/", $part)),
+            include_str!("script/short_tail.lua")
+        )
     };
 }
 
@@ -84,11 +90,13 @@ impl Scripts {
             part!("log_state.lua", "log_undo.lua")
         );
         let short = match kinds {
-            [Kind::Bucket] => Some(Script::new(include_str!("script/short_bucket.lua"))),
-            [Kind::Fixed] => Some(Script::new(short_window!("false"))),
-            [Kind::Sliding] => Some(Script::new(short_window!("true"))),
+            [Kind::Bucket] => Some(short!("", "short_bucket.lua")),
+            [Kind::Fixed] => Some(short!("local slides = false\n", "short_window.lua")),
+            [Kind::Sliding] => Some(short!("local slides = true\n", "short_window.lua")),
+            [Kind::Log] => Some(short!("", "short_log.lua")),
             _ => None,
         };
+        let short = short.map(Script::new);
         Self { decide: Script::new(decide), undo: Script::new(undo), short }
     }
 }
@@ -103,10 +111,10 @@ mod tests {
         assert!(has(&[Kind::Queue], "rules.q"));
         assert!(!has(&[Kind::Bucket], "rules.f") && !has(&[Kind::Bucket], "rules.l"));
         assert!(has(&[Kind::Log, Kind::Fixed], "rules.f") && has(&[Kind::Log, Kind::Fixed], "rules.l"));
-        for one in [Kind::Bucket, Kind::Fixed, Kind::Sliding] {
+        for one in [Kind::Bucket, Kind::Fixed, Kind::Sliding, Kind::Log] {
             assert!(Scripts::of(&[one]).short.is_some(), "{one:?}");
         }
         assert!(Scripts::of(&[Kind::Bucket, Kind::Bucket]).short.is_none());
-        assert!(Scripts::of(&[Kind::Queue]).short.is_none() && Scripts::of(&[Kind::Log]).short.is_none());
+        assert!(Scripts::of(&[Kind::Queue]).short.is_none());
     }
 }

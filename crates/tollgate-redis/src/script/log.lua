@@ -14,16 +14,15 @@ rules.l = function(key, width, limit, _, cost, _, id)
   end
   return 1, left - cost, 0, from + width - now, 0, 0, 0, 0, function()
     call('ZREMRANGEBYSCORE', key, '-inf', fmt('%.0f', from - width))
-    local score, first = fmt('%.0f', from), 1
-    while first <= cost do
-      -- As many at once as surely fit on Lua's stack.
-      local entries, till = {}, min(cost, first + 499)
-      for j = first, till do
+    local score = fmt('%.0f', from)
+    -- As many at once as surely fit on Lua's stack.
+    for first = 1, cost, 500 do
+      local entries = {}
+      for unit = first, min(cost, first + 499) do
         entries[#entries + 1] = score
-        entries[#entries + 1] = fmt('%s:%.0f', id, j)
+        entries[#entries + 1] = fmt('%s:%.0f', id, unit)
       end
       call('ZADD', key, unpack(entries))
-      first = till + 1
     end
     call('PEXPIRE', key, ceil((from + width - now) / 1000) + slack)
   end
