@@ -164,15 +164,11 @@ impl<'a> View<'a> {
             // the ring.
             Verdict::Deny(_) if !slot.is_still(word) => return None,
             Verdict::Deny(_) => {
-                let inherits = left == Fingerprint::IN_DEBT || shared && !R::SHARES;
-                let events = self.table.events(ask.fingerprint);
+                let inherits = left == Fingerprint::IN_DEBT || shared;
                 if inherits {
-                    events.refused_full();
-                } else if shared {
-                    // The slot is free, but the allowance that the key shared is spent.
-                    events.shared();
+                    self.table.events(ask.fingerprint).refused_full();
                 }
-                let ring = refusing::<R>(ring, inherits || shared);
+                let ring = refusing::<R>(ring, inherits);
                 return Some(Ruling { allowed: false, payload: debt, ring });
             }
         };
