@@ -109,8 +109,8 @@ fuzz_target!(|input: Input<'_>| {
     }
 });
 
-/// A key has at most as much left as in the saved limiter, and at most one unit less. Where the ends
-/// of periods are counted in ticks, one may come less than two ticks later.
+/// A key has at most as much left as in the saved limiter, and at most one unit less. Where the
+/// ends of periods are counted in ticks, one may come less than two ticks later.
 fn assert_no_debt_is_lost(
     limit: &Limit,
     saved: &Limiter<u64, Quota, ManualClock>,

@@ -227,8 +227,8 @@ impl Limiter {
         name::of_key(&self.shared.prefix, key, self.settings.suffixes.first().map_or("", |suffix| suffix))
     }
 
-    /// Checks requests of a single limit in the short script. `None` for those that it cannot decide;
-    /// it has changed nothing for them.
+    /// Checks requests of a single limit in the short script. `None` for those that it cannot
+    /// decide; it has changed nothing for them.
     async fn check_in_short(
         &self,
         until: Instant,

@@ -1,5 +1,5 @@
   until true
-  -- Returns the time; for each key verdict, remaining, wait, reset, and two numbers for the receipt.
+  -- Returns the time; for each key verdict, remaining, wait, reset, two numbers for the receipt.
   if k == 1 then
     -- A table that is made at its size costs less than one that grows.
     out = { now, verdict, left, wait, clear, r1, r2 }
