@@ -36,13 +36,16 @@ pub(crate) fn weakened(site: usize, ordering: Ordering) -> Ordering {
 }
 "#;
 
+/// What the loom models are built from.
+const FOLDERS: [&str; 5] = ["src", "docs", "loom-tests/src", "loom-tests/tests", "crates/tollgate-redis/src"];
+
 /// Copies the files that the loom models need into a folder in `target`, with switches for `sites`.
 pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<PathBuf> {
     let copy = target.join("mutate-orderings");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
     }
-    for folder in ["src", "docs", "loom-tests/src", "loom-tests/tests"] {
+    for folder in FOLDERS {
         mirror(&root.join(folder), &copy.join(folder))?;
     }
     for file in ["README.md", "loom-tests/Cargo.toml", "loom-tests/Cargo.lock"] {
@@ -105,6 +108,22 @@ fn switchable(text: &str, path: &str, sites: &[Site]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_copy_has_every_file_that_a_model_includes() {
+        let models = crate::root().join("loom-tests/tests");
+        let mut included = 0;
+        for model in fs::read_dir(&models).expect("the models are there") {
+            let text = fs::read_to_string(model.expect("an entry").path()).unwrap_or_default();
+            let paths =
+                text.lines().filter_map(|line| line.strip_prefix("#[path = \"../../")?.strip_suffix("\"]"));
+            for path in paths {
+                included += 1;
+                assert!(FOLDERS.iter().any(|folder| path.starts_with(folder)), "{path} is not copied");
+            }
+        }
+        assert!(included > 1, "{included} files are included");
+    }
 
     #[test]
     fn each_ordering_of_a_line_has_its_own_switch() {
