@@ -1,7 +1,7 @@
 -- ARGV, from the fifth: the longest wait of a reservation, in us, or the least that is taken; the
--- request's id; kind and three
--- arguments of each limit; the cost of each request. KEYS: the keys of each request in the order of
--- the limits. A request is admitted by all of its limits, or charges none.
+-- request's id; kind and three arguments of each limit; the cost of each request. KEYS: the keys of
+-- each request in the order of the limits. A request is admitted by all of its limits, or charges
+-- none.
 -- Returns the time; for each request its verdict (1, 0, or -1: never), the number and the wait of
 -- the limit that refuses longest, and the cost; for each of its limits verdict, remaining, wait,
 -- reset, delay, and three numbers for the receipt.

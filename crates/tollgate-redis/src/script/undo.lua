@@ -1,6 +1,7 @@
--- ARGV, from the fifth: the charge's id; its time; its cost; kind and three arguments of each limit;
--- for each limit the receipt's three numbers; when a reservation departs. KEYS: the keys in the order of the limits; for a
--- refund one more, by which it happens once even if the network sends it twice.
+-- ARGV, from the fifth: the charge's id; its time; its cost; kind and three arguments of each
+-- limit; for each limit the receipt's three numbers; when a reservation departs. KEYS: the keys in
+-- the order of the limits; for a refund one more, by which it happens once even if the network
+-- sends it twice.
 -- Returns the time; whether it happened; for each limit how many units came back.
 local id, at, cost = ARGV[5], num(ARGV[6]), num(ARGV[7])
 local out = { now, 1 }
