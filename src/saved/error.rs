@@ -71,7 +71,7 @@ impl fmt::Display for RestoreError {
             }
             Self::NoRoom { keys, max_keys } => write!(
                 f,
-                "{keys} keys were saved, and max_keys is {max_keys}, which does not hold what they owe: raise it"
+                "{keys} keys were saved, and max_keys is {max_keys}, which has no room for their debts: raise it"
             ),
             Self::Build(error) => error.fmt(f),
         }

@@ -18,9 +18,9 @@ pub struct Stats {
     pub recycled: u64,
     /// Keys that inherited a slot with its debt, because their bucket was full.
     pub evicted_with_debt: u64,
-    /// Requests that went to a bucket's shared allowance.
+    /// Requests of new keys that a full bucket's shared allowance admitted or refused.
     pub shared: u64,
-    /// Requests refused because their bucket was full.
+    /// Requests refused because their bucket was full, or by the debt that a new key inherited.
     pub refused_full: u64,
     /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
     pub admitted_uncounted: u64,

@@ -102,7 +102,8 @@ impl Redis {
     /// admitted by all, or charges none.
     ///
     /// Limiters of the same name, prefix and kinds of quotas share the state of their keys, in all
-    /// processes. If their quotas differ, as during a deployment, both charge the same debt.
+    /// processes. If their quotas differ, as during a deployment, both charge the same debt. Windows
+    /// and logs share it only if they are equally wide: for another width a key begins anew.
     pub fn limiter(
         &self,
         name: impl Into<String>,
@@ -309,8 +310,8 @@ impl LimiterBuilder {
         let limits = limits.collect::<Result<Vec<_>, _>>()?;
         let kinds: Vec<_> = limits.iter().map(|limit| limit.kind).collect();
         let suffixes = limits.iter().enumerate().map(|(number, limit)| match limits.len() {
-            1 => format!("{}:{}", self.name, limit.kind.letter()),
-            _ => format!("{}:{number}{}", self.name, limit.kind.letter()),
+            1 => format!("{}:{}", self.name, limit.suffix()),
+            _ => format!("{}:{number}{}", self.name, limit.suffix()),
         });
         within("deny_cache", self.deny_cache as u128, 0, 1 << 24)?;
         within("shadow", self.shadow as u128, 0, 1 << 16)?;

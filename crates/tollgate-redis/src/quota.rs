@@ -43,8 +43,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The letter that the scripts know it by. It is part of a key's name in the store: another
-    /// kind reads another state.
+    /// The letter that the scripts know it by.
     pub(crate) const fn letter(self) -> &'static str {
         match self {
             Self::Bucket => "b",
@@ -118,6 +117,16 @@ impl Resolution {
 }
 
 impl Limit {
+    /// What tells the limit's keys from those of other quotas: the kind, and of a window or a log
+    /// the width. A window's state is numbered by it, and a log forgets what is older.
+    pub(crate) fn suffix(&self) -> String {
+        let [width, ..] = self.numbers;
+        match self.kind {
+            Kind::Bucket | Kind::Queue => self.kind.letter().to_owned(),
+            Kind::Fixed | Kind::Sliding | Kind::Log => format!("{}{width}", self.kind.letter()),
+        }
+    }
+
     pub(crate) fn new(quota: &Quota, exact: bool) -> Result<Self, BuildError> {
         let rate = quota.rate();
         within("rate.count", rate.count().into(), 1, u64::MAX.into())?;

@@ -3,7 +3,7 @@
 //! Each limiter has two: one decides, the other gives back and resets. Both are put together from
 //! the parts of the algorithms that the limiter has, because a script creates all of its functions
 //! anew at each call. A third one decides plain checks of a single limit, in fewer steps and
-//! without functions.
+//! almost without functions.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@
       call('SET', key, value, 'PX', ceil((ends - now) / 1000) + slack)
       break
     end
-    verdict, wait = 0, (i + 1) * width - now
+    verdict = 0
     if slides then
       -- When `before` requests of the window before leave so much room, in units of this window.
       local function from(before, room)
@@ -36,5 +36,8 @@
         return overlap > 0 and units - overlap or nil
       end
       local here = from(b, limit - n - cost)
-      wait = here and i * width + here * unit - now or wait + (from(n, limit - cost) or units) * unit
+      local there = here or from(n, limit - cost) or units
+      wait = (here and i or i + 1) * width + there * unit - now
+    else
+      wait = (i + 1) * width - now
     end

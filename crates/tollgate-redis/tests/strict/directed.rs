@@ -48,6 +48,36 @@ async fn outcome(limiter: &Limiter, key: impl AsRef<[u8]>, cost: u64) -> Outcome
     limiter.check_n(key, cost).await.expect("the store answers").outcome()
 }
 
+/// Two versions of a deployment, of which one counts by the second and the other by the minute.
+#[test]
+fn windows_of_two_widths_each_keep_their_limit() {
+    on_each_store(|_, redis, clock| async move {
+        fn of(kind: usize, rate: Rate) -> Quota {
+            match kind {
+                0 => FixedWindow::new(rate).into(),
+                1 => SlidingWindow::new(rate).into(),
+                _ => SlidingLog::new(rate).into(),
+            }
+        }
+        for kind in 0..3 {
+            let limiter = |rate| redis.limiter("l", [of(kind, rate)]).build().unwrap();
+            let (narrow, wide) = (limiter(Rate::per_second(5)), limiter(Rate::per_minute(5)));
+            let key = format!("key {kind}");
+            clock.set(NOW);
+            drop((admitted(&narrow, &key, 1).await, admitted(&wide, &key, 5).await));
+            // The minute of `NOW` ends in 25 seconds.
+            for second in (0..24).step_by(2) {
+                clock.set(NOW + second * SECOND);
+                let refused = wide.check(&key).await.expect("the store answers");
+                assert_eq!(refused.outcome(), Outcome::Denied, "{kind}, second {second}");
+                let wait = refused.retry_after().expect("it is refused for a time");
+                assert!(wait <= Duration::from_secs(120), "{kind}: {wait:?}");
+                assert_eq!(outcome(&narrow, &key, 4).await, Outcome::Allowed, "{kind}, second {second}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_mark_outlives_the_receipts_before_it() {
     on_each_store(|server, redis, _| async move {
@@ -159,7 +189,7 @@ fn a_time_is_stored_with_all_its_digits() {
         assert_eq!(server.ask::<String>(&["GET", "tg1:{k:k}:l:b"]), (NOW + 3).to_string());
         let limiter = redis.limiter("l", [SlidingLog::new(Rate::per_second(10))]).build().unwrap();
         let _ = admitted(&limiter, "k", 1).await;
-        let entries: Vec<String> = server.ask(&["ZRANGE", "tg1:{k:k}:l:l", "0", "-1", "WITHSCORES"]);
+        let entries: Vec<String> = server.ask(&["ZRANGE", "tg1:{k:k}:l:l1000000", "0", "-1", "WITHSCORES"]);
         assert_eq!(entries[1].parse::<f64>(), Ok(NOW as f64));
     });
 }
