@@ -102,8 +102,9 @@ impl Redis {
     /// admitted by all, or charges none.
     ///
     /// Limiters of the same name, prefix and kinds of quotas share the state of their keys, in all
-    /// processes. If their quotas differ, as during a deployment, both charge the same debt. Windows
-    /// and logs share it only if they are equally wide: for another width a key begins anew.
+    /// processes. If their quotas differ, as during a deployment, both charge the same debt.
+    /// Windows and logs share it only if they are equally wide: with another width a key begins
+    /// anew.
     pub fn limiter(
         &self,
         name: impl Into<String>,

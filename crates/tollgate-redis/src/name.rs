@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   tg1:{k:alice}:login:b
-//!   '+'  '-----'  '---' '- the kind of the quota, and the width of a window: others read another state
+//!   '+'  '-----'  '---' '- the kind of the quota, and the width of a window or log
 //!    |      |       '----- the limit, and its number if it is one of several
 //!    |      '------------- the tag: a cluster keeps all names with the same tag in one slot
 //!    '-------------------- the prefix
