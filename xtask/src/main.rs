@@ -43,10 +43,10 @@ Tollgate's own commands.
       cases than usual. Takes less than a minute on two cores if all is built.
 
   cargo xtask test
-      Checks the format, clippy with warnings denied, all tests, the loom tests for a
-      minute each at most, the documentation without warnings, the build of the fuzz
-      targets (with a nightly toolchain), and `cargo check` on every supported target
-      that is installed.
+      Checks the format, clippy with warnings denied, all tests, the loom tests for
+      half a minute each at most, the documentation without warnings, the build of the
+      fuzz targets (with a nightly toolchain), and `cargo check` on every supported
+      target that is installed.
       Stops at the first step that fails and prints its command.
 
   cargo xtask test --thorough
