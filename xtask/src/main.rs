@@ -66,8 +66,8 @@ Tollgate's own commands.
 
   cargo xtask break [--only NAME]... [--list]
       Applies each break of breaks/ to a copy of the tree and runs the test that must
-      fail. A break that survives is a failure. Takes about three hours; --only runs
-      the breaks with NAME in their name, 15 seconds each.
+      fail. A break that survives is a failure. Takes about 15 seconds each; --only
+      runs the breaks with NAME in their name.
 
   cargo xtask fuzz [--seconds N] [TARGET]
       Runs every fuzz target, or TARGET, for N seconds (by default, 60), and prints

@@ -117,8 +117,8 @@ impl Resolution {
 }
 
 impl Limit {
-    /// What tells the limit's keys from those of other quotas: the kind, and of a window or a log
-    /// the width. A window's state is numbered by it, and a log forgets what is older.
+    /// The end of a key's name: the kind, and for a window or a log the width. A window's state is
+    /// numbered by the width, and a log forgets older units.
     pub(crate) fn suffix(&self) -> String {
         let [width, ..] = self.numbers;
         match self.kind {
