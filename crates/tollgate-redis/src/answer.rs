@@ -385,16 +385,19 @@ fn micros(number: i64) -> Duration {
     Duration::from_micros(whole(number))
 }
 
-/// The numbers of a script's answer.
+/// The numbers of a script's answer: a row of doubles, all of them whole.
 pub(crate) fn numbers(value: Value) -> Result<Vec<i64>, Failed> {
-    let Value::Array(values) = value else {
-        return Err(Failed::answer("the script's answer is no list"));
+    let Value::BulkString(bytes) = value else {
+        return Err(Failed::answer("the script's answer is no row of numbers"));
     };
-    let number = |value| match value {
-        Value::Int(number) => Ok(number),
-        _ => Err(Failed::answer("the script's answer has something else than numbers")),
+    let (numbers, []) = bytes.as_chunks() else {
+        return Err(Failed::answer("the script's answer ends within a number"));
     };
-    values.into_iter().map(number).collect()
+    let whole = |&bytes| match f64::from_le_bytes(bytes) {
+        number if number.fract() == 0.0 => Ok(number as i64),
+        _ => Err(Failed::answer("the script's answer has a number that is not whole")),
+    };
+    numbers.iter().map(whole).collect()
 }
 
 #[cfg(test)]
@@ -411,6 +414,18 @@ mod tests {
             any::<i64>(),
             1_700_000_000_000_000..1_800_000_000_000_000_i64
         ]
+    }
+
+    #[test]
+    fn a_row_that_no_script_answers_is_an_error() {
+        let row =
+            |numbers: &[f64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(numbers(Value::BulkString(row(&[9e15, -1.0]))), Ok(vec![9_000_000_000_000_000, -1]));
+        for nonsense in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5] {
+            assert!(numbers(Value::BulkString(row(&[1.0, nonsense]))).is_err(), "{nonsense}");
+        }
+        assert!(numbers(Value::BulkString(row(&[1.0])[..7].to_vec())).is_err());
+        assert!(numbers(Value::Array(vec![Value::Int(1)])).is_err());
     }
 
     proptest! {

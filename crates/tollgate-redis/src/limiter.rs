@@ -25,7 +25,7 @@ use crate::{Counts, Failed, ReserveError, name};
 const KEYS_A_SCRIPT: usize = 32;
 
 /// The numbers of a request in the short script's answer.
-const SHORT: usize = 6;
+const SHORT: usize = 7;
 
 /// The short script's verdict of a request that it leaves to the other one.
 const UNDECIDED: i64 = -2;
@@ -239,24 +239,21 @@ impl Limiter {
         let (time, call) = (self.now(), CallId::new());
         // Only a log writes it down.
         let name = (limit.kind == Kind::Log).then(|| call.to_string());
+        let numbers = [time.unwrap_or(0), self.slack()].into_iter().chain(limit.numbers);
+        let numbers = numbers.chain(requests.iter().map(|&(_, cost)| cost));
+        let row: Vec<u8> = numbers.flat_map(|number| (number as f64).to_le_bytes()).collect();
         let body = |command: &mut Cmd| {
-            command.arg(keys.len()).arg(&keys);
-            push_time(command, time);
-            command.arg(self.slack()).arg(&limit.numbers[..]);
-            for (_, cost) in requests {
-                command.arg(*cost);
-            }
-            command.arg(&name);
+            command.arg(keys.len()).arg(&keys).arg(&name).arg(&row);
         };
         let numbers = self.numbers(until, script, body).await?;
         let incomplete = || Failed::answer("the short script's answer is not complete");
-        let (&now, shorts) = numbers.split_first().ok_or_else(incomplete)?;
-        if shorts.len() != SHORT * requests.len() {
+        let (shorts, []) = numbers.as_chunks::<SHORT>() else { return Err(incomplete()) };
+        if shorts.len() != requests.len() {
             return Err(incomplete());
         }
-        let answers = shorts.chunks_exact(SHORT).zip(keys).zip(requests).enumerate();
+        let answers = shorts.iter().zip(keys).zip(requests).enumerate();
         let answers = answers.map(|(place, ((short, key), &(_, cost)))| {
-            let &[verdict, left, wait, clear, charged, fraction] = short else { return Err(incomplete()) };
+            let &[now, verdict, left, wait, clear, charged, fraction] = short;
             if verdict == UNDECIDED {
                 return Ok(None);
             }

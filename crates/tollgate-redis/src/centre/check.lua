@@ -8,6 +8,7 @@ local floor, ceil, max, num, call = math.floor, math.ceil, math.max, tonumber, r
 local p, q, capacity, cost = num(ARGV[2]), num(ARGV[3]), num(ARGV[4]), num(ARGV[5])
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
+local function answer(...) return struct.pack('<ddddddddddddd', ...) end
 local v = call('HMGET', KEYS[1], 'T', 'f', 'p', 'b', 'c')
 local T, f = num(v[1]), num(v[2]) or 0
 -- Another rate's fraction means nothing here: the debt ends up to 1 us later.
@@ -17,11 +18,11 @@ local debt, need = (T - now) * p + f, cost * q
 -- Less than nothing, if other centres charged more than fits.
 local room = capacity * q - debt
 local left, clear = max(0, floor(room / q)), ceil(debt / p)
-if cost > capacity then return { now, -1, 1, 0, cost, -1, left, 0, clear, 0, 0, 0, 0 } end
-if cost == 0 then return { now, 1, 0, 0, 0, 1, left, 0, clear, 0, 0, 0, 0 } end
+if cost > capacity then return answer(now, -1, 1, 0, cost, -1, left, 0, clear, 0, 0, 0, 0) end
+if cost == 0 then return answer(now, 1, 0, 0, 0, 1, left, 0, clear, 0, 0, 0, 0) end
 if need > room then
   local wait = ceil((need - room) / p)
-  return { now, 0, 1, wait, cost, 0, left, wait, clear, 0, 0, 0, 0 }
+  return answer(now, 0, 1, wait, cost, 0, left, wait, clear, 0, 0, 0, 0)
 end
 if ARGV[1] == '1' then
   local function whole(n) return string.format('%.0f', n) end
@@ -32,4 +33,4 @@ if ARGV[1] == '1' then
   -- The time of the first charge that is to be forwarded stays.
   for n = 2, #KEYS do call('ZADD', KEYS[n], 'NX', whole(now), KEYS[1]) end
 end
-return { now, 1, 0, 0, cost, 1, floor((room - need) / q), 0, ceil((debt + need) / p), 0, 0, 0, 0 }
+return answer(now, 1, 0, 0, cost, 1, floor((room - need) / q), 0, ceil((debt + need) / p), 0, 0, 0, 0)

@@ -50,4 +50,4 @@ for request = 1, #KEYS / limits do
     end
   end
 end
-return out
+return answer(out)

@@ -7,7 +7,7 @@ local id, at, cost = ARGV[5], num(ARGV[6]), num(ARGV[7])
 local out = { now, 1 }
 if verb == 'refund' and not call('SET', KEYS[limits + 1], 1, 'NX', 'PX', 60000) then
   out[2] = 0
-  return out
+  return answer(out)
 end
 local departs = num(ARGV[8 + 7 * limits] or '')
 for n = 1, limits do
@@ -21,4 +21,4 @@ for n = 1, limits do
     out[n + 2] = rule.refund(KEYS[n], x, y, z, cost, at, num(ARGV[c]), num(ARGV[c + 1]), num(ARGV[c + 2]), id)
   end
 end
-return out
+return answer(out)

@@ -247,8 +247,10 @@ fn a_refund_that_arrives_twice_happens_once() {
         let (now, after) = (NOW.to_string(), (NOW + 42 * SECOND).to_string());
         let refund = ["EVAL", UNDO, "2", "tg1:{k:k}:l:b", "once", "refund", &now, "1000", "1", "id", &now];
         let refund = [&refund[..], &["4", "b", "1", "6000000", "10", &after, "0", "0"]].concat();
-        assert_eq!(server.ask::<Vec<u64>>(&refund), [NOW, 1, 4]);
-        assert_eq!(server.ask::<Vec<u64>>(&refund), [NOW, 0]);
+        let row =
+            |numbers: &[f64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+        assert_eq!(server.ask::<Vec<u8>>(&refund), row(&[NOW as f64, 1.0, 4.0]));
+        assert_eq!(server.ask::<Vec<u8>>(&refund), row(&[NOW as f64, 0.0]));
         assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 7);
     });
 }
