@@ -1,11 +1,11 @@
 //! What does a decision cost the server and this process, beside the least that it could cost?
 //!
-//! `cargo run --release -p tollgate-redis --example cost` takes two or three minutes, with `redis-server`
-//! and `redis-benchmark` on PATH and nothing else running. It starts a server of its own. The
-//! server's time is that of `INFO cpu`, this process's that of its only thread (Linux). Trips are
-//! 16 in flight on one connection, over 10,000 keys. Five rounds take each row in turn; a ratio is
-//! one within a round, and the median, least and greatest of the rounds are printed. A number after
-//! the command makes so many decisions a row and round, if not 200,000.
+//! `cargo run --release -p tollgate-redis --example cost` takes two or three minutes, with
+//! `redis-server` and `redis-benchmark` on PATH and nothing else running. It starts a server of its
+//! own. The server's time is that of `INFO cpu`, this process's that of its only thread (Linux).
+//! Trips are 16 in flight on one connection, over 10,000 keys. Five rounds take each row in turn; a
+//! ratio is one within a round, and the median, least and greatest of the rounds are printed. A
+//! number after the command makes so many decisions a row and round, if not 200,000.
 
 use std::error::Error;
 use std::hint::black_box;

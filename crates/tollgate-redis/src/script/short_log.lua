@@ -1,23 +1,25 @@
     -- A log.
     local width, limit = x, y
-    local newest, n = num(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]), 0
-    local from = newest and max(now, newest) or now
-    local looks = cost == 0 or cost > limit
-    if newest and looks then
-      n = call('ZCOUNT', key, from - width + 1, '+inf')
+    local newest = num(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
+    local from, units = newest and max(now, newest) or now, newest and call('ZCARD', key) or 0
+    -- Whether it is admitted even if no unit has left the window.
+    local n, fits = 0, cost > 0 and units + cost <= limit
+    if newest and fits then
+      n = units - call('ZREMRANGEBYSCORE', key, '-inf', from - width)
     elseif newest then
-      -- What has left the window goes. Time must not go back behind the newest unit: it stays if the
-      -- request is refused, or else this request's unit takes its place.
-      call('ZREMRANGEBYSCORE', key, '-inf', from - width)
-      n = call('ZCARD', key)
+      -- A refusal removes nothing: for a clock that goes back, those units count again.
+      n = call('ZCOUNT', key, from - width + 1, '+inf')
     end
     left, clear = max(0, limit - n), n > 0 and newest + width - now or 0
-    if looks then verdict = cost == 0 and 1 or -1 break end
+    if cost > limit then verdict = -1 break end
+    if cost == 0 then verdict = 1 break end
     if cost > left then
-      local goes = call('ZRANGE', key, n + cost - limit - 1, n + cost - limit - 1, 'WITHSCORES')[2]
+      local skip = n + cost - limit - 1
+      local goes = call('ZRANGEBYSCORE', key, from - width + 1, '+inf', 'WITHSCORES', 'LIMIT', skip, 1)[2]
       verdict, wait = 0, num(goes) + width - now
       break
     end
+    if newest and not fits then call('ZREMRANGEBYSCORE', key, '-inf', from - width) end
     verdict, left, clear = 1, left - cost, from + width - now
     local id = fmt('%s.%.0f', ARGV[1], k)
     if cost == 1 then

@@ -126,6 +126,25 @@ fn a_rest_that_time_won_back_takes_no_other_charge() {
     });
 }
 
+/// A clock that goes back finds the units again that had left the window at a refusal.
+#[test]
+fn a_refusal_by_a_log_forgets_nothing() {
+    on_each_store(|_, redis, clock| async move {
+        let limiter = redis.limiter("l", [SlidingLog::new(Rate::per_minute(3))]).build().unwrap();
+        for second in [0, 30] {
+            clock.set(NOW + second * SECOND);
+            let _ = admitted(&limiter, "k", 1).await;
+        }
+        for cost in [3, 4, 0] {
+            clock.set(NOW + 61 * SECOND);
+            let answer = limiter.check_n("k", cost).await.unwrap();
+            assert_eq!((answer.is_allowed(), answer.remaining()), (cost == 0, 2), "{cost}");
+            clock.set(NOW + 45 * SECOND);
+            assert_eq!(limiter.peek("k", 0).await.unwrap().remaining(), 1, "after {cost}");
+        }
+    });
+}
+
 /// Each limit gets back what it still has of the excess, and no more is charged.
 #[test]
 fn a_part_that_time_won_back_does_not_come_back() {
