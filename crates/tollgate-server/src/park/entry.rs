@@ -38,7 +38,7 @@ pub(crate) enum State {
 }
 
 /// The record of a parked request. Times are milliseconds of Unix time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) id: Id,
     pub(crate) rule: Box<str>,

@@ -1,6 +1,8 @@
 //! The proxy, over sockets.
 
 mod bodies;
+#[path = "../../../tollgate-redis/tests/support/cluster.rs"]
+mod cluster;
 mod heads;
 mod heads2;
 mod leaves;
@@ -19,3 +21,6 @@ mod tools;
 mod tunnel;
 mod untaken;
 mod upstreams;
+
+// As the cluster's module knows it.
+use redis_server as server;

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::cluster::Cluster;
 use super::park::{Journal, Kept, Parking, stored};
 use super::redis_server::{Server, Store};
 use super::support::{Gate, LONG, eventually, full, upstream};
@@ -122,6 +123,86 @@ async fn bounds_are_exact_over_two_proxies() {
     }
 }
 
+/// The slot of what is parked goes to another master while requests wait, are added and are sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_whose_slot_moves_loses_no_parked_request() {
+    let Some(cluster) = Cluster::start(Store::Redis, 3) else { return };
+    for master in &cluster.masters {
+        master.ask::<()>(&["CONFIG", "SET", "appendonly", "yes", "appendfsync", "always"]);
+    }
+    let urls = cluster.urls();
+    let rules = format!(
+        "stores.shared = {{ url = '{}', cluster = {:?}, deadline = '10s' }}
+        rule = [{{ name = 'later', on_refusal = 'park', store = 'shared', key = 'header.x-key', \
+                   limits = '10/s,burst=1', on_failure = 'refuse' }}]",
+        urls[0],
+        &urls[1..]
+    );
+    let (upstream, got) = (Journal::default(), Journal::default());
+    let proxies = Arc::new([
+        Parking::over(&Kept::File, &rules, upstream.clone()).await,
+        Parking::over(&Kept::File, &rules, got.clone()).await,
+    ]);
+    let ends = Arc::new(AtomicBool::new(false));
+    let mut clients = JoinSet::new();
+    for (client, key) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let (proxies, ends) = (Arc::clone(&proxies), Arc::clone(&ends));
+        clients.spawn(async move {
+            let mut kept = Vec::new();
+            for number in 0.. {
+                if ends.load(Relaxed) {
+                    break;
+                }
+                let path = format!("/{key}/{number}");
+                if proxies[(client + number) % 2].post(&path, key).await.status == 202 {
+                    kept.push(path);
+                }
+                sleep(Duration::from_millis(60)).await;
+            }
+            kept
+        });
+    }
+    let slot: u64 = cluster.masters[0].ask(&["CLUSTER", "KEYSLOT", "tg1:{park}:due"]);
+    let slot = slot.to_string();
+    let keys = |server: &Server| server.ask::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+    sleep(Duration::from_secs(1)).await;
+    let from = cluster.masters.iter().position(|server| !keys(server).is_empty()).expect("some are parked");
+    let (source, target) = (&cluster.masters[from], &cluster.masters[(from + 1) % 3]);
+    let [source_id, target_id] = [source, target].map(|server| server.ask::<String>(&["CLUSTER", "MYID"]));
+    target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
+    source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
+    let port = target.port().to_string();
+    loop {
+        let names = keys(source);
+        if names.is_empty() {
+            break;
+        }
+        for name in names {
+            let _: String = source.ask(&["MIGRATE", "127.0.0.1", &port, &name, "0", "5000"]);
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+    for server in &cluster.masters {
+        server.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
+    }
+    // It parks on the new master.
+    sleep(Duration::from_secs(2)).await;
+    ends.store(true, Relaxed);
+    let kept = clients.join_all().await;
+    assert!(kept.iter().all(|kept| kept.len() > 10), "too few were parked: {kept:?}");
+    let all_paths = || [upstream.paths(), got.paths()].concat();
+    let began = Instant::now();
+    while !kept.iter().flatten().all(|path| all_paths().contains(path)) {
+        assert!(began.elapsed() < 4 * LONG, "not all of {kept:?} came: {:?}", all_paths());
+        sleep(Duration::from_millis(50)).await;
+    }
+    let paths = all_paths();
+    for path in kept.iter().flatten() {
+        assert_eq!(paths.iter().filter(|sent| *sent == path).count(), 1, "{path}");
+    }
+    assert!(keys(source).is_empty() && !keys(target).is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_down_parks_nothing() {
     let Some(mut server) = Kept::redis() else { return };
@@ -227,6 +308,23 @@ async fn a_request_being_sent_is_not_cancelled() {
     let left: Vec<Value> =
         parking.json("GET", "/admin/parked?state=parked").await["parked"].as_array().unwrap().clone();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_sent_while_redis_is_away_is_sent_once() {
+    let Some(mut server) = Kept::redis() else { return };
+    let gate = Gate::new().await;
+    let rule = local(&server, "limits = '1/s,burst=1'");
+    let parking = Parking::before(&Kept::File, &rule, &gate.url, Journal::default()).await;
+    assert_eq!(parking.post("/free", "a").await.status, 200);
+    let id = parking.parked("/1", "a").await;
+    gate.arrivals(2).await;
+    server.kill();
+    gate.open();
+    sleep(Duration::from_secs(1)).await;
+    server.restart();
+    parking.becomes(&id, "sent").await;
+    assert_eq!(gate.arrived.load(Relaxed), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

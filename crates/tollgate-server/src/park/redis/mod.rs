@@ -170,6 +170,13 @@ impl Inner {
         self.state().counts.entry(rule.into()).or_default().tell(event);
     }
 
+    /// Counts what has become of a request.
+    fn tell_of(&self, entry: &Entry) {
+        if let Some(event) = entry.state.event() {
+            self.tell(&entry.rule, event);
+        }
+    }
+
     async fn run(&self, script: &Script, keys: &[&[u8]], arguments: &[&[u8]]) -> Result<Data, Failed> {
         self.redis.run(script, keys, arguments).await
     }
@@ -314,14 +321,45 @@ impl Inner {
         ];
         match self.run(&SCRIPTS.change, &keys, &arguments).await {
             Ok(Data::Number(1)) => {
-                if let Some(event) = entry.state.event() {
-                    self.tell(&entry.rule, event);
-                }
+                self.tell_of(entry);
                 Ok(())
             }
             Ok(_) => Err(Unchanged::Unfit),
             Err(failed) => Err(Unchanged::Store(fault(&failed))),
         }
+    }
+
+    /// Gives a request that this process had for itself its next entry. While the server fails,
+    /// it says so again: otherwise the next process would send the request once more.
+    async fn finish(&self, first: &First, entry: Entry, pause: Duration) -> Result<(), Unchanged> {
+        let place = place_text(first.place);
+        let stored = Stored { raw: Vec::new(), place, entry: first.entry.clone() };
+        let mut has_failed = false;
+        loop {
+            let error = match self.put(&stored, &entry, Some(&self.consumer), pause).await {
+                Err(Unchanged::Unfit) if has_failed => return self.was_put(&entry).await,
+                Err(Unchanged::Store(error)) => error,
+                put => return put,
+            };
+            if !has_failed {
+                tracing::warn!(%error, store = self.name, "what became of a parked request is not noted yet");
+            }
+            has_failed = true;
+            tokio::select! {
+                () = self.ends.cancelled() => return Err(Unchanged::Store(error)),
+                () = sleep(SECOND) => {}
+            }
+        }
+    }
+
+    /// Whether an attempt whose answer was lost has put this entry.
+    async fn was_put(&self, entry: &Entry) -> Result<(), Unchanged> {
+        let stored = self.stored(entry.id).await.map_err(Unchanged::Store)?;
+        if stored.is_none_or(|stored| stored.entry != *entry) {
+            return Err(Unchanged::Unfit);
+        }
+        self.tell_of(entry);
+        Ok(())
     }
 
     async fn stored(&self, id: Id) -> Result<Option<Stored>, ParkError> {

@@ -8,7 +8,7 @@ use tollgate_rules::Park as Bounds;
 
 use super::super::index::Counts;
 use super::super::{Entry, Filter, First, Id, Later, NotKept, ParkError, ParkStore, QueueName, Unchanged};
-use super::{RedisPark, Stored, place_text};
+use super::RedisPark;
 
 impl ParkStore for RedisPark {
     fn name(&self) -> &str {
@@ -49,9 +49,7 @@ impl ParkStore for RedisPark {
         entry: Entry,
         pause: Duration,
     ) -> Later<'a, Result<(), Unchanged>> {
-        let place = place_text(first.place);
-        let stored = Stored { raw: Vec::new(), place, entry: first.entry.clone() };
-        Box::pin(async move { self.0.put(&stored, &entry, Some(&self.0.consumer), pause).await })
+        Box::pin(self.0.finish(first, entry, pause))
     }
 
     fn change(
