@@ -316,8 +316,8 @@ impl LimitDecision<'_> {
     }
 
     /// Whether this limit refuses the request only because its [table is full](crate::WhenFull):
-    /// the key has no slot there, and waits for one, or shares the debt of other keys. A refusal that
-    /// [is counted](crate::CountPolicy::All) has taken a slot by then, and is none of these.
+    /// the key has no slot there, and waits for one, or shares the debt of other keys. A refusal
+    /// that [is counted](crate::CountPolicy::All) has taken a slot by then, and is none of these.
     ///
     /// # Examples
     ///
