@@ -36,7 +36,7 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// Serves a connection until it ends, or is closed.
-    fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
         let closed = self.closes.clone().run_until_cancelled_owned(connection);
         self.connections.spawn(async move { _ = closed.await });
     }

@@ -280,7 +280,7 @@ async fn drain_store(
         };
         let Some(queue) = queue else { return };
         let (proxy, store, ends) = (Arc::clone(&proxy), Arc::clone(&store), drain.ends.clone());
-        drain.connections.spawn(async move { drain_queue(&proxy, &*store, &queue, &ends).await });
+        drain.spawn(async move { drain_queue(&proxy, &*store, &queue, &ends).await });
     }
 }
 

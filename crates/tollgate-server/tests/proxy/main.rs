@@ -14,6 +14,9 @@ mod peers;
 mod redis_server;
 mod rules;
 mod seen;
+#[path = "../../../tollgate-redis/tests/support/proxy.rs"]
+#[allow(dead_code)]
+mod store_proxy;
 mod support;
 #[path = "../tools/mod.rs"]
 #[allow(dead_code)]

@@ -20,6 +20,7 @@
 //! a look, and each script that leaves a request in a queue leaves the queue in the index.
 
 mod durability;
+mod finish;
 mod scripts;
 mod store;
 
@@ -280,14 +281,15 @@ impl Inner {
         }
     }
 
-    /// Gives a request another entry. `by` is its only sender; `None`: it must be at rest.
+    /// Gives a request another entry. `by` is its only sender; `None`: it must be at rest. Returns
+    /// whether it was so.
     async fn put(
         &self,
         stored: &Stored,
         entry: &Entry,
         by: Option<&str>,
         pause: Duration,
-    ) -> Result<(), Unchanged> {
+    ) -> Result<bool, Failed> {
         let names = &self.names;
         let queue = queue_name(&entry.rule, &entry.key);
         let (stream, id, json) = (names.stream(&queue), entry.id.to_string(), json(entry));
@@ -319,47 +321,11 @@ impl Inner {
             pause.as_bytes(),
             most.as_bytes(),
         ];
-        match self.run(&SCRIPTS.change, &keys, &arguments).await {
-            Ok(Data::Number(1)) => {
-                self.tell_of(entry);
-                Ok(())
-            }
-            Ok(_) => Err(Unchanged::Unfit),
-            Err(failed) => Err(Unchanged::Store(fault(&failed))),
+        let is_put = self.run(&SCRIPTS.change, &keys, &arguments).await? == Data::Number(1);
+        if is_put {
+            self.tell_of(entry);
         }
-    }
-
-    /// Gives a request that this process had for itself its next entry. While the server fails,
-    /// it says so again: otherwise the next process would send the request once more.
-    async fn finish(&self, first: &First, entry: Entry, pause: Duration) -> Result<(), Unchanged> {
-        let place = place_text(first.place);
-        let stored = Stored { raw: Vec::new(), place, entry: first.entry.clone() };
-        let mut has_failed = false;
-        loop {
-            let error = match self.put(&stored, &entry, Some(&self.consumer), pause).await {
-                Err(Unchanged::Unfit) if has_failed => return self.was_put(&entry).await,
-                Err(Unchanged::Store(error)) => error,
-                put => return put,
-            };
-            if !has_failed {
-                tracing::warn!(%error, store = self.name, "what became of a parked request is not noted yet");
-            }
-            has_failed = true;
-            tokio::select! {
-                () = self.ends.cancelled() => return Err(Unchanged::Store(error)),
-                () = sleep(SECOND) => {}
-            }
-        }
-    }
-
-    /// Whether an attempt whose answer was lost has put this entry.
-    async fn was_put(&self, entry: &Entry) -> Result<(), Unchanged> {
-        let stored = self.stored(entry.id).await.map_err(Unchanged::Store)?;
-        if stored.is_none_or(|stored| stored.entry != *entry) {
-            return Err(Unchanged::Unfit);
-        }
-        self.tell_of(entry);
-        Ok(())
+        Ok(is_put)
     }
 
     async fn stored(&self, id: Id) -> Result<Option<Stored>, ParkError> {
@@ -382,9 +348,14 @@ impl Inner {
         if !change(&mut entry, now()) {
             return Err(Unchanged::Unfit);
         }
-        self.put(&stored, &entry, None, Duration::ZERO).await?;
-        self.added.notify_one();
-        Ok(entry)
+        match self.put(&stored, &entry, None, Duration::ZERO).await {
+            Ok(true) => {
+                self.added.notify_one();
+                Ok(entry)
+            }
+            Ok(false) => Err(Unchanged::Unfit),
+            Err(failed) => Err(Unchanged::Store(fault(&failed))),
+        }
     }
 
     async fn page(&self, filter: &Filter) -> Result<Vec<(u64, Entry)>, ParkError> {

@@ -9,6 +9,10 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if from == 'parked' then
+  -- Its queue is gone with its last request, or with all that the server knew.
+  if redis.call('EXISTS', stream) == 0 then
+    return 0
+  end
   local held = redis.call('XPENDING', stream, 'drain', place, place, 1)[1]
   if me == '' then
     if held and held[3] < tonumber(lease) then
