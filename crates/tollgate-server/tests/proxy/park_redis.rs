@@ -125,7 +125,7 @@ async fn bounds_are_exact_over_two_proxies() {
     }
 }
 
-/// The slot of what is parked goes to another master while requests wait, are added and are sent.
+/// The slot of parked requests goes to another master while requests wait, are added and are sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_whose_slot_moves_loses_no_parked_request() {
     let Some(cluster) = Cluster::start(Store::Redis, 3) else { return };
