@@ -1,25 +1,32 @@
-//! Servers that decide nothing, for `tollgate-bench serve`: they read what tollgate reads, and
-//! answer with the bytes that tollgate answered with.
+//! Servers that decide nothing, for `tollgate-bench serve`. They answer with the bytes with which
+//! the server on the second port has answered:
 //!
 //! ```sh
-//! cargo run --release -p tollgate-server --example bare -- http 3000 8080
-//! cargo run --release -p tollgate-server --example bare -- grpc 3000 8081
+//! cargo run --release -p tollgate-server --example bare -- http 3000 8080    # hyper
+//! cargo run --release -p tollgate-server --example bare -- grpc 3000 8081    # tonic
+//! cargo run --release -p tollgate-server --example bare -- least 3000 8080   # a read and a write
+//! cargo run --release -p tollgate-server --example bare -- proxy 3000 8080   # hyper on both sides
 //! ```
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use mio::{Events, Interest, Poll, Token};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
 use tonic::transport::Server;
 use tonic::{Status, client::Grpc};
 
@@ -38,14 +45,16 @@ type Answers = HashMap<(String, usize), Response<Bytes>>;
 #[tokio::main]
 async fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [kind, port, tollgate] = &arguments[..] else {
-        return Err("bare http|grpc PORT PORT-OF-TOLLGATE".into());
+    let [kind, port, other] = &arguments[..] else {
+        return Err("bare http|grpc|least|proxy PORT PORT-OF-THE-OTHER".into());
     };
-    let (port, tollgate) = (port.parse()?, tollgate.parse()?);
+    let (port, other) = (port.parse()?, other.parse()?);
     match &kind[..] {
-        "http" => http(port, tollgate).await,
-        "grpc" => grpc(port, tollgate).await,
-        _ => Err("http or grpc".into()),
+        "http" => http(port, other).await,
+        "grpc" => grpc(port, other).await,
+        "least" => least(port, other),
+        "proxy" => proxy(port, other).await,
+        _ => Err("http, grpc, least or proxy".into()),
     }
 }
 
@@ -141,4 +150,106 @@ async fn grpc(port: u16, tollgate: u16) -> Result<(), AnyError> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     Server::builder().add_service(RateLimitServiceServer::new(service)).serve(address).await?;
     Ok(())
+}
+
+/// For each request one read and one write, and one wait for all requests that have come: no server
+/// that has sockets does less. It does not look at what it reads.
+fn least(port: u16, tollgate: u16) -> Result<(), AnyError> {
+    const LISTENER: Token = Token(usize::MAX);
+    let mut poll = Poll::new()?;
+    let mut listener = mio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port)))?;
+    poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    let (mut streams, mut events) = (Vec::new(), Events::with_capacity(64));
+    let (mut request, mut answer) = ([0; 8 << 10], Vec::new());
+    loop {
+        poll.poll(&mut events, None)?;
+        for event in &events {
+            if event.token() != LISTENER {
+                let stream: &mut mio::net::TcpStream = &mut streams[event.token().0];
+                let length = stream.read(&mut request).unwrap_or(0);
+                if length > 0 {
+                    if answer.is_empty() {
+                        answer = second_answer(tollgate, &request[..length])?;
+                    }
+                    stream.write_all(&answer)?;
+                }
+                continue;
+            }
+            loop {
+                match listener.accept() {
+                    Ok((mut stream, _)) => {
+                        stream.set_nodelay(true)?;
+                        let token = Token(streams.len());
+                        poll.registry().register(&mut stream, token, Interest::READABLE)?;
+                        streams.push(stream);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+/// The answer to a request that comes again: the first may be admitted. It is short, and comes as
+/// a whole.
+fn second_answer(tollgate: u16, request: &[u8]) -> Result<Vec<u8>, AnyError> {
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", tollgate))?;
+    let mut answer = vec![0; 8 << 10];
+    let mut length = 0;
+    for _ in 0..2 {
+        stream.write_all(request)?;
+        length = stream.read(&mut answer)?;
+    }
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// A connection to the server behind, and what moves it.
+struct Link {
+    sender: SendRequest<Incoming>,
+    driver: Pin<Box<Connection<TokioIo<TcpStream>, Incoming>>>,
+}
+
+/// Passes requests on, and does nothing else. Each client has a connection to the server behind.
+async fn proxy(port: u16, behind: u16) -> Result<(), AnyError> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    loop {
+        let (client, _) = listener.accept().await?;
+        client.set_nodelay(true)?;
+        tokio::spawn(async move {
+            let Ok(link) = Link::connect(behind).await else { return };
+            let link = Arc::new(Mutex::new(link));
+            let service = service_fn(move |request: Request<Incoming>| {
+                let link = Arc::clone(&link);
+                async move { link.lock().await.pass(request).await }
+            });
+            let builder = hyper::server::conn::http1::Builder::new();
+            let _ = builder.serve_connection(TokioIo::new(client), service).await;
+        });
+    }
+}
+
+impl Link {
+    async fn connect(behind: u16) -> Result<Self, AnyError> {
+        let stream = TcpStream::connect(("127.0.0.1", behind)).await?;
+        stream.set_nodelay(true)?;
+        let (sender, driver) = handshake(TokioIo::new(stream)).await?;
+        Ok(Self { sender, driver: Box::pin(driver) })
+    }
+
+    async fn pass(&mut self, request: Request<Incoming>) -> hyper::Result<Response<Full<Bytes>>> {
+        let Self { sender, driver } = self;
+        let mut answered = pin!(async {
+            sender.ready().await?;
+            let (head, body) = sender.send_request(request).await?.into_parts();
+            Ok(Response::from_parts(head, Full::new(body.collect().await?.to_bytes())))
+        });
+        tokio::select! {
+            biased;
+            answer = &mut answered => answer,
+            // The server behind has closed the connection.
+            _ = driver => answered.await,
+        }
+    }
 }

@@ -58,6 +58,7 @@ fn proxies() -> Contest {
             one("Envoy", Kind::Envoy(Limits::None), Some(1.0)),
             one("Traefik", Kind::Traefik, Some(1.0)),
             one("Caddy", Kind::Caddy, Some(1.0)),
+            one("hyper on both sides, which passes on and does nothing else", Kind::Passing, None),
         ],
     }
 }
@@ -82,6 +83,7 @@ fn refusals() -> Contest {
         contestants: vec![
             one("tollgate", Kind::Proxy(Limits::Refused), None),
             one("nginx with `limit_req`", Kind::Nginx(Limits::Refused), Some(0.5)),
+            one("a read and a write for each request, and nothing else", Kind::Least, None),
         ],
     }
 }

