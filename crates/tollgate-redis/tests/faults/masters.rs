@@ -147,21 +147,15 @@ fn a_moving_slot_forgets_nothing() {
         ];
         let two = redis.limiter("two", quotas).build().unwrap();
         let loads = [Load::start(&one, "alice", 4, start), Load::start(&two, "alice", 4, start)];
-        let slot = cluster.slot("alice").to_string();
-        let ids: Vec<String> =
-            cluster.masters.iter().map(|server| server.ask(&["CLUSTER", "MYID"])).collect();
-        let home = cluster.owner("alice");
+        let (slot, home) = (cluster.slot("alice"), cluster.owner("alice"));
         let (mut from, mut to) = (home, (home + 1) % 3);
         for _ in 0..4 {
-            let (source, target) = (&cluster.masters[from], &cluster.masters[to]);
-            target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[from]]);
-            source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[to]]);
+            let moving = cluster.begin_move(slot, from, to);
             sleep(Duration::from_millis(100)).await;
-            // One by one: between them, a request of several limits has keys on both sides.
             // Those without debt are gone: a busy machine may charge nothing for that long.
             let mut names: Vec<String> = Vec::new();
             for _ in 0..100 {
-                names = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+                names = moving.names(moving.source);
                 if names.len() >= 3 {
                     break;
                 }
@@ -169,13 +163,10 @@ fn a_moving_slot_forgets_nothing() {
             }
             assert!(names.len() >= 3, "the keys are there: {names:?}");
             for name in names {
-                let port = target.port().to_string();
-                let _: String = source.ask(&["MIGRATE", "127.0.0.1", &port, &name, "0", "5000"]);
+                moving.migrate(&name);
                 sleep(Duration::from_millis(60)).await;
             }
-            for server in [target, source, &cluster.masters[3 - from - to]] {
-                server.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &ids[to]]);
-            }
+            moving.end();
             sleep(Duration::from_millis(150)).await;
             std::mem::swap(&mut from, &mut to);
         }
@@ -221,25 +212,16 @@ fn a_moved_key_keeps_its_ttl_and_its_debt() {
             peeks.map(|answer| answer.unwrap().remaining()).collect::<Vec<_>>()
         };
         let before = remaining().await;
-        let slot = cluster.slot("alice").to_string();
-        let from = cluster.owner("alice");
-        let (source, target) = (&cluster.masters[from], &cluster.masters[(from + 1) % 3]);
-        let [source_id, target_id] =
-            [source, target].map(|server| server.ask::<String>(&["CLUSTER", "MYID"]));
-        let names: Vec<String> = source.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+        let (slot, from) = (cluster.slot("alice"), cluster.owner("alice"));
+        let moving = cluster.begin_move(slot, from, (from + 1) % 3);
+        let names = moving.names(moving.source);
         assert!(names.len() >= 2 * limiters.len(), "limits and refunds: {names:?}");
-        target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
-        source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
-        let (port, begun) = (target.port().to_string(), Instant::now());
-        let lefts: Vec<i64> = names.iter().map(|name| source.ask(&["PTTL", name])).collect();
-        for name in &names {
-            let _: String = source.ask(&["MIGRATE", "127.0.0.1", &port, name, "0", "5000"]);
-        }
-        for server in &cluster.masters {
-            server.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
-        }
+        let begun = Instant::now();
+        let lefts: Vec<i64> = names.iter().map(|name| moving.source.ask(&["PTTL", name])).collect();
+        names.iter().for_each(|name| moving.migrate(name));
+        moving.end();
         for (name, left) in names.iter().zip(lefts) {
-            let moved: i64 = target.ask(&["PTTL", name]);
+            let moved: i64 = moving.target.ask(&["PTTL", name]);
             let passed = i64::try_from(begun.elapsed().as_millis()).unwrap() + 2;
             assert!(left > 0 && (left - passed..=left).contains(&moved), "{name}: {left} ms, then {moved}");
         }
@@ -247,8 +229,8 @@ fn a_moved_key_keeps_its_ttl_and_its_debt() {
         for (limiter, name) in &limiters {
             assert!(limiter.check("alice").await.unwrap().is_allowed(), "{name}");
         }
-        let names: Vec<String> = target.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
-        let ends = names.iter().map(|name| target.ask::<i64>(&["PTTL", name]));
+        let names = moving.names(moving.target);
+        let ends = names.iter().map(|name| moving.target.ask::<i64>(&["PTTL", name]));
         assert!(ends.into_iter().all(|left| left > 0), "a key without an end stays: {names:?}");
     });
 }

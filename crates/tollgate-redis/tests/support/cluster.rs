@@ -81,6 +81,15 @@ impl Cluster {
         slot.expect("a master is up")
     }
 
+    /// Begins to move a slot from one master to another.
+    pub(crate) fn begin_move(&self, slot: usize, from: usize, to: usize) -> Move<'_> {
+        let [source, target] = [&self.masters[from], &self.masters[to]];
+        let moving = Move { cluster: self, slot: slot.to_string(), source, target };
+        moving.set(target, "IMPORTING", source);
+        moving.set(source, "MIGRATING", target);
+        moving
+    }
+
     fn first_slot(&self, place: usize) -> usize {
         16_384 * place / self.masters.len()
     }
@@ -96,6 +105,42 @@ impl Cluster {
             wait_for(server, &["CLUSTER", "INFO"], "cluster_slots_assigned:16384");
             wait_for(server, &["CLUSTER", "INFO"], &format!("cluster_known_nodes:{}", members.len()));
         }
+    }
+}
+
+/// A slot on its way from one master to another. Its keys move one by one: between them, a command
+/// for several keys has some on each side.
+pub(crate) struct Move<'c> {
+    cluster: &'c Cluster,
+    slot: String,
+    pub(crate) source: &'c Server,
+    pub(crate) target: &'c Server,
+}
+
+impl Move<'_> {
+    /// The names of the slot's keys that a master has.
+    pub(crate) fn names(&self, of: &Server) -> Vec<String> {
+        of.ask(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "100"])
+    }
+
+    /// Moves a key.
+    pub(crate) fn migrate(&self, name: &str) {
+        let port = self.target.port().to_string();
+        let _: String = self.source.ask(&["MIGRATE", "127.0.0.1", &port, name, "0", "5000"]);
+    }
+
+    /// Tells all masters that the slot has moved, its new owner first.
+    pub(crate) fn end(&self) {
+        self.set(self.target, "NODE", self.target);
+        for server in self.cluster.masters.iter().filter(|server| server.port() != self.target.port()) {
+            self.set(server, "NODE", self.target);
+        }
+    }
+
+    /// Tells a master what happens to the slot, and which other one it concerns.
+    fn set(&self, server: &Server, what: &str, other: &Server) {
+        let id: String = other.ask(&["CLUSTER", "MYID"]);
+        server.ask::<()>(&["CLUSTER", "SETSLOT", &self.slot, what, &id]);
     }
 }
 

@@ -165,29 +165,23 @@ async fn a_cluster_whose_slot_moves_loses_no_parked_request() {
             kept
         });
     }
-    let slot: u64 = cluster.masters[0].ask(&["CLUSTER", "KEYSLOT", "tg1:{park}:due"]);
-    let slot = slot.to_string();
-    let keys = |server: &Server| server.ask::<Vec<String>>(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
     eventually(|| count.load(Relaxed) > 20).await;
-    let from = cluster.masters.iter().position(|server| !keys(server).is_empty()).expect("some are parked");
-    let (source, target) = (&cluster.masters[from], &cluster.masters[(from + 1) % 3]);
-    let [source_id, target_id] = [source, target].map(|server| server.ask::<String>(&["CLUSTER", "MYID"]));
-    target.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source_id]);
-    source.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target_id]);
-    let port = target.port().to_string();
+    let slot: usize = cluster.masters[0].ask(&["CLUSTER", "KEYSLOT", "tg1:{park}:due"]);
+    let has_some =
+        |server: &Server| server.ask::<u64>(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]) > 0;
+    let from = cluster.masters.iter().position(has_some).expect("some are parked");
+    let moving = cluster.begin_move(slot, from, (from + 1) % 3);
     loop {
-        let names = keys(source);
+        let names = moving.names(moving.source);
         if names.is_empty() {
             break;
         }
         for name in names {
-            let _: String = source.ask(&["MIGRATE", "127.0.0.1", &port, &name, "0", "5000"]);
+            moving.migrate(&name);
             sleep(Duration::from_millis(50)).await;
         }
     }
-    for server in &cluster.masters {
-        server.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &target_id]);
-    }
+    moving.end();
     let before = count.load(Relaxed);
     eventually(|| count.load(Relaxed) > before + 20).await;
     ends.store(true, Relaxed);
@@ -202,7 +196,7 @@ async fn a_cluster_whose_slot_moves_loses_no_parked_request() {
     for path in kept.iter().flatten() {
         assert_eq!(paths.iter().filter(|sent| *sent == path).count(), 1, "{path}");
     }
-    assert!(keys(source).is_empty() && !keys(target).is_empty());
+    assert!(!has_some(moving.source) && has_some(moving.target));
 }
 
 #[tokio::test(flavor = "multi_thread")]
