@@ -40,6 +40,21 @@ fn taken(builder: Builder<u64, Keyed<TokenBucket>, ManualClock>, keys: u64) -> u
     resident() - before
 }
 
+/// Returns the most bytes a key that a table takes while so many keys come, which are far from its
+/// capacity: from a tenth of them on.
+fn most_while_growing(keys: u64) -> f64 {
+    let before = resident();
+    let limiter = builder().max_keys(20_000_000).build().unwrap();
+    let mut most = 0.0_f64;
+    for key in 0..keys {
+        assert!(limiter.check(&key).is_allowed());
+        if key >= keys / 10 && key.is_multiple_of(keys / 50) {
+            most = most.max((resident() - before) as f64 / key as f64);
+        }
+    }
+    most
+}
+
 #[test]
 fn memory_matches_the_documentation() {
     // Load the code and the test's own memory first.
@@ -84,6 +99,8 @@ fn memory_matches_the_documentation() {
     assert!(bytes < 256 << 10, "after a spike that has run out {bytes} bytes are still taken");
 
     assert!(builder().max_keys(10_000_000).memory().unwrap() <= 34 * 10_000_000);
+    let most = most_while_growing(1_000_000);
+    assert!(most <= 48.0, "a key of a growing table takes up to {most} bytes");
 
     // A log's rings do not migrate. A save and a restore return their memory.
     let before = resident();

@@ -47,16 +47,20 @@ use crate::table::slot_index::{SLOTS, SlotIndex};
 
 /// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
 /// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks
-/// of its migrated keys take the slow path until the table follows.
-const CROWDED: usize = 45;
+/// of its migrated keys take the slow path until the table follows. At 72 % one in twenty is.
+const CROWDED: usize = 72;
 
-/// How many neighbours are counted. Of fewer, some would be crowded by chance far below 45 %, and
+/// How many neighbours are counted. Of fewer, some would be crowded by chance far below 72 %, and
 /// one such place is enough to double the table.
 const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 128 };
 
+/// How many buckets of a table ask about their neighbours when they are full. To count these takes
+/// as long as a hundred checks, and a few of the asking ones are full once the table is crowded.
+const ASKING: usize = 1024;
+
 impl Table {
     /// How many buckets are in use, without the siblings of buckets that were full by chance.
-    pub(crate) fn in_use(&self) -> usize {
+    fn in_use(&self) -> usize {
         self.mask.load(TallyOrdering::Relaxed) as usize + 1
     }
 
@@ -292,6 +296,9 @@ impl<'a> View<'a> {
     /// Whether the table is about as full as it should be, judged by the keys in debt in the
     /// bucket's neighbours, as if all had reached the table's level.
     pub(super) fn is_crowded<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> bool {
+        if !self.number().is_multiple_of((self.table.in_use() / ASKING).max(1)) {
+            return false;
+        }
         let (mut slots, mut in_debt) = (0, 0);
         for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
             let neighbour = self.table.at(number % self.table.in_use());
@@ -312,8 +319,11 @@ impl<'a> View<'a> {
         }
         // First, so that a walk over all buckets that misses a key here reaches the sibling.
         self.table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
+        // Of a bucket that is split alone the neighbours' siblings may not be needed for long.
         #[cfg(not(loom))]
-        self.table.buckets.commit(self.number() | 1 << level);
+        if 1 << level < self.table.in_use() {
+            self.table.buckets.commit(self.number() | 1 << level);
+        }
         let sibling = self.table.at(self.number() | 1 << level).bucket;
         // Not a key that left by an earlier split, whose fingerprint is still here.
         let (number, arrives) = (self.number(), self.number() | 1 << level);

@@ -97,6 +97,9 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// Buckets in use from the start: enough for their numbers to tell two bits of a fingerprint.
 const ROOTS: usize = if cfg!(loom) { 4 } else { 256 };
 
+/// Buckets in a page of 4 KiB, which the operating system commits as a whole.
+const PAGE: usize = 4096 / size_of::<Bucket>();
+
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
 pub struct Table {
@@ -235,9 +238,14 @@ impl Table {
         numbers.flat_map(move |number| self.at(number).in_debt(rule, at))
     }
 
-    /// Bytes in use.
+    /// Bytes in use: of a page, one bucket that is open takes all. Reads the whole table.
     pub(crate) fn bytes(&self) -> usize {
-        Size { buckets: self.in_use(), roots: self.roots, ring_len: self.ring_len }.bytes()
+        let in_use = |first| {
+            let page = first..self.buckets().min(first + PAGE);
+            page.clone().any(|number| self.at(number).is_open()).then_some(page.len())
+        };
+        let buckets = (0..self.end()).step_by(PAGE).filter_map(in_use).sum();
+        Size { buckets, roots: self.roots, ring_len: self.ring_len }.bytes()
     }
 
     /// How many buckets are in use from the start.
