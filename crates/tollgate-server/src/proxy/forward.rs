@@ -114,7 +114,7 @@ impl Forward {
         body.take();
         let passing = head.extensions.remove::<Passing>();
         let Some(passing) = passing else { return Missing::Upstream.answer() };
-        depart(&mut head, passing.origin);
+        depart(&mut head, &passing.origin);
         match self.0.send(head, &body, &passing).await {
             Ok((response, held)) => self.0.respond(response, held, &body, &passing),
             Err(missing) => {

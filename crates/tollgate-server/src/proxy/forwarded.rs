@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{FORWARDED, HOST};
+use http::header::{Entry, FORWARDED, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -12,6 +12,7 @@ const HOST_ASKED: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// By RFC 8586. Not `Via`: nginx does not compress the answer to a request that has one.
 const LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 const OWN_NAME: &str = "tollgate";
+const OWN_ENTRY: HeaderValue = HeaderValue::from_static(OWN_NAME);
 /// How often a request may pass proxies of this name.
 const MOST_PASSES: usize = 8;
 
@@ -53,31 +54,42 @@ pub(super) fn loops(headers: &HeaderMap) -> bool {
 }
 
 /// Where a request comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Origin {
     /// The address of the connection.
     pub(super) peer: IpAddr,
     /// Whether the client speaks TLS with us.
     pub(super) is_tls: bool,
+    /// The address as text, which all requests of the connection share.
+    text: HeaderValue,
+}
+
+impl Origin {
+    pub(super) fn new(peer: IpAddr, is_tls: bool) -> Self {
+        let text = HeaderValue::from_maybe_shared(Bytes::from(peer.to_string()));
+        Self { peer, is_tls, text: text.expect("an address has digits, letters, dots and colons") }
+    }
 }
 
 /// Tells the upstream where a request comes from. The peer is the last of the addresses, after
 /// those of which a trusted peer tells.
-pub(super) fn tell(headers: &mut HeaderMap, origin: Origin) {
-    let Origin { peer, is_tls } = origin;
-    append(headers, LOOP, OWN_NAME.to_owned());
+pub(super) fn tell(headers: &mut HeaderMap, origin: &Origin) {
+    let Origin { peer, is_tls, text } = origin;
+    headers.reserve(TELLS);
+    append(headers, LOOP, OWN_ENTRY);
+    append(headers, FOR, text.clone());
     let host = headers.get(HOST).cloned();
-    let proto = if is_tls { "https" } else { "http" };
-    let address = peer.to_string();
     let (opens, closes) = if peer.is_ipv4() { ("for=", "") } else { ("for=\"[", "]\"") };
     // A host has neither quotes nor backslashes: the head was judged.
-    let named = host.as_ref().and_then(|host| host.to_str().ok());
+    let named = host.as_ref().map(HeaderValue::as_bytes);
     let (before, after) = if named.is_some() { (";host=\"", "\"") } else { ("", "") };
-    let parts = [opens, &address, closes, before, named.unwrap_or_default(), after, ";proto=", proto];
-    let element = parts.concat();
-    headers.reserve(TELLS);
-    append(headers, FOR, address);
-    append(headers, FORWARDED, element);
+    let proto = if *is_tls { "https" } else { "http" };
+    let parts = [opens.as_bytes(), text.as_bytes(), closes.as_bytes(), before.as_bytes()];
+    let rest = [named.unwrap_or_default(), after.as_bytes(), b";proto=", proto.as_bytes()];
+    let element = [parts, rest].as_flattened().concat();
+    if let Ok(element) = HeaderValue::from_maybe_shared(Bytes::from(element)) {
+        append(headers, FORWARDED, element);
+    }
     headers.entry(PROTO).or_insert(HeaderValue::from_static(proto));
     if let Some(host) = host {
         headers.entry(HOST_ASKED).or_insert(host);
@@ -85,16 +97,18 @@ pub(super) fn tell(headers: &mut HeaderMap, origin: Origin) {
 }
 
 /// Appends an entry to a list, which may be on several lines.
-fn append(headers: &mut HeaderMap, name: HeaderName, entry: String) {
-    let list = match headers.get(&name) {
-        None => entry.into_bytes(),
-        Some(_) => {
-            let lines = headers.get_all(&name).into_iter().map(HeaderValue::as_bytes);
-            lines.chain([entry.as_bytes()]).collect::<Vec<_>>().join(&b", "[..])
+fn append(headers: &mut HeaderMap, name: HeaderName, entry: HeaderValue) {
+    match headers.entry(name) {
+        Entry::Vacant(place) => {
+            place.insert(entry);
         }
-    };
-    if let Ok(list) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
-        headers.insert(name, list);
+        Entry::Occupied(mut lines) => {
+            let entries = lines.iter().chain([&entry]).map(HeaderValue::as_bytes);
+            let list = entries.collect::<Vec<_>>().join(&b", "[..]);
+            if let Ok(list) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
+                lines.insert(list);
+            }
+        }
     }
 }
 
@@ -107,11 +121,11 @@ mod tests {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         };
         let mut map = HeaderMap::from_iter(headers.iter().map(pair));
-        let origin = Origin { peer: peer.parse().unwrap(), is_tls: true };
+        let origin = Origin::new(peer.parse().unwrap(), true);
         if !is_trusted {
             distrust(&mut map, "cf-connecting-ip");
         }
-        tell(&mut map, origin);
+        tell(&mut map, &origin);
         map
     }
 
@@ -140,7 +154,7 @@ mod tests {
         assert_eq!(headers["cdn-loop"], "other; v=\"1\", Tollgate;a=b, tollgate");
         for _ in 2..MOST_PASSES {
             assert!(!loops(&headers), "{headers:?}");
-            tell(&mut headers, Origin { peer: [10, 0, 0, 2].into(), is_tls: false });
+            tell(&mut headers, &Origin::new([10, 0, 0, 2].into(), false));
         }
         assert!(loops(&headers), "{headers:?}");
     }

@@ -372,7 +372,7 @@ async fn deliver(proxy: &Proxy, first: &First) -> Next {
             return Next::After(PAUSE);
         }
     };
-    let origin = Origin { peer: request.peer, is_tls: request.is_tls };
+    let origin = Origin::new(request.peer, request.is_tls);
     let ends = proxy.settings.total_timeout.map(|total| Instant::now() + total);
     let Ok(mut request) = request.request() else { return Next::After(PAUSE) };
     if let Ok(id) = HeaderValue::try_from(first.entry.id.to_string()) {

@@ -47,7 +47,7 @@ impl HeadProbe {
         }
         head.headers.remove(EXPECT);
         let seen = Request::from_parts(head.clone(), ());
-        depart(&mut head, Origin { peer: client, is_tls: false });
+        depart(&mut head, &Origin::new(client, false));
         let mut sent = Request::from_parts(head, ());
         let upstream: Upstream = upstream.parse().expect("it is a URL");
         address(&mut sent, length, &upstream);

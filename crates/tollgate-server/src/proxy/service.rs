@@ -120,7 +120,7 @@ impl Proxy {
             // The permissions of the socket say who may connect: processes of this machine.
             Peer::Unix => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let origin = Origin { peer, is_tls: matches!(stream, Stream::Tls(_)) };
+        let origin = Origin::new(peer, matches!(stream, Stream::Tls(_)));
         // A client that does not read its answer, or sends nothing, is as idle as a body.
         let tunnel_timeout = self.settings.tunnel_timeout;
         let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
@@ -173,7 +173,7 @@ impl Client {
         // The body is read when an upstream wants it: hyper tells the client to continue then.
         let is_expecting = head.headers.remove(EXPECT).is_some();
         let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
-        head.extensions.insert(Passing { origin: self.origin, ends, upgrade });
+        head.extensions.insert(Passing { origin: self.origin.clone(), ends, upgrade });
         let upload = Upload::new(body, is_expecting, settings, ends, &clients.header);
         drop(rules);
         let mut service = service.clone();
