@@ -10,7 +10,7 @@ use crate::table::word::Word;
 
 /// What happens to a new key when its bucket is full of keys in debt.
 ///
-/// A table sized by `max_keys` keeps its buckets at most 64 % full, so this concerns up to eight
+/// A table's buckets are at most 64 % full when it holds `max_keys`, so this concerns up to eight
 /// keys in a thousand at capacity, and floods of new keys. Below its capacity a full bucket is
 /// split. Each such event is counted in [`Stats`](crate::Stats).
 ///

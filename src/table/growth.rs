@@ -47,15 +47,16 @@ use crate::table::slot_index::{SLOTS, SlotIndex};
 
 /// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
 /// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks
-/// of its migrated keys take the slow path until the table follows. At 72 % one in twenty is.
+/// of its migrated keys take the slow path until the table follows. At 72 % one in twelve is.
 const CROWDED: usize = 72;
 
 /// How many neighbours are counted. Of fewer, some would be crowded by chance far below 72 %, and
 /// one such place is enough to double the table.
 const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 128 };
 
-/// How many buckets of a table ask about their neighbours when they are full. To count these takes
-/// as long as a hundred checks, and a few of the asking ones are full once the table is crowded.
+/// How many buckets of a table ask about their neighbours when they are full: each is the last of
+/// as many buckets. To count the neighbours takes as long as a hundred checks, and a few of the
+/// buckets that ask are full once the table is crowded.
 const ASKING: usize = 1024;
 
 impl Table {
@@ -294,17 +295,20 @@ impl<'a> View<'a> {
     }
 
     /// Whether the table is about as full as it should be, judged by the keys in debt in the
-    /// bucket's neighbours, as if all had reached the table's level.
+    /// bucket's neighbours, as if all had the table's level. Buckets that were split alone count as
+    /// full: of many, the table follows, also where keys come and go and few are there at a time.
     pub(super) fn is_crowded<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> bool {
-        if !self.number().is_multiple_of((self.table.in_use() / ASKING).max(1)) {
+        // The last one: a restored table is filled in the order of its buckets.
+        if !(self.number() + 1).is_multiple_of((self.table.in_use() / ASKING).max(1)) {
             return false;
         }
         let (mut slots, mut in_debt) = (0, 0);
+        let reached = self.table.level();
         for number in (0..NEIGHBOURS).map(|nth| self.number() ^ nth) {
             let neighbour = self.table.at(number % self.table.in_use());
             if let Some(level) = self.table.level_of(neighbour.number(), neighbour.bucket.header()) {
-                slots += SLOTS << self.table.level().saturating_sub(level);
-                in_debt += neighbour.live(rule, at);
+                slots += SLOTS << reached.saturating_sub(level);
+                in_debt += if level > reached { SLOTS } else { neighbour.live(rule, at) };
             }
         }
         in_debt * 100 >= slots * CROWDED
@@ -319,7 +323,8 @@ impl<'a> View<'a> {
         }
         // First, so that a walk over all buckets that misses a key here reaches the sibling.
         self.table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
-        // Of a bucket that is split alone the neighbours' siblings may not be needed for long.
+        // A bucket that is split alone takes its own page only: its neighbours may not be split for
+        // a long time.
         #[cfg(not(loom))]
         if 1 << level < self.table.in_use() {
             self.table.buckets.commit(self.number() | 1 << level);

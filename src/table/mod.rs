@@ -97,7 +97,7 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// Buckets in use from the start: enough for their numbers to tell two bits of a fingerprint.
 const ROOTS: usize = if cfg!(loom) { 4 } else { 256 };
 
-/// Buckets in a page of 4 KiB, which the operating system commits as a whole.
+/// Buckets in a page of 4 KiB, the usual one.
 const PAGE: usize = 4096 / size_of::<Bucket>();
 
 /// Buckets, and the rings of their slots.
@@ -238,7 +238,8 @@ impl Table {
         numbers.flat_map(move |number| self.at(number).in_debt(rule, at))
     }
 
-    /// Bytes in use: of a page, one bucket that is open takes all. Reads the whole table.
+    /// Bytes in use, without those that were committed ahead. A page with one open bucket counts as
+    /// a whole. Reads the whole table.
     pub(crate) fn bytes(&self) -> usize {
         let in_use = |first| {
             let page = first..self.buckets().min(first + PAGE);

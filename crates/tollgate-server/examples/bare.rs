@@ -1,5 +1,5 @@
-//! Servers that decide nothing, for `tollgate-bench serve`. They answer with the bytes with which
-//! the server on the second port has answered:
+//! Servers that decide nothing, for `tollgate-bench serve`. They repeat the answers of the server
+//! on the second port, or pass requests on to it:
 //!
 //! ```sh
 //! cargo run --release -p tollgate-server --example bare -- http 3000 8080    # hyper
@@ -46,7 +46,7 @@ type Answers = HashMap<(String, usize), Response<Bytes>>;
 async fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, port, other] = &arguments[..] else {
-        return Err("bare http|grpc|least|proxy PORT PORT-OF-THE-OTHER".into());
+        return Err("bare http|grpc|least|proxy PORT PORT-OF-ANOTHER-SERVER".into());
     };
     let (port, other) = (port.parse()?, other.parse()?);
     match &kind[..] {
@@ -153,7 +153,7 @@ async fn grpc(port: u16, tollgate: u16) -> Result<(), AnyError> {
 }
 
 /// For each request one read and one write, and one wait for all requests that have come: no server
-/// that has sockets does less. It does not look at what it reads.
+/// that uses epoll does less. It does not look at what it reads.
 fn least(port: u16, tollgate: u16) -> Result<(), AnyError> {
     const LISTENER: Token = Token(usize::MAX);
     let mut poll = Poll::new()?;

@@ -75,7 +75,7 @@ pub use prepared::PreparedCall;
 /// **Cost.** As of a [`Limiter`](crate::Limiter): a few loads and one compare-exchange on one cache
 /// line for a key that the table knows, and a refusal of such a key writes nothing. No call takes a
 /// lock, allocates or frees, or waits for another thread. The table begins with 64 KiB and grows as
-/// keys come, to 27 to 54 bytes a key.
+/// keys come, to 27 to 52 bytes a key.
 ///
 /// # Examples
 ///

@@ -323,3 +323,44 @@ fn a_split_detaches_the_word_of_a_restored_key() {
     }
     assert_eq!(keys.map(|key| slots_of(&table, key)).max(), Some(1));
 }
+
+/// Random bits, by SplitMix64.
+fn mixed(number: u64) -> u64 {
+    let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+/// Keys come and go. At any time nine of a bucket's fifteen slots are in debt, so buckets are full
+/// by chance now and then, and those that were split alone become many.
+#[test]
+fn a_table_follows_its_many_buckets_that_were_full_by_chance() {
+    let alive = 9 * ROOTS as u64;
+    let quota = TokenBucket::new(Rate::per_second(1));
+    let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(1_000_000, 0).unwrap(), WhenFull::Deny).unwrap();
+    let current = Current { rule, term: Term::of_first(&rule) };
+    for number in 0..50 * alive {
+        let now = Timestamp::from_nanos((alive + number) * (1_000_000_000 / alive));
+        let key = Fingerprint::from_bits(mixed(number));
+        assert!(table.view(key).check(&current, key.kept(), 1, || now).0.allowed);
+    }
+    assert_eq!(table.in_use(), 2 * ROOTS);
+}
+
+/// As a restored table is: each bucket that is full has neighbours that are not yet.
+#[test]
+fn a_table_that_is_filled_in_the_order_of_its_buckets_follows() {
+    const BUCKETS: u64 = 1 << 18;
+    let quota = TokenBucket::new(Rate::per_hour(1));
+    let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(2_400_000, 0).unwrap(), WhenFull::Deny).unwrap();
+    assert_eq!(table.buckets() as u64, BUCKETS);
+    for number in 0..9 * BUCKETS {
+        let bucket = number / 9;
+        let key = Fingerprint::from_bits(mixed(number) & !(BUCKETS - 1) | bucket);
+        assert!(is_admitted(&table, &rule, key));
+    }
+    assert_eq!(table.in_use() as u64, BUCKETS);
+}

@@ -214,7 +214,7 @@ impl Servers {
             .map_err(|error| error.to_string())
     }
 
-    /// A server of this kind that decides nothing, and another's port.
+    /// Adds the program that decides nothing, its kind, its port and that of another server.
     fn bare(&self, command: &mut Command, kind: &str, port: u16, other: Option<u16>) {
         let [port, other] = [port, other.unwrap_or_default()].map(|port| port.to_string());
         command.arg(&self.bare).args([kind, &port, &other]);

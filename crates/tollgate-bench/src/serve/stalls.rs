@@ -109,14 +109,14 @@ impl Phases<'_> {
         eprintln!("stalls {what}");
         let before = stolen()?;
         let latencies = load()?;
-        let taken = (stolen()? - before).as_millis();
+        let taken = stolen()?.saturating_sub(before).as_millis();
         let longest = latencies.longest_millis();
         let (p999, disturbed) = (latencies.p999_micros(), latencies.disturbed);
         println!("| {what} | {p999:.0} us | {longest:.2} ms | {disturbed} | {taken} ms |");
         if has_target {
             let what = format!("longest answer {what}");
             let figure = if latencies.is_disturbed() { f64::NAN } else { longest };
-            let note = format!(" (the host took {taken} ms)");
+            let note = format!(" ({taken} ms taken by the host in all)");
             self.0.add(Row { what, figure, at_most: AT_MOST, unit: " ms", note });
         }
         Ok(())

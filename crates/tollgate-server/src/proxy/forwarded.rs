@@ -99,8 +99,8 @@ pub(super) fn tell(headers: &mut HeaderMap, origin: &Origin) {
 /// Appends an entry to a list, which may be on several lines.
 fn append(headers: &mut HeaderMap, name: HeaderName, entry: HeaderValue) {
     match headers.entry(name) {
-        Entry::Vacant(place) => {
-            place.insert(entry);
+        Entry::Vacant(vacant) => {
+            vacant.insert(entry);
         }
         Entry::Occupied(mut lines) => {
             let entries = lines.iter().chain([&entry]).map(HeaderValue::as_bytes);

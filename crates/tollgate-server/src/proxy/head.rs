@@ -155,8 +155,8 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 /// `Connection` lists: a client could hide what a proxy of ours says of it.
 pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
     // Most heads have few of them or none, and to look each one up costs more than to see that.
-    let place = |name: &HeaderName| HOP_BY_HOP.iter().position(|other| other == name);
-    let found = headers.keys().filter_map(place).fold(0_u32, |found, place| found | 1 << place);
+    let bit = |name: &HeaderName| HOP_BY_HOP.iter().position(|other| other == name);
+    let found = headers.keys().filter_map(bit).fold(0_u32, |found, bit| found | 1 << bit);
     if found == 0 {
         return;
     }
@@ -172,8 +172,8 @@ pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
             headers.remove(name);
         }
     }
-    for (place, name) in HOP_BY_HOP.iter().enumerate() {
-        if found >> place & 1 == 1 {
+    for (bit, name) in HOP_BY_HOP.iter().enumerate() {
+        if found >> bit & 1 == 1 {
             headers.remove(name);
         }
     }
