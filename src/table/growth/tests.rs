@@ -335,7 +335,7 @@ fn mixed(number: u64) -> u64 {
 /// Keys come and go. At any time nine of a bucket's fifteen slots are in debt, so buckets are full
 /// by chance now and then, and those that were split alone become many.
 #[test]
-fn a_table_follows_its_many_buckets_that_were_full_by_chance() {
+fn a_table_follows_many_buckets_split_alone() {
     let alive = 9 * ROOTS as u64;
     let quota = TokenBucket::new(Rate::per_second(1));
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
@@ -351,7 +351,7 @@ fn a_table_follows_its_many_buckets_that_were_full_by_chance() {
 
 /// As a restored table is: each bucket that is full has neighbours that are not yet.
 #[test]
-fn a_table_that_is_filled_in_the_order_of_its_buckets_follows() {
+fn a_table_filled_in_the_order_of_buckets_follows() {
     const BUCKETS: u64 = 1 << 18;
     let quota = TokenBucket::new(Rate::per_hour(1));
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
