@@ -125,7 +125,8 @@ fn every_limit_holds_under_stress() {
     // Under the default limit, too, every key is still in debt at the end, so each has a slot of
     // its own.
     let object = tollgate(&["stress", "--grow", "--keys", "5000", "--json"]).json();
-    assert_eq!(object["memory"], json!(1024 * 256), "{object}");
+    let memory = object["memory"].as_u64().expect("a number");
+    assert!((5_000 * 16..=1024 * 256).contains(&memory), "{object}");
     let run = tollgate(&["stress", "--grow", "--keys", "20000", "--threads", "2"]);
     assert!(run.out.contains("each once, from none") && run.out.contains("bytes a key"), "{}", run.out);
     let run = tollgate(&["stress", "--grow", "--seconds", "1"]);
