@@ -260,7 +260,7 @@ fn rules_beyond_the_memory_budget_do_not_come_into_force() {
 
 #[test]
 fn rules_that_are_gone_take_a_tenth_of_the_budget() {
-    // 6,500 keys take all of their table, 256 KiB: one such set is within a tenth of 4 MiB, not two.
+    // 6,500 keys take all of their table, 256 KiB: a tenth of 4 MiB has room for one of them.
     let text = |names: &[&str], mib: u64| {
         let rule = |name: &&str| {
             format!("{{ name = '{name}', key = 'client', max_keys = 8000, limits = 'fixed-window:9/d' }}")
