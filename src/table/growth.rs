@@ -54,9 +54,9 @@ const CROWDED: usize = 72;
 /// one such place is enough to double the table.
 const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 128 };
 
-/// How many buckets of a table ask about their neighbours when they are full: each is the last of
-/// as many buckets. To count the neighbours takes as long as a hundred checks, and a few of the
-/// buckets that ask are full once the table is crowded.
+/// How many buckets of a table ask about their neighbours when they are full: the last of each
+/// 1,024th of the buckets. To count the neighbours takes as long as a hundred checks, and a few of
+/// the buckets that ask are full once the table is crowded.
 const ASKING: usize = 1024;
 
 impl Table {
@@ -296,7 +296,8 @@ impl<'a> View<'a> {
 
     /// Whether the table is about as full as it should be, judged by the keys in debt in the
     /// bucket's neighbours, as if all had the table's level. Buckets that were split alone count as
-    /// full: of many, the table follows, also where keys come and go and few are there at a time.
+    /// full: once there are many, the table follows, even if keys come and go and few are there at
+    /// a time.
     pub(super) fn is_crowded<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> bool {
         // The last one: a restored table is filled in the order of its buckets.
         if !(self.number() + 1).is_multiple_of((self.table.in_use() / ASKING).max(1)) {
