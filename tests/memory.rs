@@ -40,8 +40,8 @@ fn taken(builder: Builder<u64, Keyed<TokenBucket>, ManualClock>, keys: u64) -> u
     resident() - before
 }
 
-/// Returns how many bytes a key of a growing table takes at most. So many keys come, far fewer than
-/// it has room for; the first ten thousand do not count.
+/// Returns how many bytes a key takes at most while so many keys come, none of which recovers. They
+/// are far fewer than the table has room for, and the first ten thousand do not count.
 fn most_while_growing(keys: u64) -> f64 {
     let before = resident();
     let limiter = builder().max_keys(20_000_000).build().unwrap();
