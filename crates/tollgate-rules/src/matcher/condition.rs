@@ -155,7 +155,7 @@ impl Test {
         match &self.wanted {
             Wanted::Texts(texts) => texts.hold(seen, &self.source, side),
             Wanted::Clients { any, networks } => {
-                seen.client.is_some_and(|client| *any || networks.containing(client).next().is_some())
+                seen.client().is_some_and(|client| *any || networks.containing(client).next().is_some())
             }
             Wanted::Paths(paths) => {
                 let matched = paths.matched(seen, side, stack);

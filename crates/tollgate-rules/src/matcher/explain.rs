@@ -168,7 +168,7 @@ impl Compiled {
         let part = |part: &Part| {
             let mut bytes = Vec::new();
             let is_there = part.write(seen, path, &mut bytes).is_ok();
-            let value = match (&part.source, seen.client) {
+            let value = match (&part.source, seen.client()) {
                 (Source::Client, Some(client)) => group(client, seen.ipv6_prefix),
                 _ => text(&bytes),
             };
@@ -200,7 +200,7 @@ fn reason(test: &Test, seen: &Seen<'_>, side: Side) -> Reason {
                 had.push(text(seen.bytes(if form == Form::Exact { &path.exact } else { &path.lower })));
             }
         }
-        Source::Client => had.extend(seen.client.map(|client| client.to_string().into())),
+        Source::Client => had.extend(seen.client().map(|client| client.to_string().into())),
         source => seen.values(source, &mut |value, _| had.push(text(value))),
     }
     let (any, count, some): (bool, usize, Vec<Box<str>>) = match &test.wanted {

@@ -170,7 +170,9 @@ impl Index {
                 }
             });
         }
-        if let Some(client) = seen.client.filter(|_| self.clients.len() > 0) {
+        if self.clients.len() > 0
+            && let Some(client) = seen.client()
+        {
             rules.extend(self.clients.containing(client).flatten());
         }
         // Those that no value leaves out are in order.

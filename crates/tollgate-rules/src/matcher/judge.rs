@@ -194,7 +194,7 @@ impl Part {
         let reading = || seen.readings().get(path.map_or(0, |path| path.reading));
         let value = match &self.source {
             Source::Client => {
-                let Some(client) = seen.client else { return Err(Lack::Absent) };
+                let Some(client) = seen.client() else { return Err(Lack::Absent) };
                 write_key(client, seen.ipv6_prefix, key);
                 return Ok(());
             }

@@ -1,5 +1,6 @@
 //! The parts of a request that are read once, in the form in which conditions compare them.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -202,8 +203,8 @@ fn host_of(host: &[u8]) -> (&[u8], bool) {
 pub(crate) struct Seen<'r> {
     request: &'r dyn Request,
     buffers: &'r Buffers,
-    /// The client's address in canonical form.
-    pub(crate) client: Option<IpAddr>,
+    /// The client's address, once a rule looks at it: to find it may cost more than all else.
+    client: OnceCell<Option<IpAddr>>,
     /// The form of paths that conditions see which restrict.
     pub(crate) form: Form,
     /// The bits of an IPv6 address that make one client.
@@ -212,7 +213,12 @@ pub(crate) struct Seen<'r> {
 
 impl<'r> Seen<'r> {
     pub(crate) fn new(request: &'r dyn Request, buffers: &'r Buffers, form: Form, ipv6_prefix: u8) -> Self {
-        Self { request, buffers, client: request.client().map(canonical), form, ipv6_prefix }
+        Self { request, buffers, client: OnceCell::new(), form, ipv6_prefix }
+    }
+
+    /// The client's address in canonical form.
+    pub(crate) fn client(&self) -> Option<IpAddr> {
+        *self.client.get_or_init(|| self.request.client().map(canonical))
     }
 
     /// Returns the readings of the path; none of a request without one.

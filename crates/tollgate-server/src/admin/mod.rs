@@ -75,7 +75,6 @@ impl Admin {
     }
 
     async fn answer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Answer {
-        let start = Instant::now();
         let answered = match (request.method().as_str(), request.uri().path()) {
             ("GET" | "HEAD", "/healthz") => Ok(text("ok\n")),
             ("GET" | "HEAD", "/readyz") => Ok(self.ready()),
@@ -92,7 +91,6 @@ impl Admin {
         if answer.status() == StatusCode::UNAUTHORIZED {
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        self.core.metrics.took(Listener::Admin, start.elapsed());
         answer
     }
 
@@ -176,8 +174,9 @@ impl Admin {
 pub(crate) async fn serve(admin: Arc<Admin>, connection: Connection) {
     let Connection { stream, peer, .. } = connection;
     let (limits, drain) = (admin.limits, admin.drain.clone());
+    let core = Arc::clone(&admin.core);
     let answer = move |request| Arc::clone(&admin).answer(peer, request);
-    web::serve(stream, &limits, &drain, answer).await;
+    web::serve(stream, &limits, &drain, move |time| core.metrics.took(Listener::Admin, time), answer).await;
 }
 
 /// The first line of a file. An empty token would be one that every request has.

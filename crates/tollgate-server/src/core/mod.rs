@@ -12,6 +12,7 @@ mod unserved;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::{ArcSwap, Guard};
 use crossbeam_queue::ArrayQueue;
 use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock, Timestamp};
@@ -56,8 +57,10 @@ pub(crate) struct Core {
     pub(crate) stores: Stores,
     /// Requests that the proxy keeps for later.
     pub(crate) parks: Parks,
-    /// The newest generation that a decider has met.
-    newest: Mutex<Arc<Generation>>,
+    /// The newest generation that was met.
+    newest: ArcSwap<Generation>,
+    /// Held while the newest is exchanged.
+    renews: Mutex<()>,
     free: ArrayQueue<Box<Decider>>,
 }
 
@@ -72,7 +75,7 @@ impl Core {
         let metrics = Arc::new(Metrics::new(live.clone(), Arc::clone(&clock), shows_keys));
         let counts = Arc::clone(&metrics);
         let stores = Stores::default().on_shadow(move |decision| counts.decided_in_shadow(decision));
-        let newest = Mutex::new(Arc::new(Generation::in_force(&live, &stores)));
+        let newest = ArcSwap::from_pointee(Generation::in_force(&live, &stores));
         let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());
         Ok(Self {
@@ -87,17 +90,24 @@ impl Core {
             stores,
             parks: Parks::default(),
             newest,
+            renews: Mutex::new(()),
             free,
         })
     }
 
     /// The generation in force, with what HTTP needs of it.
     pub(crate) fn generation(&self) -> Arc<Generation> {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&self.live.rules(), newest.http.set()) {
-            *newest = Arc::new(Generation::in_force(&self.live, &self.stores));
+        let _renews = self.renews.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Arc::ptr_eq(&self.live.rules(), self.newest.load().http.set()) {
+            self.newest.store(Arc::new(Generation::in_force(&self.live, &self.stores)));
         }
-        Arc::clone(&newest)
+        self.newest.load_full()
+    }
+
+    /// The newest generation that was met: that in force, but for a moment during a reload. Takes
+    /// no lock.
+    pub(crate) fn newest(&self) -> Guard<Arc<Generation>> {
+        self.newest.load()
     }
 
     /// Counts a reload, logs its warnings, and lets go of the rules before it: a decider would keep

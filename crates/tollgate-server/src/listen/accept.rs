@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
 use super::{Connection, ListenAddress};
@@ -37,8 +38,16 @@ pub(crate) struct Drain {
 impl Drain {
     /// Serves a connection until it ends, or is closed.
     pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        let closed = self.closes.clone().run_until_cancelled_owned(connection);
-        self.connections.spawn(async move { _ = closed.await });
+        let mut closed = Seldom::new(self.closes.clone().cancelled_owned());
+        // Boxed: the task would have room for it twice.
+        let mut connection = Box::pin(connection);
+        self.connections.spawn(async move {
+            tokio::select! {
+                biased;
+                () = &mut closed => {}
+                () = &mut connection => {}
+            }
+        });
     }
 
     /// Closes the connections that are left, and waits for their end. No more must be accepted.

@@ -7,6 +7,7 @@
 //! | `inherited` | sockets that systemd has bound |
 //! | `stream` | a connection's bytes, of TCP or a Unix socket, with TLS or without |
 //! | `observed` | a stream that shows what arrives |
+//! | `seldom` | a future that is polled only when it was woken |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
 //! | `refuse` | the answer to a connection above the limit |
 //! | `tls` | TLS, with certificates that may be exchanged |
@@ -16,6 +17,7 @@ mod address;
 mod inherited;
 mod observed;
 mod refuse;
+mod seldom;
 mod socket;
 mod stream;
 #[cfg(test)]
@@ -26,6 +28,7 @@ pub(crate) use accept::{Bounds, Drain, Listening, Mishap, accept_all};
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use observed::Observed;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
+pub(crate) use seldom::Seldom;
 pub(crate) use stream::{Connection, Peer, Stream};
 pub(crate) use tls::Tls;
 pub use tls::{BadTlsFiles, TlsFiles};

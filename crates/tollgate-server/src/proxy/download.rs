@@ -19,27 +19,29 @@ use super::upstreams::Load;
 pub(super) enum Download {
     /// Our own.
     Text(Full<Bytes>),
-    /// The upstream's.
-    Upstream {
-        answering: Answering,
-        serving: Option<Serving>,
-        patience: Patience,
-        /// Why the body has broken off, which its reader is told next.
-        broken: Option<Broken>,
-        _load: Load,
-    },
+    /// The upstream's. Boxed: an answer is moved often on its way to the client.
+    Upstream(Box<Passed>),
     /// None: the connection is a tunnel from now on, and counts until that has ended.
     Tunnel(#[expect(dead_code, reason = "counts until it is dropped")] Load),
 }
 
+/// The body of an upstream's answer, on its way to the client.
+pub(super) struct Passed {
+    answering: Answering,
+    serving: Option<Serving>,
+    patience: Patience,
+    /// Why the body has broken off, which its reader is told next.
+    broken: Option<Broken>,
+    _load: Load,
+}
+
 /// The body of an upstream's answer. If it is dropped before its end, the request's body is left.
-pub(super) struct Answering {
+struct Answering {
     body: Incoming,
     upload: Option<Upload>,
 }
 
 /// The body of any answer.
-#[expect(clippy::large_enum_variant, reason = "almost every answer is the larger one")]
 pub(super) enum Answered {
     /// Of a request that no rule has seen.
     Unasked(Full<Bytes>),
@@ -54,10 +56,17 @@ pub(super) enum Broken {
     Late(Late),
 }
 
-impl Answering {
-    /// `upload` is the request's body, if that has not ended.
-    pub(super) fn new(body: Incoming, upload: Option<Upload>) -> Self {
-        Self { body, upload }
+impl Passed {
+    /// `upload` is the request's body, if that has not ended, and `serving` the connection, if its
+    /// reader drives it.
+    pub(super) fn new(
+        body: Incoming,
+        upload: Option<Upload>,
+        serving: Option<Serving>,
+        patience: Patience,
+        load: Load,
+    ) -> Self {
+        Self { answering: Answering { body, upload }, serving, patience, broken: None, _load: load }
     }
 }
 
@@ -89,7 +98,8 @@ impl Body for Download {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
             Self::Text(text) => Pin::new(text).poll_frame(context).map_err(never),
-            Self::Upstream { answering, serving, patience, broken, .. } => {
+            Self::Upstream(passed) => {
+                let Passed { answering, serving, patience, broken, .. } = &mut **passed;
                 let Answering { body, upload } = answering;
                 if let Some(broken) = broken.take() {
                     return Poll::Ready(Some(Err(broken)));
@@ -122,7 +132,7 @@ impl Body for Download {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Text(text) => text.is_end_stream(),
-            Self::Upstream { answering, .. } => answering.body.is_end_stream(),
+            Self::Upstream(passed) => passed.answering.body.is_end_stream(),
             // What the request holds is given back when the tunnel has ended, not now.
             Self::Tunnel(_) => false,
         }
@@ -131,7 +141,7 @@ impl Body for Download {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Text(text) => text.size_hint(),
-            Self::Upstream { answering, .. } => answering.body.size_hint(),
+            Self::Upstream(passed) => passed.answering.body.size_hint(),
             Self::Tunnel(_) => SizeHint::with_exact(0),
         }
     }

@@ -5,17 +5,17 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::request::Parts;
+use http::header::{CONTENT_LENGTH, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
-use super::download::{Answering, Download};
+use super::download::{Download, Passed};
 use super::forwarded::Origin;
 use super::head::{depart, is_coded, strip, switch};
+use super::marks::Marks;
 use super::patience::Patience;
 use super::pool::Serving;
 use super::upload::Upload;
@@ -38,7 +38,7 @@ struct Shared {
 /// What is known of a request beside its head.
 #[derive(Clone)]
 pub(super) struct Passing {
-    pub(super) origin: Origin,
+    pub(super) origin: Arc<Origin>,
     /// When its response must have ended.
     pub(super) ends: Option<Instant>,
     /// The protocol to which the client asks to switch.
@@ -108,44 +108,44 @@ impl Forward {
         let (core, settings, upstreams) = (Arc::clone(core), settings.clone(), Arc::clone(upstreams));
         Self(Arc::new(Shared { core, settings, upstreams }))
     }
+}
 
-    async fn pass(self, request: Request<Upload>) -> Response<Download> {
-        let (mut head, body) = request.into_parts();
+impl Shared {
+    /// Passes a request on, and returns the answer for its client. The request is taken when it is
+    /// sent: by value, each of the callers below would move it once more.
+    async fn pass(&self, request: &mut Option<Request<Upload>>) -> Response<Download> {
+        let Some(passed) = request else { return Missing::Upstream.answer() };
+        let Some(passing) = passed.extensions_mut().remove::<Passing>() else {
+            return Missing::Upstream.answer();
+        };
+        let body = passed.body().clone();
         body.take();
-        let passing = head.extensions.remove::<Passing>();
-        let Some(passing) = passing else { return Missing::Upstream.answer() };
-        depart(&mut head, &passing.origin);
-        match self.0.send(head, &body, &passing).await {
-            Ok((response, held)) => self.0.respond(response, held, &body, &passing),
+        depart(passed, &passing.origin);
+        match self.send(request, &body, &passing).await {
+            Ok((response, held)) => self.respond(response, held, &body, &passing),
             Err(missing) => {
-                self.0.core.metrics.protocol_error(Listener::Proxy, missing.kind());
+                self.core.metrics.protocol_error(Listener::Proxy, missing.kind());
                 missing.answer()
             }
         }
     }
-}
 
-impl Shared {
     /// Sends a request to the upstream that serves the fewest, and to another one if that was not
     /// reached: it has read nothing of the request then.
     async fn send(
         &self,
-        head: Parts,
+        request: &mut Option<Request<Upload>>,
         body: &Upload,
         passing: &Passing,
     ) -> Result<(Response<Incoming>, Held), Missing> {
         let mut missing = Missing::Upstream;
-        let mut head = Some(head);
         let mut tried = Vec::new();
         while let Some(server) = self.upstreams.choose(&tried) {
             if passing.ends.is_some_and(|ends| ends <= Instant::now()) {
                 return Err(Missing::Late);
             }
-            tried.push(server);
-            let own = if tried.len() < self.upstreams.all().len() { head.clone() } else { head.take() };
-            let Some(own) = own else { break };
             let load = server.load();
-            match self.ask(server, Request::from_parts(own, body.clone()), body, passing).await {
+            match self.ask(server, request, body, passing).await {
                 Ok((response, serving)) => return Ok((response, Held { serving, load })),
                 Err(_) if body.has_failed() => return Err(Missing::Body),
                 Err(of) => missing = of,
@@ -155,6 +155,7 @@ impl Shared {
             if failure == Failure::Broken {
                 break;
             }
+            tried.push(server);
         }
         Err(missing)
     }
@@ -163,7 +164,7 @@ impl Shared {
     async fn ask(
         &self,
         server: &Server,
-        request: Request<Upload>,
+        request: &mut Option<Request<Upload>>,
         body: &Upload,
         passing: &Passing,
     ) -> Result<(Response<Incoming>, Option<Serving>), Missing> {
@@ -195,6 +196,7 @@ impl Shared {
     ) -> Response<Download> {
         let Held { mut serving, load } = held;
         *response.version_mut() = Version::HTTP_11;
+        let has = Marks::of(response.headers());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let asked = passing.upgrade.as_ref().map(HeaderValue::as_bytes);
             let agrees =
@@ -204,7 +206,7 @@ impl Shared {
                 return Missing::Upstreams(Failure::Broken).answer();
             };
             let switched = Switched(hyper::upgrade::on(&mut response));
-            strip(response.headers_mut(), "");
+            strip(response.headers_mut(), has, "");
             switch(response.headers_mut(), agreed);
             response.extensions_mut().insert(switched);
             if let Some(serving) = serving {
@@ -212,15 +214,16 @@ impl Shared {
             }
             return response.map(|_| Download::Tunnel(load));
         }
-        if is_coded(response.headers()) {
+        let is_chunked = has.has(Marks::TRANSFER_ENCODING);
+        if is_chunked && is_coded(response.headers()) {
             self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
             return Missing::Upstreams(Failure::Broken).answer();
         }
         // Its chunks say how long it is.
-        if response.headers().contains_key(TRANSFER_ENCODING) {
+        if is_chunked && has.has(Marks::CONTENT_LENGTH) {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
-        strip(response.headers_mut(), "");
+        strip(response.headers_mut(), has, "");
         // The rest of the request's body must not wait for the reader of the answer.
         let upload = Some(upload).filter(|upload| !upload.is_end_stream()).cloned();
         if upload.is_some()
@@ -229,10 +232,7 @@ impl Shared {
             serving.detach();
         }
         let patience = Patience::new(self.settings.idle_timeout, passing.ends);
-        response.map(|body| {
-            let answering = Answering::new(body, upload);
-            Download::Upstream { answering, serving, patience, broken: None, _load: load }
-        })
+        response.map(|body| Download::Upstream(Box::new(Passed::new(body, upload, serving, patience, load))))
     }
 }
 
@@ -246,7 +246,7 @@ impl Service<Request<Upload>> for Forward {
     }
 
     fn call(&mut self, request: Request<Upload>) -> Self::Future {
-        let forward = self.clone();
-        Box::pin(async move { Ok(forward.pass(request).await) })
+        let (shared, mut request) = (Arc::clone(&self.0), Some(request));
+        Box::pin(async move { Ok(shared.pass(&mut request).await) })
     }
 }

@@ -1,6 +1,7 @@
 //! What an upstream is told of the client.
 
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{Entry, FORWARDED, HOST};
@@ -17,7 +18,7 @@ const OWN_ENTRY: HeaderValue = HeaderValue::from_static(OWN_NAME);
 const MOST_PASSES: usize = 8;
 
 /// The headers of which `tell` makes sure.
-const TELLS: usize = 4;
+const TELLS: usize = 5;
 
 /// Whether proxies tell of their client in this header, or in `client_header`, where the rules read
 /// the client's address. Many upstreams take `_` for `-`, as CGI does.
@@ -53,44 +54,63 @@ pub(super) fn loops(headers: &HeaderMap) -> bool {
     names.filter(|name| name.trim_ascii().eq_ignore_ascii_case(OWN_NAME.as_bytes())).count() >= MOST_PASSES
 }
 
-/// Where a request comes from.
-#[derive(Clone, Debug)]
+/// Where the requests of a connection come from.
+#[derive(Debug)]
 pub(super) struct Origin {
     /// The address of the connection.
     pub(super) peer: IpAddr,
     /// Whether the client speaks TLS with us.
     pub(super) is_tls: bool,
-    /// The address as text, which all requests of the connection share.
+    /// The address as text.
     text: HeaderValue,
+    /// The host of the last request, and the element of `Forwarded` for it.
+    last: Mutex<Option<(Option<HeaderValue>, HeaderValue)>>,
 }
 
 impl Origin {
     pub(super) fn new(peer: IpAddr, is_tls: bool) -> Self {
         let text = HeaderValue::from_maybe_shared(Bytes::from(peer.to_string()));
-        Self { peer, is_tls, text: text.expect("an address has digits, letters, dots and colons") }
+        let text = text.expect("an address has digits, letters, dots and colons");
+        Self { peer, is_tls, text, last: Mutex::default() }
+    }
+
+    fn proto(&self) -> &'static str {
+        if self.is_tls { "https" } else { "http" }
+    }
+
+    /// The element of `Forwarded` for a request to this host: written anew only if the host is
+    /// another one than that of the connection's last request.
+    fn element(&self, host: Option<&HeaderValue>) -> Option<HeaderValue> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, element)) = &*last
+            && of.as_ref() == host
+        {
+            return Some(element.clone());
+        }
+        let (opens, closes) = if self.peer.is_ipv4() { ("for=", "") } else { ("for=\"[", "]\"") };
+        // A host has neither quotes nor backslashes: the head was judged.
+        let (before, after) = if host.is_some() { (";host=\"", "\"") } else { ("", "") };
+        let parts = [opens.as_bytes(), self.text.as_bytes(), closes.as_bytes(), before.as_bytes()];
+        let named = host.map(HeaderValue::as_bytes).unwrap_or_default();
+        let rest = [named, after.as_bytes(), b";proto=", self.proto().as_bytes()];
+        let element = Bytes::from([parts, rest].as_flattened().concat());
+        let element = HeaderValue::from_maybe_shared(element).ok()?;
+        *last = Some((host.cloned(), element.clone()));
+        Some(element)
     }
 }
 
 /// Tells the upstream where a request comes from. The peer is the last of the addresses, after
 /// those of which a trusted peer tells.
 pub(super) fn tell(headers: &mut HeaderMap, origin: &Origin) {
-    let Origin { peer, is_tls, text } = origin;
     headers.reserve(TELLS);
     append(headers, LOOP, OWN_ENTRY);
-    append(headers, FOR, text.clone());
+    append(headers, FOR, origin.text.clone());
     let host = headers.get(HOST).cloned();
-    let (opens, closes) = if peer.is_ipv4() { ("for=", "") } else { ("for=\"[", "]\"") };
-    // A host has neither quotes nor backslashes: the head was judged.
-    let named = host.as_ref().map(HeaderValue::as_bytes);
-    let (before, after) = if named.is_some() { (";host=\"", "\"") } else { ("", "") };
-    let proto = if *is_tls { "https" } else { "http" };
-    let parts = [opens.as_bytes(), text.as_bytes(), closes.as_bytes(), before.as_bytes()];
-    let rest = [named.unwrap_or_default(), after.as_bytes(), b";proto=", proto.as_bytes()];
-    let element = [parts, rest].as_flattened().concat();
-    if let Ok(element) = HeaderValue::from_maybe_shared(Bytes::from(element)) {
+    if let Some(element) = origin.element(host.as_ref()) {
         append(headers, FORWARDED, element);
     }
-    headers.entry(PROTO).or_insert(HeaderValue::from_static(proto));
+    headers.entry(PROTO).or_insert(HeaderValue::from_static(origin.proto()));
     if let Some(host) = host {
         headers.entry(HOST_ASKED).or_insert(host);
     }
@@ -146,6 +166,23 @@ mod tests {
         assert_eq!(headers["x-forwarded-host"], "a.test:8443");
         assert_eq!(headers["forwarded"], "for=\"[2001:db8::1]\";host=\"a.test:8443\";proto=https");
         assert!(!headers.contains_key("x-real-ip") && !headers.contains_key("cf-connecting-ip"));
+    }
+
+    #[test]
+    fn each_request_of_a_connection_names_its_own_host() {
+        let origin = Origin::new([10, 0, 0, 1].into(), false);
+        for (host, element) in [
+            (Some("a.test"), "for=10.0.0.1;host=\"a.test\";proto=http"),
+            (Some("a.test"), "for=10.0.0.1;host=\"a.test\";proto=http"),
+            (Some("b.test"), "for=10.0.0.1;host=\"b.test\";proto=http"),
+            (None, "for=10.0.0.1;proto=http"),
+            (Some("a.test"), "for=10.0.0.1;host=\"a.test\";proto=http"),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.extend(host.map(|host| (HOST, HeaderValue::from_static(host))));
+            tell(&mut headers, &origin);
+            assert_eq!(headers["forwarded"], element);
+        }
     }
 
     #[test]

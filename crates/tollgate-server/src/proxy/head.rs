@@ -1,35 +1,25 @@
 //! Which heads are passed on, and headers that concern one connection only.
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
-    UPGRADE,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 
 use super::forwarded::{Origin, distrust, is_of_proxies, reads_as, tell};
+use super::marks::Marks;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
-/// The headers of one connection (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    HTTP2_SETTINGS,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
+/// What a head says that is passed on.
+#[derive(Debug)]
+pub(super) struct Judged {
+    /// The protocol to which the client asks to switch.
+    pub(super) upgrade: Option<HeaderValue>,
+    /// The headers that the head had.
+    pub(super) had: Marks,
+}
 
-/// Judges the head of a request, and takes the headers of its connection out of it. Returns the
-/// protocol to which the client asks to switch.
+/// Judges the head of a request, and takes the headers of its connection out of it.
 ///
 /// The rules see what is left, which is what the upstream gets: a client cannot show a header to
 /// one of both only. An error says why the request is not passed on: it could mean one thing to the
@@ -41,14 +31,16 @@ pub(super) fn judge(
     length: Option<u64>,
     own_host: &HeaderValue,
     client_header: &str,
-) -> Result<Option<HeaderValue>, &'static str> {
+) -> Result<Judged, &'static str> {
     if head.method == Method::CONNECT {
         return Err("CONNECT is not served");
     }
     if !head.uri.path_and_query().is_some_and(|target| target.as_str().starts_with('/')) {
         return Err("the target is not a path");
     }
-    if is_coded(&head.headers) {
+    let had = Marks::of(&head.headers);
+    let is_chunked = had.has(Marks::TRANSFER_ENCODING);
+    if is_chunked && is_coded(&head.headers) {
         return Err("the only transfer coding that is read is chunked");
     }
     if head.headers.keys().any(is_misspelt) {
@@ -58,18 +50,24 @@ pub(super) fn judge(
     if head.version == Version::HTTP_2 && head.headers.values().any(has_blanks) {
         return Err("a header's value begins or ends with a blank");
     }
-    let authority = authority(head)?;
-    let upgrade = upgrade(head);
-    let is_chunked = head.headers.contains_key(TRANSFER_ENCODING);
-    strip(&mut head.headers, client_header);
-    let says_length = head.headers.remove(CONTENT_LENGTH).is_some() && !is_chunked;
+    let host = host(head)?;
+    let upgrade = if had.has(Marks::UPGRADE) { upgrade(head) } else { None };
+    strip(&mut head.headers, had, client_header);
+    let says_length =
+        had.has(Marks::CONTENT_LENGTH) && head.headers.remove(CONTENT_LENGTH).is_some() && !is_chunked;
     if let Some(length) = length.filter(|_| says_length) {
         head.headers.insert(CONTENT_LENGTH, length.into());
     }
     // The header says the same as the target, if there are both.
-    if head.headers.get(HOST).is_none_or(HeaderValue::is_empty) {
-        let host = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-        head.headers.insert(HOST, host.unwrap_or_else(|| own_host.clone()));
+    match host {
+        Host::InHeader => {}
+        Host::InTarget(authority) => {
+            let host = HeaderValue::from_str(authority.as_str());
+            head.headers.insert(HOST, host.map_err(|_| "the host is none")?);
+        }
+        Host::Unnamed => {
+            head.headers.insert(HOST, own_host.clone());
+        }
     }
     if head.version == Version::HTTP_2 {
         join_cookies(&mut head.headers);
@@ -77,7 +75,7 @@ pub(super) fn judge(
     if let Some(protocol) = &upgrade {
         switch(&mut head.headers, protocol.clone());
     }
-    Ok(upgrade)
+    Ok(Judged { upgrade, had })
 }
 
 /// Whether servers that take `_` for `-` see in a header where the body ends, and others do not.
@@ -108,30 +106,58 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the host that the client names, once: `None` if it names none, as HTTP/1.0 may, or an
-/// empty one.
-fn authority(head: &Parts) -> Result<Option<Authority>, &'static str> {
+/// Where a client names its host.
+enum Host {
+    InHeader,
+    /// The header is empty, or is none.
+    InTarget(Authority),
+    /// Nowhere, as HTTP/1.0 may.
+    Unnamed,
+}
+
+/// Finds the host that the client names, once.
+fn host(head: &Parts) -> Result<Host, &'static str> {
     let mut hosts = head.headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
         return Err("there are two hosts");
     }
-    let named = host.filter(|host| !host.is_empty()).map(|host| Authority::try_from(host.as_bytes()));
-    let named = named.transpose().map_err(|_| "the host is none")?;
     let target = head.uri.authority();
     if host.is_none() && target.is_none() && head.version != Version::HTTP_10 {
         return Err("there is no host");
     }
+    let named = host.filter(|host| !host.is_empty());
+    if target.is_none() && named.is_some_and(|named| is_name(named.as_bytes())) {
+        return Ok(Host::InHeader);
+    }
+    let named = named.map(|host| Authority::try_from(host.as_bytes())).transpose();
+    let named = named.map_err(|_| "the host is none")?;
     if let (Some(named), Some(target)) = (&named, target)
         && named != target
     {
         return Err("the target has another host than the header Host");
     }
-    let authority = target.cloned().or(named);
-    if authority.as_ref().is_some_and(|authority| authority.as_str().contains('@')) {
+    if named.as_ref().or(target).is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("the host has a user");
     }
-    Ok(authority)
+    Ok(match (named, target) {
+        (Some(_), _) => Host::InHeader,
+        (None, Some(target)) => Host::InTarget(target.clone()),
+        (None, None) => Host::Unnamed,
+    })
+}
+
+/// Whether a host is clearly one, without a parser: a name or an address of IPv4, and perhaps a
+/// port.
+fn is_name(host: &[u8]) -> bool {
+    let name = host.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
+    match host.split_at(name.count()) {
+        ([], _) => false,
+        (_, []) => true,
+        (_, [colon, port @ ..]) => {
+            *colon == b':' && (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit)
+        }
+    }
 }
 
 /// Returns the protocol to which a client of HTTP/1.1 asks to switch. Those to another HTTP are
@@ -151,20 +177,19 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Takes out the headers of one connection. Those that say who the client is stay, whatever
-/// `Connection` lists: a client could hide what a proxy of ours says of it.
-pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
-    // Most heads have few of them or none, and to look each one up costs more than to see that.
-    let bit = |name: &HeaderName| HOP_BY_HOP.iter().position(|other| other == name);
-    let found = headers.keys().filter_map(bit).fold(0_u32, |found, bit| found | 1 << bit);
-    if found == 0 {
-        return;
-    }
-    let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
-    let wants_trailers =
-        te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")));
-    if headers.contains_key(CONNECTION) {
-        let names: Vec<HeaderName> = listed(headers).filter_map(|name| name.parse().ok()).collect();
+/// Takes out the headers of one connection, of those that the head `has`. Those that say who the
+/// client is stay, whatever `Connection` lists: a client could hide what a proxy of ours says of it.
+pub(super) fn strip(headers: &mut HeaderMap, has: Marks, client_header: &str) {
+    let wants_trailers = has.has(Marks::TE) && {
+        let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
+        te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")))
+    };
+    if has.has(Marks::CONNECTION) {
+        // These two are in most heads that have the header, and name no other one.
+        let is_other =
+            |name: &&str| !["keep-alive", "close"].iter().any(|word| name.eq_ignore_ascii_case(word));
+        let names: Vec<HeaderName> =
+            listed(headers).filter(is_other).filter_map(|name| name.parse().ok()).collect();
         let is_kept = |name: &HeaderName| {
             *name == HOST || *name == CONTENT_LENGTH || is_of_proxies(name, client_header)
         };
@@ -172,10 +197,8 @@ pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
             headers.remove(name);
         }
     }
-    for (bit, name) in HOP_BY_HOP.iter().enumerate() {
-        if found >> bit & 1 == 1 {
-            headers.remove(name);
-        }
+    for name in has.hop_by_hop() {
+        headers.remove(name);
     }
     if wants_trailers {
         headers.insert(TE, TRAILERS);
@@ -184,7 +207,7 @@ pub(super) fn strip(headers: &mut HeaderMap, client_header: &str) {
 
 /// Takes out of the trailers of a request what its head may say only, after it was judged.
 pub(super) fn strip_trailers(trailers: &mut HeaderMap, client_header: &str) {
-    strip(trailers, client_header);
+    strip(trailers, Marks::of(trailers), client_header);
     distrust(trailers, client_header);
     for name in [HOST, CONTENT_LENGTH, TE] {
         trailers.remove(name);
@@ -197,24 +220,25 @@ pub(super) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(UPGRADE, protocol);
 }
 
-/// Makes of a head that the rules have seen the one that goes to an upstream.
-pub(super) fn depart(head: &mut Parts, origin: &Origin) {
-    tell(&mut head.headers, origin);
-    let target = head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    head.uri = Uri::from(target);
-    head.version = Version::HTTP_11;
+/// Makes of a request that the rules have seen the one that goes to an upstream.
+pub(super) fn depart<B>(request: &mut Request<B>, origin: &Origin) {
+    tell(request.headers_mut(), origin);
+    // The origin form has neither scheme nor host: those of the header count.
+    if request.uri().authority().is_some() {
+        let target = request.uri().path_and_query().cloned();
+        *request.uri_mut() = Uri::from(target.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    }
+    *request.version_mut() = Version::HTTP_11;
 }
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
 
     fn judged(request: http::request::Builder) -> Result<(Option<HeaderValue>, HeaderMap), &'static str> {
         let (mut head, ()) = request.body(()).unwrap().into_parts();
         let own = HeaderValue::from_static("own.test");
-        judge(&mut head, None, &own, "x-client").map(|upgrade| (upgrade, head.headers))
+        judge(&mut head, None, &own, "x-client").map(|judged| (judged.upgrade, head.headers))
     }
 
     fn get(target: &str) -> http::request::Builder {

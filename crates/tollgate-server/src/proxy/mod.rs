@@ -9,6 +9,7 @@
 //! |------|------|
 //! | `service` | a connection's requests, from the head to the answer |
 //! | `head` | which heads are passed on; headers of one connection only |
+//! | `marks` | which headers a head has of those that a proxy looks for |
 //! | `forwarded` | what an upstream is told of the client |
 //! | `forward` | one request to an upstream, and its response |
 //! | `upstreams` | the upstreams: who is well, who serves the fewest |
@@ -25,6 +26,7 @@ mod download;
 mod forward;
 mod forwarded;
 mod head;
+mod marks;
 mod parking;
 mod patience;
 mod pool;

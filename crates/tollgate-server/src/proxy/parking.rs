@@ -378,7 +378,7 @@ async fn deliver(proxy: &Proxy, first: &First) -> Next {
     if let Ok(id) = HeaderValue::try_from(first.entry.id.to_string()) {
         request.headers_mut().entry(IDEMPOTENCY_KEY).or_insert(id);
     }
-    request.extensions_mut().insert(Passing { origin, ends, upgrade: None });
+    request.extensions_mut().insert(Passing { origin: Arc::new(origin), ends, upgrade: None });
     request.extensions_mut().insert(Resent);
     let mut service = proxy.service.clone();
     // The service is always ready, and learns here that the one inside it is.

@@ -56,26 +56,28 @@ impl Pool {
 
     /// Closes connections that were idle for too long, and those that the upstream has closed.
     pub(super) fn sweep(&self) {
-        self.idle.lock().retain_mut(|(since, link)| since.elapsed() < KEPT && link.is_ready());
+        self.idle.lock().retain_mut(|(since, link)| since.elapsed() < KEPT && link.is_open());
     }
 
-    /// Sends a request by an idle connection, or by a new one.
+    /// Sends a request by an idle connection, or by a new one. If there is none, the request stays.
     pub(super) async fn send(
         &self,
-        mut request: Request<Upload>,
+        request: &mut Option<Request<Upload>>,
     ) -> Result<(Response<Incoming>, Serving), Failure> {
         loop {
             let (mut link, is_new) = match self.idle.take() {
                 Some(link) => (link, false),
-                None => (Link::connect(self.dial.clone()).await?, true),
+                // Boxed, as it is rare, and requests by idle ones would have room for it.
+                None => (Box::pin(Link::connect(self.dial.clone())).await?, true),
             };
-            match link.ask(request).await {
+            let sent = request.take().ok_or(Failure::Broken)?;
+            match link.ask(sent).await {
                 Ok(response) => {
                     return Ok((response, Serving { link: Some(link), idle: Arc::clone(&self.idle) }));
                 }
                 // One that was idle was closed at the same time, and nothing was written to it.
                 Err(mut error) => match error.take_message().filter(|_| !is_new) {
-                    Some(unsent) => request = unsent,
+                    Some(unsent) => *request = Some(unsent),
                     None => return Err(Failure::Broken),
                 },
             }
@@ -102,22 +104,31 @@ impl Link {
         }
     }
 
-    async fn ask(
+    /// Sends a request. Not an `async fn`, which would move the request once more.
+    fn ask(
         &mut self,
         request: Request<Upload>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Upload>>> {
-        let mut answer = pin!(self.sender.try_send_request(request));
-        poll_fn(|context| {
-            self.drive(context);
-            answer.as_mut().poll(context)
-        })
-        .await
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> {
+        let answer = self.sender.try_send_request(request);
+        async move {
+            let mut answer = pin!(answer);
+            poll_fn(|context| {
+                self.drive(context);
+                answer.as_mut().poll(context)
+            })
+            .await
+        }
     }
 
-    /// Whether it may serve another request.
-    fn is_ready(&mut self) -> bool {
+    /// Whether it is idle, and not closed by the upstream.
+    fn is_open(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Whether it may serve another request: it has ended the last one.
+    fn is_ready(&mut self) -> bool {
+        self.sender.is_ready() || self.is_open()
     }
 }
 
@@ -126,14 +137,12 @@ impl Idle {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection that was used last: others may be closed for want of use.
+    /// The connection that was used last: others may be closed for want of use. It may have been
+    /// closed, too, which shows before anything is written to it.
     fn take(&self) -> Option<Box<Link>> {
-        loop {
-            let (since, mut link) = self.lock().pop()?;
-            if since.elapsed() < KEPT && link.is_ready() {
-                return Some(link);
-            }
-        }
+        let (since, link) = self.lock().pop()?;
+        // All others are idle for longer.
+        (since.elapsed() < KEPT).then_some(link)
     }
 }
 

@@ -41,14 +41,14 @@ impl HeadProbe {
     ) -> Result<Self, &'static str> {
         let own_host = HeaderValue::from_static("own.test");
         let (mut head, ()) = request.into_parts();
-        let upgrade = judge(&mut head, length, &own_host, client_header)?;
+        let upgrade = judge(&mut head, length, &own_host, client_header)?.upgrade;
         if !is_trusted {
             distrust(&mut head.headers, client_header);
         }
         head.headers.remove(EXPECT);
         let seen = Request::from_parts(head.clone(), ());
-        depart(&mut head, &Origin::new(client, false));
         let mut sent = Request::from_parts(head, ());
+        depart(&mut sent, &Origin::new(client, false));
         let upstream: Upstream = upstream.parse().expect("it is a URL");
         address(&mut sent, length, &upstream);
         Ok(Self { seen, sent, upgrade })

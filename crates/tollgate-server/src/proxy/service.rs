@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -18,7 +18,8 @@ use super::dial::UpstreamError;
 use super::download::Answered;
 use super::forward::{Forward, Passing, Switched};
 use super::forwarded::{Origin, distrust, loops};
-use super::head::judge;
+use super::head::{Judged, judge};
+use super::marks::Marks;
 use super::parking::{self, MayPark};
 use super::tunnel::Tunnel;
 use super::upload::Upload;
@@ -45,7 +46,7 @@ pub(crate) struct Proxy {
 /// One connection of a client.
 struct Client {
     proxy: Arc<Proxy>,
-    origin: Origin,
+    origin: Arc<Origin>,
     /// What becomes of the connection after its last request.
     tunnel: Mutex<Option<Tunnel>>,
 }
@@ -120,22 +121,15 @@ impl Proxy {
             // The permissions of the socket say who may connect: processes of this machine.
             Peer::Unix => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let origin = Origin::new(peer, matches!(stream, Stream::Tls(_)));
+        let origin = Arc::new(Origin::new(peer, matches!(stream, Stream::Tls(_))));
         // A client that does not read its answer, or sends nothing, is as idle as a body.
         let tunnel_timeout = self.settings.tunnel_timeout;
         let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
         let client = Arc::new(Client { proxy: self, origin, tunnel: Mutex::default() });
-        let answering = Arc::clone(&client);
-        let handler = move |request| {
-            let client = Arc::clone(&answering);
-            async move {
-                let began = Instant::now();
-                let answer = client.answer(request).await;
-                client.proxy.core.metrics.took(Listener::Proxy, began.elapsed());
-                answer
-            }
-        };
-        web::serve(stream, &limits, &drain, handler).await;
+        let (core, answering) = (Arc::clone(&client.proxy.core), Arc::clone(&client));
+        let handler = move |request| Arc::clone(&answering).answer(request);
+        web::serve(stream, &limits, &drain, move |time| core.metrics.took(Listener::Proxy, time), handler)
+            .await;
         let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(tunnel) = tunnel {
             tunnel.carry(tunnel_timeout).await;
@@ -144,20 +138,21 @@ impl Proxy {
 }
 
 impl Client {
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Answered> {
+    async fn answer(self: Arc<Self>, mut request: Request<Incoming>) -> Response<Answered> {
         let Proxy { core, settings, own_host, service, .. } = &*self.proxy;
         let switching = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
-        let rules = core.live.rules();
-        let clients = &rules.rules().clients;
-        let upgrade = match judge(&mut head, body.size_hint().exact(), own_host, &clients.header) {
-            Ok(upgrade) => upgrade,
-            Err(detail) => {
-                core.metrics.protocol_error(Listener::Proxy, "head");
-                return refused(head.version, StatusCode::BAD_REQUEST, detail);
-            }
-        };
-        if loops(&head.headers) {
+        let generation = core.newest();
+        let clients = &generation.http.set().rules().clients;
+        let Judged { upgrade, had } =
+            match judge(&mut head, body.size_hint().exact(), own_host, &clients.header) {
+                Ok(judged) => judged,
+                Err(detail) => {
+                    core.metrics.protocol_error(Listener::Proxy, "head");
+                    return refused(head.version, StatusCode::BAD_REQUEST, detail);
+                }
+            };
+        if had.has(Marks::LOOP) && loops(&head.headers) {
             core.metrics.protocol_error(Listener::Proxy, "loop");
             let detail = "the request goes round in a loop: an upstream leads back to this proxy";
             return refused(head.version, StatusCode::LOOP_DETECTED, detail);
@@ -165,17 +160,18 @@ impl Client {
         if let Some(id) = head.uri.path().strip_prefix(parking::STATES)
             && !core.parks.is_empty()
         {
-            return parking::state(&core.parks, &head.method, id).await.map(Answered::Unasked);
+            // Boxed, as it is rare, and all other requests would have room for it.
+            return Box::pin(parking::state(&core.parks, &head.method, id)).await.map(Answered::Unasked);
         }
         if !clients.trusted_proxies.iter().any(|network| network.contains(&self.origin.peer)) {
             distrust(&mut head.headers, &clients.header);
         }
         // The body is read when an upstream wants it: hyper tells the client to continue then.
-        let is_expecting = head.headers.remove(EXPECT).is_some();
+        let is_expecting = had.has(Marks::EXPECT) && head.headers.remove(EXPECT).is_some();
         let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
-        head.extensions.insert(Passing { origin: self.origin.clone(), ends, upgrade });
+        head.extensions.insert(Passing { origin: Arc::clone(&self.origin), ends, upgrade });
         let upload = Upload::new(body, is_expecting, settings, ends, &clients.header);
-        drop(rules);
+        drop(generation);
         let mut service = service.clone();
         // The service is always ready, and learns here that the one inside it is.
         let Ok(()) = poll_fn(|context| service.poll_ready(context)).await;
@@ -190,7 +186,7 @@ impl Client {
             return refused(Version::HTTP_11, StatusCode::BAD_REQUEST, "the body is broken");
         };
         if let Some(may_park) = answer.extensions_mut().remove::<MayPark>()
-            && let Some(answer) = parking::keep(core, may_park, upload.clone()).await
+            && let Some(answer) = Box::pin(parking::keep(core, may_park, upload.clone())).await
         {
             return answer.map(Answered::Unasked);
         }

@@ -143,18 +143,26 @@ impl Server {
 
     /// Sends a request, whose target is a path. Its host is that of the header. Returns the
     /// response with the connection that is driven by its reader; `None`: it has a task of its own.
+    ///
+    /// If the upstream is not reached, the request stays as it was: another one may be tried.
     pub(super) async fn send(
         &self,
-        mut request: Request<Upload>,
+        request: &mut Option<Request<Upload>>,
     ) -> Result<(Response<Incoming>, Option<Serving>), Failure> {
-        let length = request.body().size_hint().exact();
-        address(&mut request, length, &self.upstream);
         let sent = match &self.client {
             Sender::Http1(pool) => {
+                if let Some(request) = request {
+                    let length = request.body().size_hint().exact();
+                    address(request, length, &self.upstream);
+                }
                 pool.send(request).await.map(|(response, serving)| (response, Some(serving)))
             }
-            Sender::Http2(dial, connection) => match connected(dial, connection).await {
+            // Boxed, as it is rare, and requests to others would have room for it.
+            Sender::Http2(dial, connection) => match Box::pin(connected(dial, connection)).await {
                 Ok(mut sender) => {
+                    let mut request = request.take().ok_or(Failure::Broken)?;
+                    let length = request.body().size_hint().exact();
+                    address(&mut request, length, &self.upstream);
                     let sent = sender.send_request(request).await;
                     sent.map(|response| (response, None)).map_err(|_| Failure::Broken)
                 }
@@ -185,7 +193,7 @@ impl Server {
         let host = HeaderValue::from_str(self.upstream.authority.as_str());
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
-        let answer = tokio::time::timeout(timeout, self.send(request)).await;
+        let answer = tokio::time::timeout(timeout, self.send(&mut Some(request))).await;
         let status = answer.map(|answer| answer.map(|(answer, _)| answer.status()));
         let is_well = matches!(status, Ok(Ok(status)) if status.as_u16() < 400);
         if self.is_well.swap(is_well, Relaxed) != is_well {
@@ -207,6 +215,8 @@ pub(super) fn address<B>(request: &mut Request<B>, length: Option<u64>, upstream
         }
         return;
     }
+    // It is there if an upstream of HTTP/1 was not reached.
+    request.headers_mut().remove(TRANSFER_ENCODING);
     let host = request.headers_mut().remove(HOST);
     let authority = host.and_then(|host| host.as_bytes().try_into().ok());
     let mut parts = std::mem::take(request.uri_mut()).into_parts();

@@ -24,16 +24,14 @@ mod tickets;
 use std::sync::Arc;
 
 use crate::listen::{Connection, Drain};
+use crate::metrics::Listener;
 use crate::web;
 pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection, drain: Drain) {
     let Connection { stream, peer } = connection;
-    let limits = service.limits;
-    let handler = move |request| {
-        let service = Arc::clone(&service);
-        async move { service.answer(peer, request).await }
-    };
-    web::serve(stream, &limits, &drain, handler).await;
+    let (limits, core) = (service.limits, Arc::clone(&service.core));
+    let handler = move |request| Arc::clone(&service).answer(peer, request);
+    web::serve(stream, &limits, &drain, move |time| core.metrics.took(Listener::Http, time), handler).await;
 }

@@ -1,8 +1,7 @@
 //! The state that all connections of the HTTP API share, and the routes.
 
-use std::time::{Duration, Instant};
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
@@ -106,14 +105,7 @@ impl Service {
     }
 
     /// Answers a request.
-    pub(super) async fn answer(&self, peer: Peer, request: Request<Incoming>) -> Answer {
-        let began = Instant::now();
-        let answer = self.route(peer, request).await;
-        self.core.metrics.took(Listener::Http, began.elapsed());
-        answer
-    }
-
-    async fn route(&self, peer: Peer, request: Request<Incoming>) -> Answer {
+    pub(super) async fn answer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Answer {
         let Some(route) = Route::at(request.uri().path()) else {
             return problem(
                 StatusCode::NOT_FOUND,

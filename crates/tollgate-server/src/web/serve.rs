@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -16,7 +16,7 @@ use tokio::time::MissedTickBehavior;
 use super::idle::Activity;
 use super::streams::StreamExecutor;
 use super::untaken::Untaken;
-use crate::listen::{Drain, Observed, Stream};
+use crate::listen::{Drain, Observed, Seldom, Stream};
 use crate::settings::Limits;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -36,11 +36,13 @@ pub(crate) const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
 /// A head that is too long, too slow or broken is answered by hyper, and closes the connection. A
-/// connection that an answer of status 101 hands over has ended here.
+/// connection that an answer of status 101 hands over has ended here. `took` is told how long each
+/// answer took the handler.
 pub(crate) async fn serve<F, B>(
     stream: Stream,
     limits: &Limits,
     drain: &Drain,
+    took: impl Fn(Duration) + Send + Sync + 'static,
     handler: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = Response<B>> + Send + 'static,
@@ -66,38 +68,50 @@ pub(crate) async fn serve<F, B>(
         opening.arrived(bytes);
         arriving.arrived(bytes);
     });
+    let took = Arc::new(took);
     let service = service_fn(move |request| {
         let (busy, unread) = (noticed.begin(), answers.clone());
-        let answer = handler(request);
+        let (began, took) = (Instant::now(), Arc::clone(&took));
+        // Boxed: hyper moves it, and each connection without a request would have room for it.
+        let answer = Box::pin(handler(request));
         async move {
             let answer = answer.await;
+            took(began.elapsed());
             Ok::<_, Infallible>(answer.map(|body| unread.body(body, busy)))
         }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(observed), service);
-    let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (looked, limits) = (untaken.clone(), *limits);
+    let mut overdue = Seldom::new(async move {
+        let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            if activity.is_overdue(&limits) {
+                return "no request came in time";
+            }
+            if looked.is_overdue(limits.idle_timeout) {
+                return "its client does not take an answer";
+            }
+        }
+    });
+    let mut ends = Seldom::new(drain.ends.clone().cancelled_owned());
     tokio::pin!(connection);
     let mut is_ending = false;
     loop {
         tokio::select! {
+            biased;
             done = &mut connection => {
                 if let Err(error) = done {
                     tracing::debug!(%error, "a connection ended");
                 }
                 return;
             }
-            _ = looks.tick() => {
-                if activity.is_overdue(limits) {
-                    tracing::debug!("a connection was closed: no request came in time");
-                    return;
-                }
-                if untaken.is_overdue(limits.idle_timeout) {
-                    tracing::debug!("a connection was closed: its client does not take an answer");
-                    return;
-                }
+            why = &mut overdue => {
+                tracing::debug!("a connection was closed: {why}");
+                return;
             }
-            () = drain.ends.cancelled(), if !is_ending => {
+            () = &mut ends, if !is_ending => {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();
             }

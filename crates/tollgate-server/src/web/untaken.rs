@@ -11,7 +11,7 @@
 //!     has nothing yet
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::mem::take;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -39,11 +39,12 @@ pub(crate) struct Untaken {
 struct Waits {
     /// The number of the next part.
     next: u64,
-    /// By numbers, so the oldest is the first.
-    since: BTreeMap<u64, Since>,
+    /// By their numbers, so the oldest is the first. They are few: two for each stream at most.
+    since: VecDeque<Since>,
 }
 
 struct Since {
+    number: u64,
     began: Instant,
     stream: Option<Arc<Stream>>,
 }
@@ -70,8 +71,9 @@ pub(crate) struct UntakenBody<B, H> {
     stream: Option<Arc<Stream>>,
     /// The bytes that were asked for.
     asked: u64,
-    /// The end, or the trailers, until all before is sent.
-    end: Option<Option<Frame<Bytes>>>,
+    /// The end, or the trailers, until all before is sent. Boxed, as it is rare, and an answer is
+    /// moved often.
+    end: Option<Box<Option<Frame<Bytes>>>>,
     wait: Option<Wait>,
     _held: H,
 }
@@ -94,7 +96,7 @@ impl Untaken {
     /// left one that this does not help: the connection is HTTP/1, or takes nothing at all.
     pub(crate) fn is_overdue(&self, time: Duration) -> bool {
         let mut stalled = Vec::new();
-        for wait in self.waits().since.values().take_while(|wait| wait.began.elapsed() >= time) {
+        for wait in self.waits().since.iter().take_while(|wait| wait.began.elapsed() >= time) {
             let Some(stream) = &wait.stream else { return true };
             stalled.push(Arc::clone(stream));
         }
@@ -106,7 +108,7 @@ impl Untaken {
         let mut waits = self.waits();
         let number = waits.next;
         waits.next += 1;
-        waits.since.insert(number, Since { began: Instant::now(), stream });
+        waits.since.push_back(Since { number, began: Instant::now(), stream });
         drop(waits);
         Wait { of: self.clone(), number }
     }
@@ -125,7 +127,10 @@ impl<B, H> UntakenBody<B, H> {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        self.of.waits().since.remove(&self.number);
+        let mut waits = self.of.waits();
+        if let Ok(at) = waits.since.binary_search_by_key(&self.number, |since| since.number) {
+            waits.since.remove(at);
+        }
     }
 }
 
@@ -154,7 +159,7 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
         // The client has room, so from here on the wait is for the body.
         self.wait = None;
         let next = if let Some(end) = self.end.take() {
-            end
+            *end
         } else if self.rest.is_empty() {
             ready!(Pin::new(&mut self.body).poll_frame(context)).transpose()?
         } else {
@@ -163,7 +168,7 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
         if !next.as_ref().is_some_and(Frame::is_data)
             && self.may_stall().is_some_and(|stream| stream.poll_sent(context).is_pending())
         {
-            self.end = Some(next);
+            self.end = Some(Box::new(next));
             return Poll::Pending;
         }
         let Some(frame) = next else { return Poll::Ready(None) };

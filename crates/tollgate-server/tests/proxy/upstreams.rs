@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -75,6 +76,61 @@ async fn an_upstream_that_is_not_there_costs_no_request() {
         let answer = proxy.call("POST", "/", &[], "body").await;
         assert_eq!(answer.status, 200);
         assert!(answer.body.ends_with(b"body"));
+    }
+}
+
+/// The next one gets the request as the first one would have: the version of HTTP may be another.
+#[tokio::test]
+async fn an_upstream_that_is_not_there_leaves_nothing_in_the_request() {
+    let chunked = "POST /x HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
+                   4\r\nbody\r\n0\r\n\r\n";
+    let there = echo().await;
+    for (gone, there) in [
+        (nowhere().await, there.replace("http:", "h2c:")),
+        (nowhere().await.replace("http:", "h2c:"), there.clone()),
+        (nowhere().await, there.clone()),
+    ] {
+        // Both orders: they take turns.
+        let proxy = start(ANY, &[gone, there.clone()]).await;
+        let answers = [proxy.raw(chunked.as_bytes()).await, proxy.raw(chunked.as_bytes()).await];
+        for answer in &answers {
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("body"), "{there}: {answer}");
+            let names_host = match there.starts_with("h2c") {
+                true => answer.contains("POST http://a.test/x HTTP/2.0"),
+                false => answer.contains("POST /x HTTP/1.1") && answer.contains("\nhost: a.test"),
+            };
+            assert!(names_host, "{there}: {answer}");
+            assert_eq!(answer.matches("forwarded: for=").count(), 1, "{there}: {answer}");
+        }
+    }
+}
+
+/// HAProxy and Apache say so before they close an idle connection.
+#[tokio::test]
+async fn a_connection_that_its_upstream_has_closed_costs_no_request() {
+    for last_words in ["", "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let closed = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&closed);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = [0; 4096];
+                assert!(stream.read(&mut head).await.unwrap() > 0);
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+                stream.write_all(answer).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                stream.write_all(last_words.as_bytes()).await.unwrap();
+                drop(stream);
+                counted.fetch_add(1, Relaxed);
+            }
+        });
+        let proxy = start(ANY, &[url]).await;
+        for request in 1..=5 {
+            let answer = proxy.call("POST", "/", &[], "body").await;
+            assert!(answer.status == 200 && answer.body[..] == *b"ok", "{last_words}: {}", answer.status);
+            eventually(|| closed.load(Relaxed) == request).await;
+        }
     }
 }
 

@@ -79,7 +79,7 @@ async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()
                 Response::new(body)
             }
         };
-        serve(Socket::Tcp(stream), &limits, &Drain::default(), answer).await;
+        serve(Socket::Tcp(stream), &limits, &Drain::default(), |_| {}, answer).await;
     });
     (client, served)
 }
