@@ -30,6 +30,9 @@ pub struct HttpResponder {
     status: Option<StatusCode>,
 }
 
+/// As long as most problems, in bytes.
+const PROBLEM: usize = 320;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum BodyFormat {
     #[default]
@@ -128,16 +131,19 @@ fn problem(refusal: &Refusal<'_>, status: StatusCode) -> String {
         _ => status.canonical_reason().unwrap_or_default(),
     };
     let (status, detail) = (status.as_str(), sentence(refusal));
-    // In a flood of refusals, formatting would cost more than the decisions.
-    let parts = ["{\"type\":\"", kind, "\",\"title\":\"", title, "\",\"status\":", status];
-    let mut body = parts.concat() + ",\"detail\":\"" + &detail + "\"";
+    // In a flood of refusals, to format and to grow it would cost more than the decisions.
+    let mut body = String::with_capacity(PROBLEM);
+    body.extend(["{\"type\":\"", kind, "\",\"title\":\"", title, "\",\"status\":", status]);
+    body.extend([",\"detail\":\"", &detail, "\""]);
     if refusal.reason() == RefusalReason::Limited {
-        let names: Vec<_> = refusal.limit_names().collect();
-        body += ",\"violated-policies\":[\"";
-        body += &names.join("\",\"");
-        body += "\"]";
+        body.push_str(",\"violated-policies\":[");
+        for (index, name) in refusal.limit_names().enumerate() {
+            body.extend([if index == 0 { "\"" } else { ",\"" }, name, "\""]);
+        }
+        body.push(']');
     }
-    body + "}"
+    body.push('}');
+    body
 }
 
 fn text(refusal: &Refusal<'_>) -> String {

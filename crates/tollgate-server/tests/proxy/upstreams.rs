@@ -81,7 +81,7 @@ async fn an_upstream_that_is_not_there_costs_no_request() {
 
 /// The next one gets the request as the first one would have: the version of HTTP may be another.
 #[tokio::test]
-async fn an_upstream_that_is_not_there_leaves_nothing_in_the_request() {
+async fn an_absent_upstream_leaves_nothing_in_the_request() {
     let chunked = "POST /x HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
                    4\r\nbody\r\n0\r\n\r\n";
     let there = echo().await;
