@@ -50,6 +50,23 @@ async fn a_trusted_proxy_is_believed() {
     assert_eq!(proxy.get("/", &[("x-forwarded-for", "192.0.2.8")]).await.status, 200, "another client");
 }
 
+#[tokio::test]
+async fn new_rules_say_whom_the_proxy_believes() {
+    let rules = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
+    let proxy = start(rules, &[echo().await]).await;
+    for (trusted, told) in [
+        ("", "127.0.0.1"),
+        ("clients.trusted_proxies = ['127.0.0.0/8']\n", "192.0.2.7, 127.0.0.1"),
+        ("clients.trusted_proxies = ['192.0.2.0/24']\n", "127.0.0.1"),
+    ] {
+        std::fs::write(&proxy.rules, format!("version = 1\n{trusted}{rules}")).unwrap();
+        proxy.server.reload().unwrap();
+        let answer = proxy.get("/", &[("x-forwarded-for", "192.0.2.7")]).await;
+        let said = String::from_utf8_lossy(&answer.body);
+        assert!(said.contains(&format!("x-forwarded-for: {told}\n")), "{trusted}{said}");
+    }
+}
+
 /// A client cannot show a header to the rules only.
 #[tokio::test]
 async fn a_header_that_connection_lists_keys_nothing() {
