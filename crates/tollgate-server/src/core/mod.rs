@@ -104,8 +104,8 @@ impl Core {
         self.newest.load_full()
     }
 
-    /// The newest generation that was met: that in force, but for a moment during a reload. Takes
-    /// no lock.
+    /// The newest generation that was met: that in force, unless a reload has just exchanged the
+    /// rules and not called [`reloaded`](Self::reloaded) yet. Takes no lock.
     pub(crate) fn newest(&self) -> Guard<Arc<Generation>> {
         self.newest.load()
     }

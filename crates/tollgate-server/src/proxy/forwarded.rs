@@ -95,7 +95,9 @@ impl Origin {
         let rest = [named, after.as_bytes(), b";proto=", self.proto().as_bytes()];
         let element = Bytes::from([parts, rest].as_flattened().concat());
         let element = HeaderValue::from_maybe_shared(element).ok()?;
-        *last = Some((host.cloned(), element.clone()));
+        // A copy: the value itself would keep the buffer into which the head was read.
+        let own = host.map(|host| HeaderValue::from_bytes(host.as_bytes())).transpose().ok()?;
+        *last = Some((own, element.clone()));
         Some(element)
     }
 }

@@ -178,8 +178,8 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 }
 
 /// Takes out the headers of one connection, of those that the head `has`. Those that say who the
-/// client is stay, whatever `Connection` lists: else a client could hide what a trusted proxy says
-/// of it.
+/// client is stay, although `Connection` lists them: else a client could hide what a trusted proxy
+/// says of it.
 pub(super) fn strip(headers: &mut HeaderMap, has: Marks, client_header: &str) {
     let wants_trailers = has.has(Marks::TE) && {
         let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());

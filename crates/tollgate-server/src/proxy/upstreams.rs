@@ -272,3 +272,24 @@ impl Drop for Load {
         self.0.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another upstream was not reached before.
+    #[test]
+    fn each_version_is_addressed_in_its_own_way() {
+        let upstream = |url: &str| url.parse::<Upstream>().unwrap();
+        let mut request = Request::post("/x").header(HOST, "a.test").body(()).unwrap();
+        address(&mut request, None, &upstream("http://127.0.0.1:1"));
+        assert_eq!(request.headers()[TRANSFER_ENCODING], "chunked");
+        assert_eq!(
+            (request.uri().to_string(), &request.headers()[HOST]),
+            ("/x".into(), &"a.test".parse().unwrap())
+        );
+        address(&mut request, None, &upstream("h2c://127.0.0.1:1"));
+        assert!(request.headers().is_empty(), "{:?}", request.headers());
+        assert_eq!(*request.uri(), "http://a.test/x");
+    }
+}

@@ -100,13 +100,8 @@ pub(crate) async fn serve<F, B>(
     let mut is_ending = false;
     loop {
         tokio::select! {
+            // A connection that is always busy spends what a task may do at a time.
             biased;
-            done = &mut connection => {
-                if let Err(error) = done {
-                    tracing::debug!(%error, "a connection ended");
-                }
-                return;
-            }
             why = &mut overdue => {
                 tracing::debug!("a connection was closed: {why}");
                 return;
@@ -114,6 +109,12 @@ pub(crate) async fn serve<F, B>(
             () = &mut ends, if !is_ending => {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();
+            }
+            done = &mut connection => {
+                if let Err(error) = done {
+                    tracing::debug!(%error, "a connection ended");
+                }
+                return;
             }
         }
     }

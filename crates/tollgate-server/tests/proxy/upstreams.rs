@@ -90,7 +90,7 @@ async fn an_absent_upstream_leaves_nothing_in_the_request() {
         (nowhere().await.replace("http:", "h2c:"), there.clone()),
         (nowhere().await, there.clone()),
     ] {
-        // Both orders: they take turns.
+        // The first is asked for the first request, and rests then.
         let proxy = start(ANY, &[gone, there.clone()]).await;
         let answers = [proxy.raw(chunked.as_bytes()).await, proxy.raw(chunked.as_bytes()).await];
         for answer in &answers {
@@ -101,6 +101,49 @@ async fn an_absent_upstream_leaves_nothing_in_the_request() {
             };
             assert!(names_host, "{there}: {answer}");
             assert_eq!(answer.matches("forwarded: for=").count(), 1, "{there}: {answer}");
+        }
+    }
+}
+
+/// The request comes back from the connection that was closed, and again from the one that cannot
+/// be made.
+#[tokio::test]
+async fn an_upstream_that_has_gone_costs_no_request() {
+    let there = echo().await;
+    for _ in 0..5 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let goes = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = [0; 4096];
+            assert!(stream.read(&mut head).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody").await.unwrap();
+        });
+        let proxy = start(ANY, &[url, there.clone()]).await;
+        for request in 0..4 {
+            let answer = proxy.call("POST", "/", &[], "body").await;
+            assert!(answer.status == 200 && answer.body.ends_with(b"body"), "{request}: {}", answer.status);
+            if request == 0 {
+                // It was asked first.
+                eventually(|| goes.is_finished()).await;
+            }
+        }
+    }
+}
+
+/// It could be taken for the answer to another client's request.
+#[tokio::test]
+async fn what_comes_behind_an_answer_reaches_no_client() {
+    for answer in [
+        &b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil"[..],
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\nevil",
+    ] {
+        let proxy = start(ANY, &[recorder(answer).await.0]).await;
+        for body in ["", "body"] {
+            for _ in 0..5 {
+                let answer = proxy.call("POST", "/", &[], body).await;
+                assert!(answer.status == 200 && answer.body[..] == *b"ok", "{:?}", answer.body);
+            }
         }
     }
 }
