@@ -118,6 +118,8 @@ async fn an_upstream_that_has_gone_costs_no_request() {
             let mut head = [0; 4096];
             assert!(stream.read(&mut head).await.unwrap() > 0);
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody").await.unwrap();
+            // Until then it is kept.
+            tokio::time::sleep(Duration::from_millis(20)).await;
         });
         let proxy = start(ANY, &[url, there.clone()]).await;
         for request in 0..4 {
