@@ -16,7 +16,8 @@ all=
 trap 'kill $all 2>/dev/null || true; wait' EXIT
 trap 'exit 0' INT TERM
 
-redis-server --port "$redis" --bind 127.0.0.1 --save '' --loglevel warning &
+# What it says goes beside what to try, not among it.
+redis-server --port "$redis" --bind 127.0.0.1 --save '' --loglevel warning >&2 &
 all="$all $!"
 python3 upstream.py one "$one" &
 first=$! all="$all $!"
