@@ -203,7 +203,7 @@ fn host_of(host: &[u8]) -> (&[u8], bool) {
 pub(crate) struct Seen<'r> {
     request: &'r dyn Request,
     buffers: &'r Buffers,
-    /// The client's address, once a rule looks at it: to find it may cost more than all else.
+    /// The client's address, once a rule looks at it: many rules do not.
     client: OnceCell<Option<IpAddr>>,
     /// The form of paths that conditions see which restrict.
     pub(crate) form: Form,

@@ -1,7 +1,7 @@
 //! Which headers a head has of those that a proxy looks for.
 //!
-//! One pass finds them all. Most heads have one or two of them, and to look each one up would cost
-//! more than all else that is done with a head.
+//! One pass finds them all. Most heads have one or two of them, and to look each one up costs more
+//! than to see that.
 
 use std::ops::BitOr;
 
