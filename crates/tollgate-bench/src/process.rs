@@ -6,7 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The core of the servers.
-const SERVER: &str = "0";
+pub(crate) const SERVER: &str = "0";
+
+/// The cores of servers with two threads, one of which is the loader's.
+pub(crate) const BOTH: &str = "0,1";
 
 /// The core of the program that loads them.
 pub(crate) const LOADER: &str = "1";
@@ -30,15 +33,15 @@ impl Process {
         Self::start_on(SERVER, name, arguments)
     }
 
-    /// Starts a server on this core.
+    /// Starts a server on these cores, as taskset takes them.
     pub(crate) fn start_on(
-        core: &str,
+        cores: &str,
         name: &str,
         arguments: impl FnOnce(&mut Command, u16) -> Result<(), String>,
     ) -> Result<Self, String> {
         let port = free_port()?;
         let mut command = Command::new("taskset");
-        command.args(["-c", core]);
+        command.args(["-c", cores]);
         arguments(&mut command, port)?;
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let mut server = Self { process: process.map_err(|error| format!("{name}: {error}"))?, port };

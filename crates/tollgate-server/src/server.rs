@@ -13,7 +13,7 @@ use crate::admin::{self, Admin};
 use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
-use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
+use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Workers, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, ParkError, Parks};
 use crate::proxy::{Proxy, UpstreamError};
@@ -44,6 +44,7 @@ pub struct Server {
     admin: Arc<Admin>,
     settings: Settings,
     drain: Drain,
+    workers: Arc<Workers>,
     addresses: Vec<(Listener, ListenAddress)>,
     accepting: TaskTracker,
     grpc: Arc<rls::Grpc>,
@@ -106,11 +107,14 @@ pub enum StartError {
     },
     /// The thread that watches the rules file.
     Watch(io::Error),
+    /// The [threads](Settings::threads) that serve connections.
+    Threads(io::Error),
 }
 
 impl Server {
-    /// Reads the rules, restores the state, binds all listeners, and serves from now on, in tasks
-    /// of the runtime.
+    /// Reads the rules, restores the state, binds all listeners, and serves from now on: on
+    /// [threads of its own](Settings::threads), and in tasks of the runtime what is seldom asked,
+    /// as by an administrator.
     ///
     /// # Errors
     ///
@@ -174,6 +178,7 @@ impl Server {
         let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
         tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&v1).forget_ended_tickets()));
         let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
+        let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
         let mut server = Self {
             v1,
             proxy,
@@ -181,6 +186,7 @@ impl Server {
             admin,
             settings,
             drain,
+            workers: Arc::new(workers),
             addresses,
             accepting,
             grpc,
@@ -188,15 +194,18 @@ impl Server {
             watched,
             _envoy_watch: envoy_watch,
         };
+        // What an administrator asks may take long, and other connections do not wait for it.
+        let none = Arc::new(Workers::start(0).map_err(StartError::Threads)?);
         for (listener, listening) in bound {
             server.addresses.push((listener, listening.address().clone()));
-            server.accept(listener, listening);
+            let workers = if listener == Listener::Admin { &none } else { &server.workers };
+            server.accept(listener, listening, workers);
         }
         begun.disarm();
         Ok(server)
     }
 
-    fn accept(&self, kind: Listener, listening: Listening) {
+    fn accept(&self, kind: Listener, listening: Listening, workers: &Arc<Workers>) {
         let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
         let counts = Arc::clone(&self.core);
         let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
@@ -234,7 +243,8 @@ impl Server {
         };
         let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
         let bounds = Bounds { most: limits.connections, handshake: limits.read_timeout };
-        self.accepting.spawn(accept_all(listening, bounds, self.drain.clone(), serve, refuse, count));
+        let (drain, workers) = (self.drain.clone(), Arc::clone(workers));
+        self.accepting.spawn(accept_all(listening, bounds, drain, workers, serve, refuse, count));
     }
 
     #[cfg(test)]
@@ -459,6 +469,9 @@ impl fmt::Display for StartError {
             }
             Self::AdminToken(error) => write!(f, "--admin-token-file: the token cannot be read: {error}"),
             Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
+            Self::Threads(error) => {
+                write!(f, "the threads that serve connections cannot be started: {error}")
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod proxy;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,6 +85,10 @@ pub struct Settings {
     /// The labels that `/v1/auth` reads from headers, which the proxy sets: names of labels and of
     /// headers.
     pub auth_labels: Vec<(String, HeaderName)>,
+    /// How many threads serve connections, besides the runtime that [starts](crate::Server::start)
+    /// the server. A connection stays on one of them: on the one that has the fewest when it comes.
+    /// By default, as many as the machine runs at once.
+    pub threads: NonZeroUsize,
     /// What a connection may use.
     pub limits: Limits,
 }
@@ -182,6 +187,7 @@ impl Settings {
             drain_timeout: Duration::from_secs(30),
             auth_trusted: vec![loopback([127, 0, 0, 0].into(), 8), loopback(Ipv6Addr::LOCALHOST.into(), 128)],
             auth_labels: Vec::new(),
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             limits: Limits::default(),
         }
     }

@@ -3,10 +3,13 @@
 use super::load::{COMMANDS, FEW_COMMANDS, Load};
 use super::proxies::Limits;
 use super::servers::Kind;
+use crate::process::{BOTH, SERVER};
 
 /// Servers that are loaded in turn. All are compared with the first.
 pub(super) struct Contest {
     pub(super) title: &'static str,
+    /// The servers' cores, as taskset takes them.
+    pub(super) cores: &'static str,
     pub(super) contestants: Vec<Contestant>,
 }
 
@@ -39,19 +42,31 @@ pub(super) fn contests() -> Vec<Contest> {
         http("/v1/check, one request", "/v1/check", CHECK.to_owned(), Some(1.1)),
         http("/v1/check, 100 requests", "/v1/check", batch(), Some(1.5)),
         http("/v1/auth", "/v1/auth", String::new(), Some(1.1)),
-        rls(),
-        proxies(),
+        rls("Envoy's rate limit service, one descriptor, three rules"),
+        proxies("proxy, no rule"),
+        http("/v1/check, one request, two threads", "/v1/check", CHECK.to_owned(), Some(1.1)).on_two_cores(),
+        http("/v1/auth, two threads", "/v1/auth", String::new(), Some(1.1)).on_two_cores(),
+        rls("Envoy's rate limit service, two threads").on_two_cores(),
+        proxies("proxy, no rule, two threads").on_two_cores(),
         proxy("proxy, one rule by client", Limits::One, 1.03),
         proxy("proxy, three rules", Limits::Three, 1.06),
         refusals(),
     ]
 }
 
+impl Contest {
+    /// The same of servers with two threads. They share a core with the loader.
+    fn on_two_cores(self) -> Self {
+        Self { cores: BOTH, ..self }
+    }
+}
+
 /// Bare proxying of answers of 1 KiB.
-fn proxies() -> Contest {
+fn proxies(title: &'static str) -> Contest {
     let one = |title, server, at_most| Contestant { title, server, load: ADMITTED, at_most };
     Contest {
-        title: "proxy, no rule",
+        title,
+        cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Proxy(Limits::None), None),
             one("nginx", Kind::Nginx(Limits::None), Some(1.15)),
@@ -68,6 +83,7 @@ fn proxy(title: &'static str, limits: Limits, at_most: f64) -> Contest {
     let one = |title, server, at_most| Contestant { title, server, load: ADMITTED, at_most };
     Contest {
         title,
+        cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Proxy(limits), None),
             one("tollgate without them", Kind::Proxy(Limits::None), Some(at_most)),
@@ -80,6 +96,7 @@ fn refusals() -> Contest {
     let one = |title, server, at_most| Contestant { title, server, load: REFUSED, at_most };
     Contest {
         title: "proxy, all are refused",
+        cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Proxy(Limits::Refused), None),
             one("nginx with `limit_req`", Kind::Nginx(Limits::Refused), Some(0.5)),
@@ -97,6 +114,7 @@ fn redis(title: &'static str, pipeline: u32, [cell, ping]: [Option<f64>; 2]) -> 
     };
     Contest {
         title,
+        cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Tollgate, THROTTLE, None),
             one("Redis, `PING`", Kind::Redis, PING, ping),
@@ -115,6 +133,7 @@ fn http(title: &'static str, path: &'static str, body: String, at_most: Option<f
     };
     Contest {
         title,
+        cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Tollgate, None),
             one("hyper, which reads and answers the same bytes", Kind::Hyper, at_most),
@@ -126,10 +145,11 @@ fn batch() -> String {
     format!("{{\"requests\":[{}]}}", vec![CHECK; 100].join(","))
 }
 
-fn rls() -> Contest {
+fn rls(title: &'static str) -> Contest {
     let one = |title, server, at_most| Contestant { title, server, load: Load::Grpc, at_most };
     Contest {
-        title: "Envoy's rate limit service, one descriptor, three rules",
+        title,
+        cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Tollgate, None),
             one("tonic, which answers OK without deciding", Kind::Tonic, Some(1.1)),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use super::proxies::{Behind, Limits, wait_for};
 use crate::build;
 use crate::error::BenchError;
-use crate::process::{Process, free_port};
+use crate::process::{Process, SERVER, free_port};
 
 /// The rules of the measurement: three concern each request, and none refuses one. `each` is the
 /// rule of `TG.CHECK`.
@@ -173,14 +173,19 @@ impl Servers {
         }
     }
 
-    /// Starts a server.
+    /// Starts a server on the servers' core.
     pub(super) fn start(&self, kind: Kind) -> Result<Running, String> {
-        self.start_with(kind, |_| {})
+        self.start_on(SERVER, kind)
+    }
+
+    /// Starts a server on these cores.
+    pub(super) fn start_on(&self, cores: &str, kind: Kind) -> Result<Running, String> {
+        self.start_with(cores, kind, |_| {})
     }
 
     /// Starts a tollgate that saves its state every few seconds.
     pub(super) fn start_saving(&self) -> Result<Running, String> {
-        self.start_with(Kind::Tollgate, |command| {
+        self.start_with(SERVER, Kind::Tollgate, |command| {
             command.arg("--state").arg(self.state()).args(["--state-interval", "5s"]);
         })
     }
@@ -220,7 +225,12 @@ impl Servers {
         command.arg(&self.bare).args([kind, &port, &other]);
     }
 
-    fn start_with(&self, kind: Kind, more: impl FnOnce(&mut Command)) -> Result<Running, String> {
+    fn start_with(
+        &self,
+        cores: &str,
+        kind: Kind,
+        more: impl FnOnce(&mut Command),
+    ) -> Result<Running, String> {
         let [http_port, grpc_port, admin_port] = [free_port()?, free_port()?, free_port()?];
         let address = |port: u16| format!("127.0.0.1:{port}");
         let asked = match kind {
@@ -228,7 +238,7 @@ impl Servers {
             Kind::Least => Some(Box::new(self.start(Kind::Proxy(Limits::Refused))?)),
             _ => None,
         };
-        let process = Process::start(&format!("{kind:?}"), |command, port| {
+        let process = Process::start_on(cores, &format!("{kind:?}"), |command, port| {
             match kind {
                 Kind::Tollgate => {
                     command.arg(&self.tollgate).args(["serve", "--rules"]).arg(&self.rules);
@@ -253,6 +263,7 @@ impl Servers {
                 Kind::Nginx(limits) => given(&self.behind)?.nginx(command, limits, port)?,
                 Kind::Envoy(limits) => {
                     given(&self.behind)?.envoy(command, given(&self.envoy)?, limits, port)?;
+                    command.args(["--concurrency", &cores.split(',').count().to_string()]);
                 }
                 Kind::Traefik => given(&self.behind)?.traefik(command, given(&self.traefik)?, port)?,
                 Kind::Caddy => given(&self.behind)?.caddy(command, given(&self.caddy)?, port)?,

@@ -1,5 +1,6 @@
 //! The options of `tollgate serve`.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// The connections of one listener
     #[arg(long, value_name = "N", default_value = "10000", value_parser = within::<usize>(1, 1_000_000), help_heading = "Listeners")]
     max_connections: usize,
+
+    /// The threads that serve connections [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(1, 1024), help_heading = "Listeners")]
+    threads: Option<usize>,
 
     /// A file with the password that Redis clients must send
     #[arg(long, value_name = "FILE", help_heading = "Authentication")]
@@ -243,6 +248,9 @@ impl Args {
         settings.auth_labels.clone_from(&self.auth_label);
         settings.open = self.open;
         settings.limits.connections = self.max_connections;
+        if let Some(threads) = self.threads.and_then(NonZeroUsize::new) {
+            settings.threads = threads;
+        }
         settings.http_tls.clone_from(&self.http_tls);
         settings.admin_tls.clone_from(&self.admin_tls);
         settings.grpc_tls.clone_from(&self.grpc_tls);

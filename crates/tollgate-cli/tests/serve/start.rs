@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 
 use crate::{Folder, Running, fails, serve, tollgate};
 
@@ -59,6 +61,42 @@ fn errors_say_what_to_do() {
     let (code, said) = fails(serve(&folder, &["--http", &held.0]));
     let parts = ["did you mean `key`?", "tollgate rules check"];
     assert!(code == Some(2) && parts.iter().all(|part| said.contains(part)), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+fn names_of_threads(process: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        let name = std::fs::read_to_string(task.expect("an entry").path().join("comm"));
+        name.unwrap_or_default().trim().to_owned()
+    };
+    tasks.map(name).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn so_many_threads_serve_connections_as_are_said() {
+    let folder = Folder::new("threads");
+    for count in [1, 3] {
+        let mut server = Running::start(serve(&folder, &["--threads", &count.to_string()]));
+        server.says("serving");
+        // A thread that has just begun has not taken its name.
+        let begun = Instant::now();
+        loop {
+            let names = names_of_threads(server.child.id());
+            let serves = |name: &&String| {
+                name.strip_prefix("tollgate-").is_some_and(|number| number.parse::<u8>().is_ok())
+            };
+            if names.iter().filter(serves).count() == count {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "{names:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let (code, said) = fails(serve(&folder, &["--threads", "0"]));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("from 1 to 1024"), "{said}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -11,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
+use super::workers::{Worker, Workers};
 use super::{Connection, ListenAddress};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
@@ -36,18 +38,24 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    /// Serves a connection until it ends, or is closed.
+    /// Serves a connection in this runtime until it ends, or is closed.
     pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_on(&Handle::current(), connection);
+    }
+
+    /// Serves a connection in a runtime until it ends, or is closed.
+    fn spawn_on(&self, runtime: &Handle, connection: impl Future<Output = ()> + Send + 'static) {
         let mut closed = Seldom::new(self.closes.clone().cancelled_owned());
         // Boxed: the task would have room for it twice.
         let mut connection = Box::pin(connection);
-        self.connections.spawn(async move {
+        let served = async move {
             tokio::select! {
                 biased;
                 () = &mut closed => {}
                 () = &mut connection => {}
             }
-        });
+        };
+        self.connections.spawn_on(served, runtime);
     }
 
     /// Closes the connections that are left, and waits for their end. No more must be accepted.
@@ -109,12 +117,14 @@ impl Listening {
     }
 }
 
-/// Takes connections and serves each in a task of its own, until the server ends. `refuse` answers
-/// those above the limit. `count` is called for everything that went wrong.
+/// Takes connections and serves each in a task of its own, until the server ends: on one of the
+/// workers, or in this runtime if there are none. `refuse` answers those above the limit. `count`
+/// is called for everything that went wrong.
 pub(crate) async fn accept_all<S, R>(
     listening: Listening,
     bounds: Bounds,
     drain: Drain,
+    workers: Arc<Workers>,
     serve: impl Fn(Connection) -> S + Clone + Send + 'static,
     refuse: impl Fn(Connection) -> R,
     count: impl Fn(Mishap) + Clone + Send + 'static,
@@ -124,12 +134,15 @@ pub(crate) async fn accept_all<S, R>(
 {
     let (places, refusing) = (Arc::new(Semaphore::new(bounds.most)), Arc::new(Semaphore::new(REFUSING)));
     let (mut failures, mut crowds) = (Lines::default(), Lines::default());
+    let here = Handle::current();
     loop {
         let accepted = tokio::select! {
             () = drain.ends.cancelled() => return,
             accepted = listening.socket.accept() => accepted,
         };
-        let connection = match accepted {
+        let worker = workers.choose();
+        let runtime = worker.map_or(&here, |worker| &worker.runtime);
+        let connection = match accepted.and_then(|connection| connection.move_to(runtime)) {
             Ok(connection) => connection,
             Err(error) => {
                 count(Mishap::NotAccepted);
@@ -152,7 +165,7 @@ pub(crate) async fn accept_all<S, R>(
             // An answer before the handshake would be no TLS.
             if let (None, Ok(turn)) = (&listening.tls, Arc::clone(&refusing).try_acquire_owned()) {
                 let refused = refuse(connection);
-                drain.spawn(async move {
+                drain.spawn_on(runtime, async move {
                     refused.await;
                     drop(turn);
                 });
@@ -160,8 +173,8 @@ pub(crate) async fn accept_all<S, R>(
             continue;
         };
         let (tls, serve, count) = (listening.tls.clone(), serve.clone(), count.clone());
-        let ends = drain.ends.clone();
-        drain.spawn(async move {
+        let (ends, seat) = (drain.ends.clone(), worker.map(Worker::seat));
+        drain.spawn_on(runtime, async move {
             let connection = match tls {
                 None => connection,
                 Some(tls) => {
@@ -180,7 +193,7 @@ pub(crate) async fn accept_all<S, R>(
                 }
             };
             serve(connection).await;
-            drop(place);
+            drop((place, seat));
         });
     }
 }

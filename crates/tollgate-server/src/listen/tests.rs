@@ -51,6 +51,7 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
         listening,
         bounds,
         drain.clone(),
+        Arc::new(Workers::start(2).unwrap()),
         serve,
         |connection| refuse(connection, RESP_REFUSAL),
         count,
@@ -93,6 +94,47 @@ async fn connections_above_the_limit_are_answered_and_closed() {
         drop(kept.pop());
         soon("there is room", || echoes(&mut TcpStream::connect(address).unwrap()));
         assert!(kept.iter_mut().all(echoes));
+    })
+    .await
+    .unwrap();
+}
+
+/// Asks a connection for the thread that serves it.
+fn thread_of(stream: &mut TcpStream) -> u8 {
+    let mut name = [0];
+    stream.write_all(b"?").unwrap();
+    stream.read_exact(&mut name).unwrap();
+    name[0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_stays_on_the_thread_with_the_fewest() {
+    let (drain, workers) = (Drain::default(), Arc::new(Workers::start(3).unwrap()));
+    let listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let ListenAddress::Tcp(address) = *listening.address() else { panic!("it is TCP") };
+    let serve = |mut connection: Connection| async move {
+        while connection.stream.read_u8().await.is_ok() {
+            let name = std::thread::current().name().and_then(|name| name.bytes().last());
+            let _ = connection.stream.write_u8(name.unwrap_or_default()).await;
+        }
+    };
+    let bounds = Bounds { most: 1_000, ..FEW };
+    let refuse = |connection| refuse(connection, RESP_REFUSAL);
+    tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, serve, refuse, |_| {}));
+    tokio::task::spawn_blocking(move || {
+        let mut open: Vec<_> = (0..6).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let threads: Vec<_> = open.iter_mut().map(thread_of).collect();
+        let at = |thread: u8| threads.iter().filter(|at| **at == thread).count();
+        assert_eq!([at(b'0'), at(b'1'), at(b'2')], [2, 2, 2]);
+        for _ in 0..10 {
+            assert_eq!(open.iter_mut().map(thread_of).collect::<Vec<_>>(), threads);
+        }
+        // Those of one thread end, and the next two are for it.
+        let mut threads = threads.into_iter();
+        open.retain(|_| threads.next() != Some(b'1'));
+        soon("they have ended", || drain.connections.len() == 4);
+        let mut next: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert_eq!(next.iter_mut().map(thread_of).collect::<Vec<_>>(), b"11");
     })
     .await
     .unwrap();

@@ -18,14 +18,16 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use super::dial::Dial;
 use super::upload::Upload;
 use super::upstreams::Failure;
+use crate::listen::PerWorker;
 
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
 const KEPT: Duration = Duration::from_secs(4);
 
-/// The connections to an upstream.
+/// The connections to an upstream. Those of a worker serve it alone: one that belongs to the
+/// runtime of another would wake that one for each answer.
 pub(super) struct Pool {
     dial: Dial,
-    idle: Arc<Idle>,
+    idle: PerWorker<Arc<Idle>>,
 }
 
 /// Those that serve no request, the one that was used last at the end.
@@ -50,13 +52,15 @@ pub(super) struct Serving {
 }
 
 impl Pool {
-    pub(super) fn new(dial: Dial) -> Self {
-        Self { dial, idle: Arc::default() }
+    pub(super) fn new(dial: Dial, workers: usize) -> Self {
+        Self { dial, idle: PerWorker::new(workers) }
     }
 
     /// Closes connections that were idle for too long, and those that the upstream has closed.
     pub(super) fn sweep(&self) {
-        self.idle.lock().retain_mut(|(since, link)| since.elapsed() < KEPT && link.is_open());
+        for idle in self.idle.all() {
+            idle.lock().retain_mut(|(since, link)| since.elapsed() < KEPT && link.is_open());
+        }
     }
 
     /// Sends a request by an idle connection, or by a new one. If there is none, the request stays.
@@ -64,8 +68,9 @@ impl Pool {
         &self,
         request: &mut Option<Request<Upload>>,
     ) -> Result<(Response<Incoming>, Serving), Failure> {
+        let idle = self.idle.here();
         loop {
-            let (mut link, is_new) = match self.idle.take() {
+            let (mut link, is_new) = match idle.take() {
                 Some(link) => (link, false),
                 // Boxed, as it is rare, and requests by idle ones would have room for it.
                 None => (Box::pin(Link::connect(self.dial.clone())).await?, true),
@@ -73,7 +78,7 @@ impl Pool {
             let sent = request.take().ok_or(Failure::Broken)?;
             match link.ask(sent).await {
                 Ok(response) => {
-                    return Ok((response, Serving { link: Some(link), idle: Arc::clone(&self.idle) }));
+                    return Ok((response, Serving { link: Some(link), idle: Arc::clone(idle) }));
                 }
                 // One that was idle was closed at the same time, and nothing was written to it.
                 Err(mut error) => match error.take_message().filter(|_| !is_new) {

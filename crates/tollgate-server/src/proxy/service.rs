@@ -62,7 +62,7 @@ impl Proxy {
             return Ok(None);
         }
         let forward = &settings.forward;
-        let upstreams = Arc::new(Upstreams::new(forward)?);
+        let upstreams = Arc::new(Upstreams::new(forward, settings.threads.get())?);
         for server in upstreams.all() {
             let (server, ends) = (Arc::clone(server), drain.ends.clone());
             tokio::spawn(ends.run_until_cancelled_owned(async move {

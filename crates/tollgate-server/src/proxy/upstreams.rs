@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use super::dial::{Dial, UpstreamError};
 use super::pool::{Pool, Serving};
 use super::upload::Upload;
+use crate::listen::PerWorker;
 use crate::settings::{ProxySettings, Upstream};
 
 /// How long an upstream that has failed gets no requests, while others are there.
@@ -52,8 +53,8 @@ pub(super) struct Load(Arc<AtomicUsize>);
 /// Sends requests of one version of HTTP.
 enum Sender {
     Http1(Pool),
-    /// One connection for all.
-    Http2(Dial, Mutex<Connection>),
+    /// One connection for each worker.
+    Http2(Dial, PerWorker<Mutex<Connection>>),
 }
 
 /// The connection to an upstream of HTTP/2.
@@ -76,11 +77,12 @@ pub(super) enum Failure {
 }
 
 impl Upstreams {
-    pub(super) fn new(settings: &ProxySettings) -> Result<Self, UpstreamError> {
+    /// Those of these settings, for so many workers.
+    pub(super) fn new(settings: &ProxySettings, workers: usize) -> Result<Self, UpstreamError> {
         if settings.upstreams.is_empty() {
             return Err(UpstreamError::None);
         }
-        let server = |upstream: &Upstream| Server::new(upstream.clone(), settings).map(Arc::new);
+        let server = |upstream: &Upstream| Server::new(upstream.clone(), settings, workers).map(Arc::new);
         let all: Result<Box<_>, _> = settings.upstreams.iter().map(server).collect();
         Ok(Self { all: all?, turn: AtomicUsize::new(0) })
     }
@@ -101,12 +103,12 @@ impl Upstreams {
 }
 
 impl Server {
-    fn new(upstream: Upstream, settings: &ProxySettings) -> Result<Self, UpstreamError> {
+    fn new(upstream: Upstream, settings: &ProxySettings, workers: usize) -> Result<Self, UpstreamError> {
         let upstream = Arc::new(upstream);
         let dial = Dial::new(&upstream, settings)?;
         let client = match upstream.is_http2 {
-            true => Sender::Http2(dial, Mutex::default()),
-            false => Sender::Http1(Pool::new(dial)),
+            true => Sender::Http2(dial, PerWorker::new(workers)),
+            false => Sender::Http1(Pool::new(dial, workers)),
         };
         Ok(Self {
             upstream,
@@ -158,7 +160,7 @@ impl Server {
                 pool.send(request).await.map(|(response, serving)| (response, Some(serving)))
             }
             // Boxed, as it is rare, and requests to others would have room for it.
-            Sender::Http2(dial, connection) => match Box::pin(connected(dial, connection)).await {
+            Sender::Http2(dial, connections) => match Box::pin(connected(dial, connections.here())).await {
                 Ok(mut sender) => {
                     let mut request = request.take().ok_or(Failure::Broken)?;
                     let length = request.body().size_hint().exact();

@@ -18,6 +18,7 @@ mod seen;
 #[allow(dead_code)]
 mod store_proxy;
 mod support;
+mod threads;
 #[path = "../tools/mod.rs"]
 #[allow(dead_code)]
 mod tools;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -54,13 +55,15 @@ pub(crate) async fn start(rules: &str, upstreams: &[String]) -> Proxy {
     start_with(rules, upstreams, |_| {}).await
 }
 
-/// Starts a proxy in front of these upstreams.
+/// Starts a proxy in front of these upstreams. All clients are on one thread, so that each request
+/// may find the connection to an upstream that the one before has left.
 pub(crate) async fn start_with(rules: &str, upstreams: &[String], set: impl FnOnce(&mut Settings)) -> Proxy {
     let file = path("rules.toml");
     std::fs::write(&file, format!("version = 1\n{rules}")).unwrap();
     let mut settings = Settings::new(&file);
     settings.proxy.push("127.0.0.1:0".parse().unwrap());
     settings.forward.upstreams = upstreams.iter().map(|upstream| upstream.parse().unwrap()).collect();
+    settings.threads = NonZeroUsize::MIN;
     set(&mut settings);
     let server = Server::start(settings).await.unwrap();
     let Some(ListenAddress::Tcp(address)) = server.addresses().last() else { panic!("no TCP listener") };

@@ -1,5 +1,6 @@
 //! What a client may use, and what happens beyond it.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -228,7 +229,7 @@ async fn a_flood_of_half_commands_takes_little_memory() {
 /// On one thread: a client that always has more to say gets its turns, and no more.
 #[tokio::test]
 async fn a_pipeline_without_end_leaves_others_their_turns() {
-    let running = Running::new(|_| ()).await;
+    let running = Running::new(|settings| settings.threads = NonZeroUsize::MIN).await;
     let (mut read, mut write) = running.connect().await.stream.into_split();
     let flood = tokio::spawn(async move {
         let commands = "CL.THROTTLE k 5 1 60\r\n".repeat(4_000);

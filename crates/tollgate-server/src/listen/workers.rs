@@ -1,0 +1,142 @@
+//! The threads that serve connections, each with a runtime of its own.
+//!
+//! A connection stays on its thread from the first byte to the last. Where threads share a runtime,
+//! they wake each other to take over work, which costs a system call and the cache.
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use crossbeam_utils::CachePadded;
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+thread_local! {
+    /// The number of this thread, if it serves connections.
+    static HERE: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The threads. They end when this is dropped, with what they still serve.
+pub(crate) struct Workers {
+    all: Box<[Worker]>,
+    /// Where the next choice begins: equals take turns.
+    turn: AtomicUsize,
+    _ends: DropGuard,
+}
+
+/// One of the threads.
+#[derive(Clone)]
+pub(super) struct Worker {
+    pub(super) runtime: Handle,
+    connections: Arc<AtomicUsize>,
+}
+
+/// Counts a connection until it is dropped.
+pub(super) struct Seat(Arc<AtomicUsize>);
+
+/// One of something for each of the threads, and one for all other threads.
+pub(crate) struct PerWorker<T>(Box<[CachePadded<T>]>);
+
+impl Workers {
+    /// Starts so many threads.
+    pub(crate) fn start(count: usize) -> io::Result<Self> {
+        let ends = CancellationToken::new();
+        let start = |number| Worker::start(number, ends.clone());
+        let all = (0..count).map(start).collect::<io::Result<_>>();
+        // If one does not start, the others end.
+        let ends = ends.drop_guard();
+        Ok(Self { all: all?, turn: AtomicUsize::new(0), _ends: ends })
+    }
+
+    /// The thread with the fewest connections; `None` without threads.
+    pub(super) fn choose(&self) -> Option<&Worker> {
+        let turn = self.turn.fetch_add(1, Relaxed);
+        let in_turn = (0..self.all.len()).map(|at| &self.all[turn.wrapping_add(at) % self.all.len()]);
+        in_turn.min_by_key(|worker| worker.connections.load(Relaxed))
+    }
+}
+
+impl Worker {
+    fn start(number: usize, ends: CancellationToken) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        thread::Builder::new().name(format!("tollgate-{number}")).spawn(move || {
+            HERE.set(number);
+            runtime.block_on(ends.cancelled());
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { runtime: handle, connections: Arc::default() })
+    }
+
+    /// Counts a connection as one that it serves.
+    pub(super) fn seat(&self) -> Seat {
+        self.connections.fetch_add(1, Relaxed);
+        Seat(Arc::clone(&self.connections))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<T: Default> PerWorker<T> {
+    /// For so many threads.
+    pub(crate) fn new(workers: usize) -> Self {
+        Self((0..=workers).map(|_| CachePadded::default()).collect())
+    }
+}
+
+impl<T> PerWorker<T> {
+    /// That of this thread.
+    pub(crate) fn here(&self) -> &T {
+        &self.0[HERE.get().min(self.0.len() - 1)]
+    }
+
+    /// Those of all threads.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|padded| &**padded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn threads_end_with_what_they_serve() {
+        let workers = Workers::start(2).unwrap();
+        let served = Arc::new(());
+        for worker in &workers.all {
+            let served = Arc::clone(&served);
+            worker.runtime.spawn(async move {
+                std::future::pending::<()>().await;
+                drop(served);
+            });
+        }
+        drop(workers);
+        let begun = Instant::now();
+        while Arc::strong_count(&served) > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the threads go on");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn each_thread_finds_its_own() {
+        let (workers, each) = (Workers::start(2).unwrap(), Arc::new(PerWorker::<AtomicUsize>::new(2)));
+        each.here().store(7, Relaxed);
+        let runtime = Builder::new_current_thread().build().unwrap();
+        for (number, worker) in workers.all.iter().enumerate() {
+            let each = Arc::clone(&each);
+            let add = worker.runtime.spawn(async move { each.here().fetch_add(number + 1, Relaxed) });
+            assert_eq!(runtime.block_on(add).unwrap(), 0);
+        }
+        assert_eq!(each.all().map(|own| own.load(Relaxed)).collect::<Vec<_>>(), [1, 2, 7]);
+    }
+}

@@ -1,0 +1,66 @@
+//! What each thread that serves connections has of its own.
+
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::support::start_with;
+
+const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
+
+/// Answers any request, and counts its connections.
+async fn counting() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Relaxed);
+            let answer =
+                async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()));
+            tokio::spawn(async move {
+                let builder = Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+            });
+        }
+    });
+    (address.to_string(), accepted)
+}
+
+#[tokio::test]
+async fn each_thread_has_its_own_connection_to_an_upstream() {
+    for scheme in ["http", "h2c"] {
+        let (address, accepted) = counting().await;
+        let three =
+            |settings: &mut tollgate_server::Settings| settings.threads = NonZeroUsize::new(3).unwrap();
+        let proxy = start_with(ANY, &[format!("{scheme}://{address}")], three).await;
+        let mut clients = Vec::new();
+        for _ in 0..6 {
+            clients.push(proxy.connect().await);
+        }
+        for _ in 0..5 {
+            for client in &mut clients {
+                client.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await.unwrap();
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"\r\n\r\n") {
+                    answer.push(client.read_u8().await.unwrap());
+                }
+                assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer));
+            }
+        }
+        // Each serves two clients, one after the other.
+        assert_eq!(accepted.load(Relaxed), 3, "{scheme}");
+    }
+}
