@@ -42,11 +42,8 @@ pub(super) fn contests() -> Vec<Contest> {
         http("/v1/check, one request", "/v1/check", CHECK.to_owned(), Some(1.1)),
         http("/v1/check, 100 requests", "/v1/check", batch(), Some(1.5)),
         http("/v1/auth", "/v1/auth", String::new(), Some(1.1)),
-        rls("Envoy's rate limit service, one descriptor, three rules"),
+        rls(),
         proxies("proxy, no rule"),
-        http("/v1/check, one request, two threads", "/v1/check", CHECK.to_owned(), Some(1.1)).on_two_cores(),
-        http("/v1/auth, two threads", "/v1/auth", String::new(), Some(1.1)).on_two_cores(),
-        rls("Envoy's rate limit service, two threads").on_two_cores(),
         proxies("proxy, no rule, two threads").on_two_cores(),
         proxy("proxy, one rule by client", Limits::One, 1.03),
         proxy("proxy, three rules", Limits::Three, 1.06),
@@ -145,10 +142,10 @@ fn batch() -> String {
     format!("{{\"requests\":[{}]}}", vec![CHECK; 100].join(","))
 }
 
-fn rls(title: &'static str) -> Contest {
+fn rls() -> Contest {
     let one = |title, server, at_most| Contestant { title, server, load: Load::Grpc, at_most };
     Contest {
-        title,
+        title: "Envoy's rate limit service, one descriptor, three rules",
         cores: SERVER,
         contestants: vec![
             one("tollgate", Kind::Tollgate, None),

@@ -106,7 +106,7 @@ async fn nginx(upstream: &str) -> Option<Peer> {
     let binary = tools::find("nginx")?;
     let run = |_: &Path| {
         let mut command = Command::new(binary);
-        command.args(["-e", "stderr", "-p", ".", "-c", "nginx.conf"]);
+        command.args(tools::NGINX);
         command
     };
     Some(peer(&["nginx.conf"], upstream, run).await)

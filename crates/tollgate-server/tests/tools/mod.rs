@@ -11,6 +11,11 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
 }
 
+/// How nginx is started with the `nginx.conf` of its folder: as one process, so that nothing is left
+/// of it when that is killed.
+pub(crate) const NGINX: [&str; 8] =
+    ["-e", "stderr", "-p", ".", "-c", "nginx.conf", "-g", "master_process off;"];
+
 /// Finds a program on PATH or among the fetched ones. One that cannot be had is told by name, and
 /// with `TOLLGATE_TOOLS=required` that is a failure.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {

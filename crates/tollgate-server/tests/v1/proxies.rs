@@ -126,8 +126,7 @@ async fn nginx_asks_by_auth_request() {
     let Some(nginx) = tools::find("nginx") else { return };
     let server = start(RULES).await;
     let mut command = Command::new(nginx);
-    let proxy =
-        run(&server, &["nginx.conf"], command.args(["-e", "stderr", "-p", ".", "-c", "nginx.conf"])).await;
+    let proxy = run(&server, &["nginx.conf"], command.args(tools::NGINX)).await;
     let answer = limits_requests(&server, &proxy).await;
     assert_eq!(&*answer.body, b"{\"error\":\"Too Many Requests\"}\n");
     assert!(answer.header("ratelimit").starts_with("\"each\";r=0"), "{:?}", answer.headers);
