@@ -11,8 +11,8 @@ pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
 }
 
-/// How nginx is started with the `nginx.conf` of its folder: as one process, so that nothing is left
-/// of it when that is killed.
+/// How nginx is started with the `nginx.conf` of its folder: as one process, so that nothing of it
+/// is left when that is killed.
 pub(crate) const NGINX: [&str; 8] =
     ["-e", "stderr", "-p", ".", "-c", "nginx.conf", "-g", "master_process off;"];
 
