@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched, read};
@@ -153,11 +154,11 @@ impl Server {
         if let Some(calls) = calls {
             core.calls.put(calls);
         }
-        if let Some(path) = &settings.park {
-            let file = FilePark::open(path);
-            let file = file.map_err(|error| StartError::Park { path: path.clone(), error })?;
-            core.parks = Parks::with_file(file);
-        }
+        let park = settings
+            .park
+            .as_ref()
+            .map(|path| FilePark::open(path).map_err(|error| StartError::Park { path: path.clone(), error }));
+        core.parks = Parks::new(park.transpose()?, Handle::current());
         let core = Arc::new(core);
         let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
         let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
@@ -347,6 +348,9 @@ impl Server {
     /// is not ready. Then there are no more connections, each request in progress is answered, and
     /// after [`drain_timeout`](Settings::drain_timeout) the rest is closed. Then the state is
     /// saved.
+    ///
+    /// With the future, or when it is dropped, the [threads](Settings::threads) end: what is still
+    /// served then is cut off.
     ///
     /// # Errors
     ///

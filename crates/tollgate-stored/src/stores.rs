@@ -1,8 +1,7 @@
 //! The connections to stores, and the limiters of rules.
 //!
 //! A connection lives as long as rules in force name its store, and a limiter as long as rules name
-//! it with the same numbers: a reload leaves both. They are made when the first request needs them,
-//! on its runtime.
+//! it with the same numbers: a reload leaves both. They are made when the first request needs them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,6 +25,7 @@ use crate::shadow::{Shadow, ShadowDecision, ShadowHook};
 pub struct Stores {
     known: Arc<Mutex<Known>>,
     on_shadow: Option<ShadowHook>,
+    runtime: Option<Handle>,
 }
 
 #[derive(Default)]
@@ -59,6 +59,15 @@ impl Stores {
     #[must_use]
     pub fn on_shadow(mut self, hook: impl Fn(&ShadowDecision<'_>) + Send + Sync + 'static) -> Self {
         self.on_shadow = Some(Arc::new(hook));
+        self
+    }
+
+    /// Drives connections, and what goes on after an answer, on this runtime. By default, on that
+    /// of the request that needs them first: where requests come on several runtimes, each of one
+    /// thread, that thread's work would delay all.
+    #[must_use]
+    pub fn on_runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -155,14 +164,17 @@ impl RuleStores {
     /// Rules in shadow mode are answered at once: their checks go on by themselves, and charges
     /// that are given back are those that the checks make.
     ///
-    /// **Cost.** A trip for each, at the same time. Outside of a Tokio runtime nothing is asked,
-    /// and every answer is that of a store that fails.
+    /// **Cost.** A trip for each, at the same time. With no Tokio runtime of its own and outside of
+    /// one, nothing is asked, and every answer is that of a store that fails.
     pub async fn ask(&self, asks: Vec<StoredAsk>) -> Vec<StoredAnswer> {
-        let Ok(runtime) = Handle::try_current() else {
+        let Some(runtime) = self.stores.runtime.clone().or_else(|| Handle::try_current().ok()) else {
             tracing::error!("stores are asked on a Tokio runtime only: rules with a store refuse");
             return asks.into_iter().map(refused).collect();
         };
-        let limiters = self.limiters.get_or_init(|| self.stores.limiters(&self.plans));
+        let limiters = self.limiters.get_or_init(|| {
+            let _entered = runtime.enter();
+            self.stores.limiters(&self.plans)
+        });
         let one = |ask: StoredAsk| {
             let (rule, tier) = (ask.rule(), ask.tier().map_or(0, |tier| tier + 1));
             let limiter = limiters.get(rule).and_then(|tiers| tiers.get(tier)?.as_ref());

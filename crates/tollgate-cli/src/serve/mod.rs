@@ -35,9 +35,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<(), Failure> {
 fn start(settings: Result<Settings, String>, args: &Args) -> Result<(), Failure> {
     let settings = settings.map_err(Failure::Usage)?;
     log::begin(args.log);
-    // For what is seldom asked: connections have threads of their own. The second thread goes on
-    // while an administrator's question takes long.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Usage(format!("no threads can be started: {error}")))?;
     let ended = runtime.block_on(serve(settings));
     // What the drain did not wait for is not waited for now.

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+#[cfg(target_os = "linux")]
+use std::process::Command;
 use std::thread;
 #[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
@@ -97,6 +99,21 @@ fn so_many_threads_serve_connections_as_are_said() {
     let (code, said) = fails(serve(&folder, &["--threads", "0"]));
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("from 1 to 1024"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn more_threads_than_the_system_starts_end_the_start() {
+    let folder = Folder::new("no-threads");
+    // The address space has room for the stacks of all threads but those that serve connections.
+    let others = thread::available_parallelism().expect("it is known").get() + 32;
+    let serve = serve(&folder, &["--threads", "1024"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -v {}; exec \"$@\"", others << 20), "sh"]);
+    shell.arg(serve.get_program()).args(serve.get_args()).env("RUST_MIN_STACK", (1_u64 << 30).to_string());
+    let (code, said) = fails(shell);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the threads that serve connections cannot be started"), "{said}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam_queue::ArrayQueue;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock, Timestamp};
 use tollgate_http::UnixZero;
@@ -74,7 +75,11 @@ impl Core {
         let calls = Calls::new(max_keys, Arc::clone(&clock))?;
         let metrics = Arc::new(Metrics::new(live.clone(), Arc::clone(&clock), shows_keys));
         let counts = Arc::clone(&metrics);
-        let stores = Stores::default().on_shadow(move |decision| counts.decided_in_shadow(decision));
+        let mut stores = Stores::default().on_shadow(move |decision| counts.decided_in_shadow(decision));
+        // Not on that of the thread whose request needs a store first.
+        if let Ok(runtime) = Handle::try_current() {
+            stores = stores.on_runtime(runtime);
+        }
         let newest = ArcSwap::from_pointee(Generation::in_force(&live, &stores));
         let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());

@@ -34,4 +34,4 @@ pub(crate) use seldom::Seldom;
 pub(crate) use stream::{Connection, Peer, Stream};
 pub(crate) use tls::Tls;
 pub use tls::{BadTlsFiles, TlsFiles};
-pub(crate) use workers::{PerWorker, Workers};
+pub(crate) use workers::{PerWorker, Workers, worker_number};

@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use crossbeam_utils::CachePadded;
@@ -36,6 +36,11 @@ pub(super) struct Worker {
 /// Counts a connection until it is dropped.
 pub(super) struct Seat(Arc<AtomicUsize>);
 
+/// The number of this thread among those that serve connections; `usize::MAX` of all others.
+pub(crate) fn worker_number() -> usize {
+    HERE.get()
+}
+
 /// One of something for each of the threads, and one for all other threads.
 pub(crate) struct PerWorker<T>(Box<[CachePadded<T>]>);
 
@@ -43,11 +48,11 @@ impl Workers {
     /// Starts so many threads.
     pub(crate) fn start(count: usize) -> io::Result<Self> {
         let ends = CancellationToken::new();
-        let start = |number| Worker::start(number, ends.clone());
-        let all = (0..count).map(start).collect::<io::Result<_>>();
         // If one does not start, the others end.
-        let ends = ends.drop_guard();
-        Ok(Self { all: all?, turn: AtomicUsize::new(0), _ends: ends })
+        let guard = ends.clone().drop_guard();
+        let start = |number| Worker::start(number, ends.clone());
+        let all = (0..count).map(start).collect::<io::Result<_>>()?;
+        Ok(Self { all, turn: AtomicUsize::new(0), _ends: guard })
     }
 
     /// The thread with the fewest connections; `None` without threads.
@@ -60,14 +65,21 @@ impl Workers {
 
 impl Worker {
     fn start(number: usize, ends: CancellationToken) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
+        let (tell, told) = mpsc::channel();
+        // The thread makes the runtime: one that is left cannot be dropped where others are awaited.
         thread::Builder::new().name(format!("tollgate-{number}")).spawn(move || {
             HERE.set(number);
-            runtime.block_on(ends.cancelled());
+            let runtime = match Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            if tell.send(Ok(runtime.handle().clone())).is_ok() {
+                runtime.block_on(ends.cancelled());
+            }
             runtime.shutdown_background();
         })?;
-        Ok(Self { runtime: handle, connections: Arc::default() })
+        let runtime = told.recv().map_err(io::Error::other)??;
+        Ok(Self { runtime, connections: Arc::default() })
     }
 
     /// Counts a connection as one that it serves.
@@ -93,7 +105,7 @@ impl<T: Default> PerWorker<T> {
 impl<T> PerWorker<T> {
     /// That of this thread.
     pub(crate) fn here(&self) -> &T {
-        &self.0[HERE.get().min(self.0.len() - 1)]
+        &self.0[worker_number().min(self.0.len() - 1)]
     }
 
     /// Those of all threads.

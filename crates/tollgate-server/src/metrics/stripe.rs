@@ -1,15 +1,14 @@
 //! Which of several equal counters a thread adds to.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use crossbeam_utils::CachePadded;
+
+use crate::listen::worker_number;
 
 /// The most stripes.
 const MOST: usize = 16;
 
-/// As many of something as threads may add to at once, without sharing a cache line: a thread adds
-/// to its own, a reader adds all up.
+/// As many of something as threads may add to at once, without sharing a cache line: a thread that
+/// serves connections adds to its own, all other threads to the last one, a reader adds all up.
 pub(super) struct Stripes<T>(Box<[CachePadded<T>]>);
 
 impl<T: Default> Stripes<T> {
@@ -26,24 +25,10 @@ impl<T> Stripes<T> {
     #[inline]
     pub(super) fn own(&self) -> &T {
         // The length is a power of two.
-        &self.0[number() & (self.0.len() - 1)]
+        &self.0[worker_number() & (self.0.len() - 1)]
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|padded| &**padded)
     }
-}
-
-/// The number of this thread, in the order in which threads first ask.
-#[inline]
-fn number() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-    NUMBER.get().unwrap_or_else(|| {
-        let number = THREADS.fetch_add(1, Relaxed);
-        NUMBER.set(Some(number));
-        number
-    })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::runtime::Handle;
 use tollgate_rules::{Rule, StoreServer};
 
 use super::redis::RedisPark;
@@ -11,6 +12,8 @@ use super::{Entry, FilePark, Id, Later, ParkStore, Unchanged};
 #[derive(Default)]
 pub(crate) struct Parks {
     file: Option<Arc<FilePark>>,
+    /// Drives the connections to servers; `None`: that of the request that needs one first does.
+    runtime: Option<Handle>,
     /// The servers in the order in which rules named them first. A server whose rules are gone may
     /// still have requests, so it stays.
     servers: Mutex<Vec<Known>>,
@@ -38,8 +41,9 @@ impl Place {
 }
 
 impl Parks {
-    pub(crate) fn with_file(file: FilePark) -> Self {
-        Self { file: Some(Arc::new(file)), ..Self::default() }
+    /// Those of a server: with this file, if any, and connections on this runtime.
+    pub(crate) fn new(file: Option<FilePark>, runtime: Handle) -> Self {
+        Self { file: file.map(Arc::new), runtime: Some(runtime), ..Self::default() }
     }
 
     pub(crate) fn has_file(&self) -> bool {
@@ -66,6 +70,7 @@ impl Parks {
         if let Some(known) = servers.iter().find(|known| known.server == *server) {
             return known.park.clone();
         }
+        let _entered = self.runtime.as_ref().map(Handle::enter);
         let park = RedisPark::open(server).map(Arc::new);
         let park = park.inspect_err(|error| tracing::error!(%error, %server, "no request is parked")).ok();
         let new = Known { server: Arc::clone(server), park: park.clone() };

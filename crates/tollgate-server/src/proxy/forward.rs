@@ -180,7 +180,10 @@ impl Shared {
                 Err(_) if body.awaits_client() => since = Instant::now(),
                 Err(_) => match body.last_move().filter(|moved| *moved > since) {
                     Some(moved) => since = moved,
-                    None => return Err(Missing::Late),
+                    None => {
+                        server.give_up();
+                        return Err(Missing::Late);
+                    }
                 },
             }
         }

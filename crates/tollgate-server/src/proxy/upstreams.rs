@@ -177,6 +177,17 @@ impl Server {
         sent
     }
 
+    /// A request had no answer for too long. The connection of HTTP/2 that it went by may have
+    /// died without a word: the next request of this thread makes another, and those that are
+    /// under way keep theirs.
+    pub(super) fn give_up(&self) {
+        if let Sender::Http2(_, connections) = &self.client
+            && let Ok(mut current) = connections.here().try_lock()
+        {
+            current.sender = None;
+        }
+    }
+
     /// It has failed: others are chosen before it for a while.
     pub(super) fn rest(&self, failure: Failure) {
         let (now, warned) = (self.now(), self.warned.load(Relaxed));

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -13,7 +14,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tollgate_server::Settings;
 
 use super::support::start_with;
 
@@ -28,23 +30,23 @@ async fn counting() -> (String, Arc<AtomicUsize>) {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Relaxed);
-            let answer =
-                async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()));
-            tokio::spawn(async move {
-                let builder = Builder::new(TokioExecutor::new());
-                let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
-            });
+            tokio::spawn(answers(stream));
         }
     });
     (address.to_string(), accepted)
+}
+
+async fn answers(stream: TcpStream) {
+    let answer = async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()));
+    let builder = Builder::new(TokioExecutor::new());
+    let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 
 #[tokio::test]
 async fn each_thread_has_its_own_connection_to_an_upstream() {
     for scheme in ["http", "h2c"] {
         let (address, accepted) = counting().await;
-        let three =
-            |settings: &mut tollgate_server::Settings| settings.threads = NonZeroUsize::new(3).unwrap();
+        let three = |settings: &mut Settings| settings.threads = NonZeroUsize::new(3).unwrap();
         let proxy = start_with(ANY, &[format!("{scheme}://{address}")], three).await;
         let mut clients = Vec::new();
         for _ in 0..6 {
@@ -62,5 +64,25 @@ async fn each_thread_has_its_own_connection_to_an_upstream() {
         }
         // Each serves two clients, one after the other.
         assert_eq!(accepted.load(Relaxed), 3, "{scheme}");
+    }
+}
+
+/// Its first connection stays silent.
+#[tokio::test]
+async fn a_silent_connection_of_http2_costs_one_request_of_a_thread() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("h2c://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let silent = listener.accept().await.unwrap();
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answers(stream));
+        }
+        drop(silent);
+    });
+    let impatient = |settings: &mut Settings| settings.forward.head_timeout = Duration::from_millis(300);
+    let proxy = start_with(ANY, &[url], impatient).await;
+    assert_eq!(proxy.status("/").await, 504);
+    for _ in 0..3 {
+        assert_eq!(proxy.status("/").await, 200);
     }
 }
