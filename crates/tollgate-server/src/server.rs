@@ -13,7 +13,7 @@ use tollgate_rules::{Disk, ReloadError, Watched, read};
 use crate::admin::{self, Admin};
 use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock, unserved};
 use crate::life::{Asked, Signals, Systemd};
-use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, accept_all};
+use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Workers, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, ParkError, Parks};
@@ -245,7 +245,8 @@ impl Server {
         let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
         let bounds = Bounds { most: limits.connections, handshake: limits.read_timeout };
         let (drain, workers) = (self.drain.clone(), Arc::clone(workers));
-        self.accepting.spawn(accept_all(listening, bounds, drain, workers, serve, refuse, count));
+        let uses = Uses { serve, refuse, count };
+        self.accepting.spawn(accept_all(listening, bounds, drain, workers, uses));
     }
 
     #[cfg(test)]

@@ -4,7 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -12,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::workers::{Worker, Workers};
+use super::workers::{Lead, SHORT, Seat, Worker, Workers};
 use super::{Connection, ListenAddress};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
@@ -40,22 +39,16 @@ pub(crate) struct Drain {
 impl Drain {
     /// Serves a connection in this runtime until it ends, or is closed.
     pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        self.spawn_on(&Handle::current(), connection);
-    }
-
-    /// Serves a connection in a runtime until it ends, or is closed.
-    fn spawn_on(&self, runtime: &Handle, connection: impl Future<Output = ()> + Send + 'static) {
         let mut closed = Seldom::new(self.closes.clone().cancelled_owned());
         // Boxed: the task would have room for it twice.
         let mut connection = Box::pin(connection);
-        let served = async move {
+        self.connections.spawn(async move {
             tokio::select! {
                 biased;
                 () = &mut closed => {}
                 () = &mut connection => {}
             }
-        };
-        self.connections.spawn_on(served, runtime);
+        });
     }
 
     /// Closes the connections that are left, and waits for their end. No more must be accepted.
@@ -117,70 +110,143 @@ impl Listening {
     }
 }
 
-/// Takes connections and serves each in a task of its own, until the server ends: on one of the
-/// workers, or in this runtime if there are none. `refuse` answers those above the limit. `count`
-/// is called for everything that went wrong.
-pub(crate) async fn accept_all<S, R>(
+/// What is done with connections.
+pub(crate) struct Uses<S, R, C> {
+    /// Serves one.
+    pub(crate) serve: S,
+    /// Answers one above the limit.
+    pub(crate) refuse: R,
+    /// Called for everything that went wrong.
+    pub(crate) count: C,
+}
+
+/// A listener that goes from thread to thread.
+struct Accepting<S, R, C> {
+    listening: Listening,
+    bounds: Bounds,
+    drain: Drain,
+    /// Cancelled when no more connections are taken.
+    stops: CancellationToken,
+    uses: Uses<S, R, C>,
+    places: Arc<Semaphore>,
+    refusing: Arc<Semaphore>,
+    failures: Lines,
+    crowds: Lines,
+}
+
+/// Takes connections and serves each in a task of its own, until the server ends or this is
+/// dropped.
+///
+/// A connection is served where it was accepted: in this runtime if there are no workers, otherwise
+/// by the worker that has the listener. That goes to the worker with the fewest connections, so
+/// that most connections, above all short ones, need no other thread.
+pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     listening: Listening,
     bounds: Bounds,
     drain: Drain,
     workers: Arc<Workers>,
-    serve: impl Fn(Connection) -> S + Clone + Send + 'static,
-    refuse: impl Fn(Connection) -> R,
-    count: impl Fn(Mishap) + Clone + Send + 'static,
+    uses: Uses<S, R, C>,
 ) where
-    S: Future<Output = ()> + Send + 'static,
-    R: Future<Output = ()> + Send + 'static,
+    S: Fn(Connection) -> Served + Clone + Send + 'static,
+    R: Fn(Connection) -> Refused + Send + 'static,
+    C: Fn(Mishap) + Clone + Send + 'static,
+    Served: Future<Output = ()> + Send + 'static,
+    Refused: Future<Output = ()> + Send + 'static,
 {
+    let stops = drain.ends.child_token();
+    // The listener may be with a worker.
+    let _stops = stops.clone().drop_guard();
     let (places, refusing) = (Arc::new(Semaphore::new(bounds.most)), Arc::new(Semaphore::new(REFUSING)));
-    let (mut failures, mut crowds) = (Lines::default(), Lines::default());
-    let here = Handle::current();
-    loop {
-        let accepted = tokio::select! {
-            () = drain.ends.cancelled() => return,
-            accepted = listening.socket.accept() => accepted,
-        };
-        let worker = workers.choose();
-        let runtime = worker.map_or(&here, |worker| &worker.runtime);
-        let connection = match accepted.and_then(|connection| connection.move_to(runtime)) {
-            Ok(connection) => connection,
-            Err(error) => {
-                count(Mishap::NotAccepted);
-                if let Some(unsaid) = failures.next() {
-                    let address = &listening.address;
-                    tracing::warn!(%address, %error, unsaid, "a connection was not accepted");
-                }
-                if is_want(&error) {
-                    tokio::time::sleep(AFTER_FAILURE).await;
-                }
-                continue;
+    let (failures, crowds) = (Lines::default(), Lines::default());
+    let stopped = stops.clone();
+    let mut accepting =
+        Accepting { listening, bounds, drain, stops, uses, places, refusing, failures, crowds };
+    while let Some(worker) = workers.choose() {
+        let (runtime, seats) = (worker.runtime.clone(), Some((Arc::clone(&workers), worker.clone())));
+        match runtime.spawn(accepting.accept_some(seats)).await {
+            Ok(back) => accepting = back,
+            // The workers have ended.
+            Err(_) => return,
+        }
+        if stopped.is_cancelled() {
+            return;
+        }
+    }
+    accepting.accept_some(None).await;
+}
+
+impl<S, R, C, Served, Refused> Accepting<S, R, C>
+where
+    S: Fn(Connection) -> Served + Clone + Send + 'static,
+    R: Fn(Connection) -> Refused + Send + 'static,
+    C: Fn(Mishap) + Clone + Send + 'static,
+    Served: Future<Output = ()> + Send + 'static,
+    Refused: Future<Output = ()> + Send + 'static,
+{
+    /// Takes connections in this runtime, until there are to be no more, or it is another worker's
+    /// turn.
+    async fn accept_some(mut self, at: Option<(Arc<Workers>, Worker)>) -> Self {
+        let mut waiting = None;
+        // Whether another worker has fewer connections.
+        let mut is_ahead = false;
+        loop {
+            let accepted = async {
+                let waiting = match &mut waiting {
+                    Some(waiting) => waiting,
+                    none => none.insert(self.listening.socket.wait()?),
+                };
+                waiting.accept().await
+            };
+            let accepted = tokio::select! {
+                () = self.stops.cancelled() => return self,
+                // Short ones have ended then.
+                () = tokio::time::sleep(SHORT), if is_ahead => None,
+                accepted = accepted => Some(accepted),
+            };
+            let is_settled = accepted.is_none();
+            match accepted {
+                Some(Ok(connection)) => self.take(connection, at.as_ref().map(|(_, worker)| worker.seat())),
+                Some(Err(error)) => self.failed(&error).await,
+                None => {}
             }
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            count(Mishap::TooMany);
-            if let Some(unsaid) = crowds.next() {
-                let (address, most) = (&listening.address, bounds.most);
+            if let Some((workers, worker)) = &at {
+                let lead = workers.lead(worker);
+                if lead == Lead::Long || lead == Lead::Short && is_settled {
+                    return self;
+                }
+                is_ahead = lead == Lead::Short;
+            }
+        }
+    }
+
+    /// Serves a connection, or answers that there are too many.
+    fn take(&mut self, connection: Connection, seat: Option<Seat>) {
+        let (drain, uses, tls) = (&self.drain, &self.uses, self.listening.tls.clone());
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            (uses.count)(Mishap::TooMany);
+            if let Some(unsaid) = self.crowds.next() {
+                let (address, most) = (&self.listening.address, self.bounds.most);
                 tracing::warn!(%address, most, unsaid, "connections above the limit are refused");
             }
             // An answer before the handshake would be no TLS.
-            if let (None, Ok(turn)) = (&listening.tls, Arc::clone(&refusing).try_acquire_owned()) {
-                let refused = refuse(connection);
-                drain.spawn_on(runtime, async move {
+            if let (None, Ok(turn)) = (tls, Arc::clone(&self.refusing).try_acquire_owned()) {
+                let refused = (uses.refuse)(connection);
+                drain.spawn(async move {
                     refused.await;
                     drop(turn);
                 });
             }
-            continue;
+            return;
         };
-        let (tls, serve, count) = (listening.tls.clone(), serve.clone(), count.clone());
-        let (ends, seat) = (drain.ends.clone(), worker.map(Worker::seat));
-        drain.spawn_on(runtime, async move {
+        let (serve, count, ends) = (uses.serve.clone(), uses.count.clone(), drain.ends.clone());
+        let handshake = self.bounds.handshake;
+        drain.spawn(async move {
             let connection = match tls {
                 None => connection,
                 Some(tls) => {
                     let shaken = tokio::select! {
                         () = ends.cancelled() => return,
-                        shaken = tls.handshake(connection, bounds.handshake) => shaken,
+                        shaken = tls.handshake(connection, handshake) => shaken,
                     };
                     match shaken {
                         Ok(connection) => connection,
@@ -195,6 +261,18 @@ pub(crate) async fn accept_all<S, R>(
             serve(connection).await;
             drop((place, seat));
         });
+    }
+
+    /// Tells that a connection was not accepted, and waits if the next would fail, too.
+    async fn failed(&mut self, error: &io::Error) {
+        (self.uses.count)(Mishap::NotAccepted);
+        if let Some(unsaid) = self.failures.next() {
+            let address = &self.listening.address;
+            tracing::warn!(%address, %error, unsaid, "a connection was not accepted");
+        }
+        if is_want(error) {
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
     }
 }
 

@@ -26,7 +26,7 @@ mod tests;
 mod tls;
 mod workers;
 
-pub(crate) use accept::{Bounds, Drain, Listening, Mishap, accept_all};
+pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use observed::Observed;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};

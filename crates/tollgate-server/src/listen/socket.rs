@@ -9,8 +9,14 @@ use tokio::net::{TcpListener, UnixListener};
 use super::inherited::{self, Bound};
 use super::{Connection, ListenAddress, Peer, Stream};
 
-/// A socket that takes connections.
+/// A socket that takes connections, of no runtime.
 pub(super) enum Socket {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+/// It, while a runtime waits for connections.
+pub(super) enum Waiting {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -22,10 +28,11 @@ impl Socket {
             ListenAddress::Tcp(address) => Self::tcp(std::net::TcpListener::bind(address)?),
             ListenAddress::Unix { path, mode } => {
                 remove_left_socket(path)?;
-                let listener = UnixListener::bind(path)?;
+                let listener = std::os::unix::net::UnixListener::bind(path)?;
                 if let Some(mode) = mode {
                     std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))?;
                 }
+                listener.set_nonblocking(true)?;
                 Ok((Self::Unix(listener), address.clone()))
             }
             ListenAddress::Inherited(name) => match inherited::take(name)? {
@@ -34,7 +41,7 @@ impl Socket {
                     listener.set_nonblocking(true)?;
                     let path = listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
                     let bound = ListenAddress::Unix { path, mode: None };
-                    Ok((Self::Unix(UnixListener::from_std(listener)?), bound))
+                    Ok((Self::Unix(listener), bound))
                 }
             },
         }
@@ -42,11 +49,20 @@ impl Socket {
 
     fn tcp(listener: std::net::TcpListener) -> io::Result<(Self, ListenAddress)> {
         listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
         let bound = ListenAddress::Tcp(listener.local_addr()?);
         Ok((Self::Tcp(listener), bound))
     }
 
+    /// Lets this runtime wait for connections.
+    pub(super) fn wait(&self) -> io::Result<Waiting> {
+        match self {
+            Self::Tcp(listener) => TcpListener::from_std(listener.try_clone()?).map(Waiting::Tcp),
+            Self::Unix(listener) => UnixListener::from_std(listener.try_clone()?).map(Waiting::Unix),
+        }
+    }
+}
+
+impl Waiting {
     pub(super) async fn accept(&self) -> io::Result<Connection> {
         match self {
             Self::Tcp(listener) => {

@@ -7,26 +7,12 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::runtime::Handle;
 use tokio_rustls::server::TlsStream;
 
 /// An accepted connection.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) peer: Peer,
-}
-
-impl Connection {
-    /// Moves it to another runtime, before it has waited for anything.
-    pub(super) fn move_to(self, runtime: &Handle) -> io::Result<Self> {
-        let _entered = runtime.enter();
-        let stream = match self.stream {
-            Stream::Tcp(stream) => Stream::Tcp(TcpStream::from_std(stream.into_std()?)?),
-            Stream::Unix(stream) => Stream::Unix(UnixStream::from_std(stream.into_std()?)?),
-            stream @ Stream::Tls(_) => stream,
-        };
-        Ok(Self { stream, peer: self.peer })
-    }
 }
 
 /// Who is at the other end.

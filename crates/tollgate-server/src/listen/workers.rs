@@ -5,13 +5,20 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A connection that ends within this time is short.
+pub(super) const SHORT: Duration = Duration::from_millis(1);
+
+/// How many more of them than another a thread may have before the next one is for that.
+const SHORT_ONES: usize = 16;
 
 thread_local! {
     /// The number of this thread, if it serves connections.
@@ -30,11 +37,32 @@ pub(crate) struct Workers {
 #[derive(Clone)]
 pub(super) struct Worker {
     pub(super) runtime: Handle,
-    connections: Arc<AtomicUsize>,
+    served: Arc<Served>,
+}
+
+/// The connections of a thread.
+#[derive(Debug, Default)]
+struct Served {
+    now: AtomicUsize,
+    /// Whether the one that ended last was short.
+    was_short: AtomicBool,
+}
+
+/// How many connections a thread has more than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    None,
+    /// So many that the next ones are for another, unless some end soon.
+    Short,
+    /// So many that the next one is for another.
+    Long,
 }
 
 /// Counts a connection until it is dropped.
-pub(super) struct Seat(Arc<AtomicUsize>);
+pub(super) struct Seat {
+    served: Arc<Served>,
+    since: Instant,
+}
 
 /// The number of this thread among those that serve connections; `usize::MAX` of all others.
 pub(crate) fn worker_number() -> usize {
@@ -55,11 +83,24 @@ impl Workers {
         Ok(Self { all, turn: AtomicUsize::new(0), _ends: guard })
     }
 
+    /// How far a thread is ahead of the one with the fewest connections.
+    pub(super) fn lead(&self, worker: &Worker) -> Lead {
+        let connections = |worker: &Worker| worker.served.now.load(Relaxed);
+        let (own, fewest) = (connections(worker), self.all.iter().map(connections).min().unwrap_or_default());
+        // Short ones do not stay, and to change threads costs more than to serve one.
+        let more = if worker.served.was_short.load(Relaxed) { SHORT_ONES } else { 1 };
+        match own {
+            _ if own > fewest + fewest / 2 + more => Lead::Long,
+            _ if own > fewest => Lead::Short,
+            _ => Lead::None,
+        }
+    }
+
     /// The thread with the fewest connections; `None` without threads.
     pub(super) fn choose(&self) -> Option<&Worker> {
         let turn = self.turn.fetch_add(1, Relaxed);
         let in_turn = (0..self.all.len()).map(|at| &self.all[turn.wrapping_add(at) % self.all.len()]);
-        in_turn.min_by_key(|worker| worker.connections.load(Relaxed))
+        in_turn.min_by_key(|worker| worker.served.now.load(Relaxed))
     }
 }
 
@@ -79,19 +120,20 @@ impl Worker {
             runtime.shutdown_background();
         })?;
         let runtime = told.recv().map_err(io::Error::other)??;
-        Ok(Self { runtime, connections: Arc::default() })
+        Ok(Self { runtime, served: Arc::default() })
     }
 
     /// Counts a connection as one that it serves.
     pub(super) fn seat(&self) -> Seat {
-        self.connections.fetch_add(1, Relaxed);
-        Seat(Arc::clone(&self.connections))
+        self.served.now.fetch_add(1, Relaxed);
+        Seat { served: Arc::clone(&self.served), since: Instant::now() }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.served.was_short.store(self.since.elapsed() < SHORT, Relaxed);
+        self.served.now.fetch_sub(1, Relaxed);
     }
 }
 
@@ -119,6 +161,30 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+
+    #[test]
+    fn short_connections_may_be_more_on_one_thread() {
+        let workers = Workers::start(2).unwrap();
+        let one = &workers.all[0];
+        let lead_of = |count: usize| {
+            let _seats: Vec<_> = (0..count).map(|_| one.seat()).collect();
+            workers.lead(one)
+        };
+        let ended_after = |time: Duration| {
+            let mut seat = one.seat();
+            seat.since = seat.since.checked_sub(time).unwrap();
+        };
+        ended_after(SHORT);
+        assert_eq!(lead_of(0), Lead::None);
+        ended_after(SHORT);
+        assert_eq!(lead_of(1), Lead::Short);
+        ended_after(SHORT);
+        assert_eq!(lead_of(2), Lead::Long);
+        for (count, lead) in [(1, Lead::Short), (16, Lead::Short), (17, Lead::Long)] {
+            one.served.was_short.store(true, Relaxed);
+            assert_eq!(lead_of(count), lead, "{count}");
+        }
+    }
 
     #[test]
     fn threads_end_with_what_they_serve() {
