@@ -86,8 +86,8 @@ pub struct Settings {
     /// headers.
     pub auth_labels: Vec<(String, HeaderName)>,
     /// How many threads serve connections, besides the runtime that [starts](crate::Server::start)
-    /// the server. A connection stays on one of them, and new ones go to those that have the fewest.
-    /// By default, as many as the machine runs at once.
+    /// the server. A connection stays on one of them, and new ones go to those with the fewest. By
+    /// default, as many as the machine runs at once.
     pub threads: NonZeroUsize,
     /// What a connection may use.
     pub limits: Limits,

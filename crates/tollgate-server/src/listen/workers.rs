@@ -107,7 +107,7 @@ impl Workers {
 impl Worker {
     fn start(number: usize, ends: CancellationToken) -> io::Result<Self> {
         let (tell, told) = mpsc::channel();
-        // The thread makes the runtime: one that is left cannot be dropped where others are awaited.
+        // The thread makes the runtime, which may not be dropped by a task of another one.
         thread::Builder::new().name(format!("tollgate-{number}")).spawn(move || {
             HERE.set(number);
             let runtime = match Builder::new_current_thread().enable_all().build() {
@@ -161,6 +161,16 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+
+    #[test]
+    fn the_thread_with_the_fewest_is_chosen() {
+        let workers = Workers::start(3).unwrap();
+        let _seats = [&workers.all[0], &workers.all[0], &workers.all[2]].map(Worker::seat);
+        for _ in 0..6 {
+            assert!(Arc::ptr_eq(&workers.choose().unwrap().served, &workers.all[1].served));
+        }
+        assert!(Workers::start(0).unwrap().choose().is_none());
+    }
 
     #[test]
     fn short_connections_may_be_more_on_one_thread() {

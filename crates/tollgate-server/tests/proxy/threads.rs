@@ -37,7 +37,9 @@ async fn counting() -> (String, Arc<AtomicUsize>) {
 }
 
 async fn answers(stream: TcpStream) {
-    let answer = async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()));
+    let answer = |_: Request<Incoming>| {
+        std::future::ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
+    };
     let builder = Builder::new(TokioExecutor::new());
     let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
@@ -69,7 +71,7 @@ async fn each_thread_has_its_own_connection_to_an_upstream() {
 
 /// Its first connection stays silent.
 #[tokio::test]
-async fn a_silent_connection_of_http2_costs_one_request_of_a_thread() {
+async fn a_silent_connection_of_http2_costs_one_request() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("h2c://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
