@@ -113,9 +113,9 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Reads the rules, restores the state, binds all listeners, and serves from now on: on
-    /// [threads of its own](Settings::threads), and in tasks of the runtime what is seldom asked,
-    /// as by an administrator.
+    /// Reads the rules, restores the state, binds all listeners, and serves from now on: clients on
+    /// [threads of its own](Settings::threads), administrators and parked requests in tasks of the
+    /// runtime.
     ///
     /// # Errors
     ///
@@ -350,8 +350,8 @@ impl Server {
     /// after [`drain_timeout`](Settings::drain_timeout) the rest is closed. Then the state is
     /// saved.
     ///
-    /// With the future, or when it is dropped, the [threads](Settings::threads) end: what is still
-    /// served then is cut off.
+    /// The [threads](Settings::threads) end with the future, also if it is dropped before: that
+    /// cuts off connections that are still open.
     ///
     /// # Errors
     ///

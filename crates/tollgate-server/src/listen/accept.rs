@@ -110,7 +110,7 @@ impl Listening {
     }
 }
 
-/// What is done with connections.
+/// The uses of connections.
 pub(crate) struct Uses<S, R, C> {
     /// Serves one.
     pub(crate) serve: S,

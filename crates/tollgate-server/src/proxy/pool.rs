@@ -23,8 +23,8 @@ use crate::listen::PerWorker;
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
 const KEPT: Duration = Duration::from_secs(4);
 
-/// The connections to an upstream. Those of a worker serve it alone: one that belongs to the
-/// runtime of another would wake that one for each answer.
+/// The connections to an upstream. Those of a worker serve it alone: an answer is read by the
+/// runtime that made the connection, which would have to wake another worker.
 pub(super) struct Pool {
     dial: Dial,
     idle: PerWorker<Arc<Idle>>,
