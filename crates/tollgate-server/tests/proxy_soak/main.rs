@@ -58,6 +58,18 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("it lists them").count()
 }
 
+/// The open files once their number stays: the thread that has the listener opens one more.
+fn settled_files() -> usize {
+    let (mut files, mut since) = (open_files(), Instant::now());
+    while since.elapsed() < Duration::from_secs(1) {
+        std::thread::sleep(Duration::from_millis(10));
+        if open_files() != files {
+            (files, since) = (open_files(), Instant::now());
+        }
+    }
+    files
+}
+
 /// The memory that this process uses, in bytes.
 fn memory() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("it lives");
@@ -137,7 +149,7 @@ fn every_key_of_the_proxy_stays_within_its_bound() {
     let counts = Arc::new(Counts::new());
     let mut upstreams = load.block_on(Upstreams::new(&counts));
     let (server, address) = proxy.block_on(start(&file, &upstreams.urls()));
-    let (server, before) = (Arc::new(server), open_files());
+    let (server, before) = (Arc::new(server), settled_files());
     let is_over = Arc::new(AtomicBool::new(false));
     let (clients, files, grown) = load.block_on(async {
         let clients = Clients::begin(address, &counts, &is_over);
