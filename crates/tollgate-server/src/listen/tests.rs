@@ -126,9 +126,9 @@ async fn a_connection_stays_on_a_thread_that_had_the_fewest() {
     let (drain, workers) = (Drain::default(), Arc::new(Workers::start(3).unwrap()));
     let (address, _) = names_its_thread(&drain, workers);
     tokio::task::spawn_blocking(move || {
-        // Each stays for long.
+        // Each stays for long, also on a machine with other work.
         let connect = || {
-            std::thread::sleep(SHORT * 20);
+            std::thread::sleep(SHORT * 100);
             TcpStream::connect(address).unwrap()
         };
         let mut open: Vec<_> = (0..6).map(|_| connect()).collect();
