@@ -19,6 +19,7 @@
 //! | `core` | the rules in force, and who asks them |
 //! | `park` | requests that are kept for later |
 //! | `metrics` | counters and gauges |
+//! | `workers` | the threads that serve connections |
 
 mod admin;
 mod core;
@@ -36,6 +37,7 @@ mod settings;
 mod state;
 mod v1;
 mod web;
+mod workers;
 
 /// The server's parts without connections, for tests and fuzz targets.
 #[doc(hidden)]

@@ -14,12 +14,13 @@ use crate::admin::{self, Admin};
 use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
-use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Workers, refuse};
+use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, ParkError, Parks};
 use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
+use crate::workers::Workers;
 use crate::{resp, rls, v1};
 
 /// A running server.
@@ -178,8 +179,9 @@ impl Server {
         let (addresses, accepting) = (Vec::new(), TaskTracker::new());
         let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
         tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&v1).forget_ended_tickets()));
-        let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
+        // Before what is made for each thread: so many may not start.
         let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
+        let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
         let mut server = Self {
             v1,
             proxy,

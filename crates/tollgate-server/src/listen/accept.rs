@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::workers::{Lead, SHORT, Seat, Worker, Workers};
 use super::{Connection, ListenAddress};
+use crate::workers::{Lead, SHORT, Seat, Worker, Workers};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
 /// fail again at once.

@@ -10,7 +10,6 @@
 //! | `seldom` | a future that is polled only when it was woken |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
 //! | `refuse` | the answer to a connection above the limit |
-//! | `workers` | the threads that serve connections |
 //! | `tls` | TLS, with certificates that may be exchanged |
 
 mod accept;
@@ -24,7 +23,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod workers;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
@@ -34,4 +32,3 @@ pub(crate) use seldom::Seldom;
 pub(crate) use stream::{Connection, Peer, Stream};
 pub(crate) use tls::Tls;
 pub use tls::{BadTlsFiles, TlsFiles};
-pub(crate) use workers::{PerWorker, Workers, worker_number};

@@ -16,8 +16,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::workers::SHORT;
 use super::*;
+use crate::workers::{SHORT, Workers};
 
 type Counted = Arc<Mutex<Vec<Mishap>>>;
 

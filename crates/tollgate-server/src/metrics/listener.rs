@@ -7,8 +7,8 @@ use std::time::Duration;
 use tollgate_rules::{Ruling, Verdict};
 
 use super::histogram::{Buckets, Histogram};
-use super::stripe::Stripes;
 use crate::core::ServerClock;
+use crate::workers::PerWorker;
 
 /// The bounds of a request's time, in nanoseconds.
 pub(super) const TIMES: [u64; 14] = [
@@ -88,7 +88,7 @@ impl Decided {
 
 /// The counters of a listener.
 pub(crate) struct ListenerCounts {
-    stripes: Stripes<Stripe>,
+    stripes: PerWorker<Stripe>,
     open: Arc<AtomicU64>,
     accepted: AtomicU64,
 }
@@ -104,18 +104,18 @@ pub(crate) struct OpenConnection(Arc<AtomicU64>);
 
 impl ListenerCounts {
     pub(super) fn new() -> Self {
-        Self { stripes: Stripes::new(), open: Arc::default(), accepted: AtomicU64::new(0) }
+        Self { stripes: PerWorker::counters(), open: Arc::default(), accepted: AtomicU64::new(0) }
     }
 
     #[inline]
     pub(super) fn decided(&self, decided: Decided) {
-        self.stripes.own().decided[decided as usize].fetch_add(1, Relaxed);
+        self.stripes.here().decided[decided as usize].fetch_add(1, Relaxed);
     }
 
     #[inline]
     pub(super) fn took(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.stripes.own().times.add(nanos, &TIMES);
+        self.stripes.here().times.add(nanos, &TIMES);
     }
 
     pub(super) fn connection(&self) -> OpenConnection {

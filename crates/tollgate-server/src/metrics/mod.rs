@@ -5,7 +5,7 @@
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `listener` | the counters of a listener |
 //! | `stores` | what the stores of rules have counted |
-//! | `stripe`, `histogram` | counters that threads add to without a lock |
+//! | `histogram` | counts of values between bounds |
 //! | `distinct` | how many distinct keys there were lately |
 //! | `top` | the keys that are refused most |
 //! | `page`, `text`, `process` | all of it as Prometheus reads it |
@@ -25,7 +25,6 @@ mod page;
 mod process;
 mod rule;
 mod stores;
-mod stripe;
 #[cfg(test)]
 mod tests;
 mod text;

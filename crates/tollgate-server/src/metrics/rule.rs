@@ -7,8 +7,8 @@ use tollgate_rules::{Line, Rule, Ruling};
 
 use super::distinct::DistinctKeys;
 use super::histogram::{Buckets, Histogram};
-use super::stripe::Stripes;
 use super::top::{MostRefused, Top};
+use crate::workers::PerWorker;
 
 /// The bounds of a limit's remaining share after an admission, in millionths. The share of no
 /// limit comes after the last.
@@ -25,7 +25,7 @@ pub(super) const REFUSALS: [&str; 5] = ["limited", "cost_above_limit", "no_key",
 pub(crate) struct RuleCounts {
     pub(super) name: Box<str>,
     pub(super) mode: &'static str,
-    stripes: Stripes<Stripe>,
+    stripes: PerWorker<Stripe>,
     seen: DistinctKeys,
     limited: DistinctKeys,
     most_refused: MostRefused,
@@ -73,7 +73,7 @@ impl RuleCounts {
         Self {
             name: rule.name.clone(),
             mode,
-            stripes: Stripes::new(),
+            stripes: PerWorker::counters(),
             seen: DistinctKeys::new(),
             limited: DistinctKeys::new(),
             most_refused: MostRefused::default(),
@@ -86,7 +86,7 @@ impl RuleCounts {
     /// Counts what the rule says of a request. `is_charged`: no other rule refuses it.
     #[inline]
     pub(super) fn count(&self, line: &Line, is_charged: bool, key: &[u8], now: u64) {
-        let own = self.stripes.own();
+        let own = self.stripes.here();
         own.concerned_at.store(now, Relaxed);
         let hash = self.fast.hash_one(key);
         self.seen.add(hash, now);
@@ -113,7 +113,7 @@ impl RuleCounts {
 
     /// Counts a decision in which the rule's limits of requests in flight were not asked.
     pub(super) fn count_unasked(&self) {
-        self.stripes.own().unasked.fetch_add(1, Relaxed);
+        self.stripes.here().unasked.fetch_add(1, Relaxed);
     }
 
     #[cold]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 use tollgate_rules::Park as Bounds;
 
@@ -128,10 +129,15 @@ impl FilePark {
         if index.is_at_rest(number) { Ok(number) } else { Err(Unchanged::Unfit) }
     }
 
-    fn page(&self, filter: &Filter) -> Vec<(u64, Entry)> {
-        let index = self.shared.lock();
-        let fitting = index.after(filter.after).filter(|(_, entry)| filter.fits(entry));
-        fitting.take(filter.most).map(|(number, entry)| (number, entry.clone())).collect()
+    async fn page(&self, filter: &Filter) -> Vec<(u64, Entry)> {
+        let (mut page, mut from) = (Vec::new(), filter.after);
+        loop {
+            let next = self.shared.lock().find(filter, from, &mut page);
+            let Some(next) = next else { return page };
+            from = next;
+            // Requests to be parked may wait for the lock, and other tasks for this thread.
+            yield_now().await;
+        }
     }
 }
 
@@ -197,8 +203,7 @@ impl ParkStore for FilePark {
     }
 
     fn list<'a>(&'a self, filter: &'a Filter) -> Later<'a, Result<Vec<(u64, Entry)>, ParkError>> {
-        let page = self.page(filter);
-        Box::pin(async { Ok(page) })
+        Box::pin(async { Ok(self.page(filter).await) })
     }
 
     fn counts(&self) -> Vec<(Box<str>, Counts)> {

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use tollgate_rules::Park as Bounds;
 
 use super::entry::{Entry, Id, State};
-use super::{QueueName, queue_name};
+use super::{Filter, QueueName, queue_name};
 
 /// How many ended entries a store remembers.
 pub(super) const ENDED: usize = 10_000;
+
+/// The most entries that a list looks at in one go, under the lock that parking needs.
+pub(super) const AT_ONCE: usize = 256;
 
 /// What can become of a request, as labels say it.
 pub(crate) const EVENTS: [&str; 6] = ["parked", "drained", "expired", "dead", "cancelled", "full"];
@@ -268,9 +271,21 @@ impl Index {
         self.entries.get(&number).is_some_and(|slot| slot.is_stored && !slot.is_sending)
     }
 
-    pub(super) fn after(&self, number: u64) -> impl Iterator<Item = (u64, &Entry)> {
-        let stored = self.entries.range(number..).filter(|(_, slot)| slot.is_stored);
-        stored.map(|(number, slot)| (*number, &slot.entry))
+    /// Adds fitting entries to a page, beginning at this number. Returns where to go on; `None`: the
+    /// page is full, or there are no more.
+    pub(super) fn find(&self, filter: &Filter, from: u64, page: &mut Vec<(u64, Entry)>) -> Option<u64> {
+        for (looked_at, (number, Slot { entry, is_stored, .. })) in self.entries.range(from..).enumerate() {
+            if page.len() == filter.most {
+                return None;
+            }
+            if looked_at == AT_ONCE {
+                return Some(*number);
+            }
+            if *is_stored && filter.fits(entry) {
+                page.push((*number, entry.clone()));
+            }
+        }
+        None
     }
 
     pub(super) fn counts(&self) -> Vec<(Box<str>, Counts)> {

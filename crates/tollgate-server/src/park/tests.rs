@@ -1,7 +1,8 @@
 //! Parked requests over storages that are slow, or fail.
 
+use std::future::poll_fn;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use tollgate_rules::Park as Bounds;
 
+use super::index::AT_ONCE;
 use super::store::Store;
 use super::{Entry, FilePark, Filter, First, Id, Kept, NotKept, ParkStore, QueueName, State, now};
 
@@ -78,11 +80,15 @@ fn kept(target: &str) -> Kept {
 }
 
 async fn keep(park: &FilePark, target: &str) -> Result<Id, NotKept> {
+    let (entry, request) = entry(target);
+    let id = entry.id;
+    park.keep(entry, &Bounds::default(), request).await.map(|_| id)
+}
+
+fn entry(target: &str) -> (Entry, Vec<u8>) {
     let (bounds, kept) = (Bounds::default(), kept(target));
     let request = kept.to_bytes();
-    let entry = Entry::new("rule", b"k\0\xff", &bounds, &kept, request.len(), now()).unwrap();
-    let id = entry.id;
-    park.keep(entry, &bounds, request).await.map(|_| id)
+    (Entry::new("rule", b"k\0\xff", &bounds, &kept, request.len(), now()).unwrap(), request)
 }
 
 async fn list(park: &FilePark, state: Option<State>) -> Vec<Entry> {
@@ -96,6 +102,29 @@ async fn shown(park: &FilePark) -> Vec<String> {
 
 async fn first(park: &FilePark, queue: &QueueName) -> First {
     park.first(queue).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_list_of_many_lets_others_have_their_turn() {
+    let (store, _) = Store::over(move || Disk::default()).unwrap();
+    let entries = (0..3 * AT_ONCE as u64).map(|number| (number, entry("/").0)).collect();
+    let park = FilePark::over(store, entries);
+    let looked_at = Arc::new(AtomicUsize::new(0));
+    let fits = {
+        let looked_at = Arc::clone(&looked_at);
+        // Every hundredth.
+        move |_: &Entry| looked_at.fetch_add(1, SeqCst) % 100 == 99
+    };
+    let filter = Filter { rule: None, state: None, fits: Box::new(fits), after: 0, most: 9 };
+    let mut listing = park.list(&filter);
+    let page = poll_fn(|context| {
+        let before = looked_at.load(SeqCst);
+        let polled = listing.as_mut().poll(context);
+        assert!(looked_at.load(SeqCst) - before <= AT_ONCE, "too many in one go");
+        polled
+    });
+    let numbers: Vec<u64> = page.await.unwrap().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(numbers, [99, 199, 299, 399, 499, 599, 699]);
 }
 
 /// An upstream answers the first request.

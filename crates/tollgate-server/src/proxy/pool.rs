@@ -18,7 +18,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use super::dial::Dial;
 use super::upload::Upload;
 use super::upstreams::Failure;
-use crate::listen::PerWorker;
+use crate::workers::PerWorker;
 
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
 const KEPT: Duration = Duration::from_secs(4);

@@ -16,8 +16,8 @@ use tokio::sync::Mutex;
 use super::dial::{Dial, UpstreamError};
 use super::pool::{Pool, Serving};
 use super::upload::Upload;
-use crate::listen::PerWorker;
 use crate::settings::{ProxySettings, Upstream};
+use crate::workers::PerWorker;
 
 /// How long an upstream that has failed gets no requests, while others are there.
 const REST: Duration = Duration::from_secs(2);

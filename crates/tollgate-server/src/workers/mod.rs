@@ -1,29 +1,27 @@
 //! The threads that serve connections, each with a runtime of its own.
 //!
 //! A connection stays on its thread from the first byte to the last. Where threads share a runtime,
-//! they wake each other to take over work, which costs a system call and the cache.
+//! they wake each other to take over work, which costs a system call and the cache. What a thread
+//! changes at every request it has for itself, by [`PerWorker`].
 
-use std::cell::Cell;
+mod each;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_utils::CachePadded;
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(crate) use each::PerWorker;
+
 /// A connection that ends within this time is short.
-pub(super) const SHORT: Duration = Duration::from_millis(1);
+pub(crate) const SHORT: Duration = Duration::from_millis(1);
 
 /// How many more of them than another a thread may have before the next one is for that.
 const SHORT_ONES: usize = 16;
-
-thread_local! {
-    /// The number of this thread, if it serves connections.
-    static HERE: Cell<usize> = const { Cell::new(usize::MAX) };
-}
 
 /// The threads. They end when this is dropped, with what they still serve.
 pub(crate) struct Workers {
@@ -35,8 +33,8 @@ pub(crate) struct Workers {
 
 /// One of the threads.
 #[derive(Clone)]
-pub(super) struct Worker {
-    pub(super) runtime: Handle,
+pub(crate) struct Worker {
+    pub(crate) runtime: Handle,
     served: Arc<Served>,
 }
 
@@ -50,7 +48,7 @@ struct Served {
 
 /// How many connections a thread has more than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(crate) enum Lead {
     None,
     /// So many that the next ones are for another, unless some end soon.
     Short,
@@ -59,18 +57,10 @@ pub(super) enum Lead {
 }
 
 /// Counts a connection until it is dropped.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     served: Arc<Served>,
     since: Instant,
 }
-
-/// The number of this thread among those that serve connections; `usize::MAX` of all others.
-pub(crate) fn worker_number() -> usize {
-    HERE.get()
-}
-
-/// One of something for each of the threads, and one for all other threads.
-pub(crate) struct PerWorker<T>(Box<[CachePadded<T>]>);
 
 impl Workers {
     /// Starts so many threads.
@@ -84,7 +74,7 @@ impl Workers {
     }
 
     /// How far a thread is ahead of the one with the fewest connections.
-    pub(super) fn lead(&self, worker: &Worker) -> Lead {
+    pub(crate) fn lead(&self, worker: &Worker) -> Lead {
         let connections = |worker: &Worker| worker.served.now.load(Relaxed);
         let (own, fewest) = (connections(worker), self.all.iter().map(connections).min().unwrap_or_default());
         // Short ones do not stay, and to change threads costs more than to serve one.
@@ -97,7 +87,7 @@ impl Workers {
     }
 
     /// The thread with the fewest connections; `None` without threads.
-    pub(super) fn choose(&self) -> Option<&Worker> {
+    pub(crate) fn choose(&self) -> Option<&Worker> {
         let turn = self.turn.fetch_add(1, Relaxed);
         let in_turn = (0..self.all.len()).map(|at| &self.all[turn.wrapping_add(at) % self.all.len()]);
         in_turn.min_by_key(|worker| worker.served.now.load(Relaxed))
@@ -109,7 +99,7 @@ impl Worker {
         let (tell, told) = mpsc::channel();
         // The thread makes the runtime, which may not be dropped by a task of another one.
         thread::Builder::new().name(format!("tollgate-{number}")).spawn(move || {
-            HERE.set(number);
+            each::set_number(number);
             let runtime = match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(tell.send(Err(error))),
@@ -124,7 +114,7 @@ impl Worker {
     }
 
     /// Counts a connection as one that it serves.
-    pub(super) fn seat(&self) -> Seat {
+    pub(crate) fn seat(&self) -> Seat {
         self.served.now.fetch_add(1, Relaxed);
         Seat { served: Arc::clone(&self.served), since: Instant::now() }
     }
@@ -134,25 +124,6 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.served.was_short.store(self.since.elapsed() < SHORT, Relaxed);
         self.served.now.fetch_sub(1, Relaxed);
-    }
-}
-
-impl<T: Default> PerWorker<T> {
-    /// For so many threads.
-    pub(crate) fn new(workers: usize) -> Self {
-        Self((0..=workers).map(|_| CachePadded::default()).collect())
-    }
-}
-
-impl<T> PerWorker<T> {
-    /// That of this thread.
-    pub(crate) fn here(&self) -> &T {
-        &self.0[worker_number().min(self.0.len() - 1)]
-    }
-
-    /// Those of all threads.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().map(|padded| &**padded)
     }
 }
 
@@ -213,18 +184,5 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(20), "the threads go on");
             thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    #[test]
-    fn each_thread_finds_its_own() {
-        let (workers, each) = (Workers::start(2).unwrap(), Arc::new(PerWorker::<AtomicUsize>::new(2)));
-        each.here().store(7, Relaxed);
-        let runtime = Builder::new_current_thread().build().unwrap();
-        for (number, worker) in workers.all.iter().enumerate() {
-            let each = Arc::clone(&each);
-            let add = worker.runtime.spawn(async move { each.here().fetch_add(number + 1, Relaxed) });
-            assert_eq!(runtime.block_on(add).unwrap(), 0);
-        }
-        assert_eq!(each.all().map(|own| own.load(Relaxed)).collect::<Vec<_>>(), [1, 2, 7]);
     }
 }
