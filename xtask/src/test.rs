@@ -118,7 +118,9 @@ fn summary(done: &[Done]) {
     for Done { name, result, took } in done {
         println!("  {name:14} {result:8} {took:>8.1?}");
     }
-    for name in missing_tools() {
+    let missing = missing_tools();
+    println!("  programs that are not on this machine: {}", missing.len());
+    for name in missing {
         println!("  not on this machine, so a test was left out: {name}");
     }
 }

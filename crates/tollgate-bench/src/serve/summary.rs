@@ -19,23 +19,32 @@ pub(super) struct Row {
     pub(super) note: String,
 }
 
-/// The targets of a run.
+/// The targets of a run, and what stands below them.
 #[derive(Default)]
-pub(super) struct Summary(Vec<Row>);
+pub(super) struct Summary {
+    rows: Vec<Row>,
+    below: String,
+}
 
 impl Summary {
     pub(super) fn add(&mut self, row: Row) {
-        self.0.push(row);
+        self.rows.push(row);
+    }
+
+    /// Adds a table that has no targets.
+    pub(super) fn append(&mut self, table: String) {
+        self.below += "\n";
+        self.below += &table;
     }
 
     pub(super) fn is_missed(&self) -> bool {
-        self.0.iter().any(|row| !row.is_met())
+        self.rows.iter().any(|row| !row.is_met())
     }
 
     /// The table. `head` says of what machine it is.
     pub(super) fn table(&self, head: &str) -> String {
-        let rows: String = self.0.iter().map(Row::line).collect();
-        format!("{head}\n\n| | measured | at most | |\n|---|---|---|---|\n{rows}")
+        let rows: String = self.rows.iter().map(Row::line).collect();
+        format!("{head}\n\n| | measured | at most | |\n|---|---|---|---|\n{rows}{}", self.below)
     }
 }
 
@@ -89,7 +98,8 @@ mod tests {
         assert!(!summary.is_missed());
         summary.add(row(1.01));
         assert!(summary.is_missed());
-        assert!(summary.table("").contains("| a | 1.01 | 1 | **missed** |"));
+        summary.append("| b |\n".to_owned());
+        assert!(summary.table("").ends_with("| a | 1.01 | 1 | **missed** |\n\n| b |\n"));
         let mut disturbed = Summary::default();
         disturbed.add(row(f64::NAN));
         assert!(disturbed.is_missed() && disturbed.table("").contains("**not measured**"));

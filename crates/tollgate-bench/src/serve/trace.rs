@@ -27,10 +27,12 @@ struct Sent {
 
 /// Sends the trace to each proxy.
 pub(super) fn measure(servers: &Servers, summary: &mut Summary) -> Result<(), BenchError> {
-    println!("## One trace under a limit of {RATE}/s, {BURST} at once\n");
-    println!("The *exact* number is that of a token bucket which saw each request when it was sent. *Above*");
-    println!("are the requests beyond burst + rate * interval, in the interval where they are most.\n");
-    println!("| | requests | admitted | exact | above |\n|---|---|---|---|---|");
+    let mut table = format!(
+        "One trace under a limit of {RATE}/s, {BURST} at once. *Exactly* is what a token bucket admits that saw each\n\
+         request when it was sent. *Above* are the requests beyond burst + rate * interval, in the interval where\n\
+         they are most.\n\n\
+         | | requests | admitted | exactly | above |\n|---|---|---|---|---|\n"
+    );
     for (title, kind) in [
         ("tollgate proxy", Kind::Proxy(Limits::Trace)),
         ("nginx with `limit_req`", Kind::Nginx(Limits::Trace)),
@@ -44,7 +46,7 @@ pub(super) fn measure(servers: &Servers, summary: &mut Summary) -> Result<(), Be
         let sent = replay(server.http_port).map_err(|error| BenchError::Tool(format!("{title}: {error}")))?;
         let admitted = sent.iter().filter(|one| one.is_admitted).count();
         let (exact, above) = (exact(&sent), above(&sent));
-        println!("| {title} | {} | {admitted} | {exact} | {above} |", sent.len());
+        table += &format!("| {title} | {} | {admitted} | {exact} | {above} |\n", sent.len());
         if kind == Kind::Proxy(Limits::Trace) {
             summary.add(Row {
                 what: "requests of a trace above its limit".to_owned(),
@@ -55,7 +57,8 @@ pub(super) fn measure(servers: &Servers, summary: &mut Summary) -> Result<(), Be
             });
         }
     }
-    println!();
+    println!("## One trace\n\n{table}");
+    summary.append(table);
     Ok(())
 }
 

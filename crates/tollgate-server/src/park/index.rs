@@ -271,8 +271,8 @@ impl Index {
         self.entries.get(&number).is_some_and(|slot| slot.is_stored && !slot.is_sending)
     }
 
-    /// Adds fitting entries to a page, beginning at this number. Returns where to go on; `None`: the
-    /// page is full, or there are no more.
+    /// Adds fitting entries to a page, beginning at this number. Returns where to go on; `None`:
+    /// the page is full, or there are no more.
     pub(super) fn find(&self, filter: &Filter, from: u64, page: &mut Vec<(u64, Entry)>) -> Option<u64> {
         for (looked_at, (number, Slot { entry, is_stored, .. })) in self.entries.range(from..).enumerate() {
             if page.len() == filter.most {

@@ -106,7 +106,7 @@ async fn first(park: &FilePark, queue: &QueueName) -> First {
 
 #[tokio::test]
 async fn a_list_of_many_lets_others_have_their_turn() {
-    let (store, _) = Store::over(move || Disk::default()).unwrap();
+    let (store, _) = Store::over(Disk::default).unwrap();
     let entries = (0..3 * AT_ONCE as u64).map(|number| (number, entry("/").0)).collect();
     let park = FilePark::over(store, entries);
     let looked_at = Arc::new(AtomicUsize::new(0));

@@ -20,6 +20,7 @@ pub(crate) struct TestServer {
     _server: Server,
     pub(crate) address: String,
     pub(crate) http: String,
+    pub(crate) proxy: String,
     pub(crate) directory: PathBuf,
 }
 
@@ -45,11 +46,12 @@ impl TestServer {
         let mut settings = Settings::new(directory.join("rules.toml"));
         settings.admin.push("127.0.0.1:0".parse().unwrap());
         set(&mut settings, &directory);
+        let before_admin = settings.http.len();
         let server = Server::start(settings).await.unwrap();
-        // That of `http` comes before that of `admin`, if there is one.
-        let address = server.addresses().last().unwrap().to_string();
-        let http = server.addresses().next().unwrap().to_string();
-        Self { _server: server, address, http, directory }
+        let addresses: Vec<_> = server.addresses().map(ToString::to_string).collect();
+        // `http`, `admin`, `proxy`: this is the first and the last of those that there are.
+        let (http, proxy) = (addresses[0].clone(), addresses[addresses.len() - 1].clone());
+        Self { _server: server, address: addresses[before_admin].clone(), http, proxy, directory }
     }
 
     /// Asks with the headers that a local administrator sends.
@@ -75,7 +77,13 @@ impl TestServer {
         Self::ask_at(&self.http, "POST", "/v1/check", &headers, body)
     }
 
-    fn ask_at(address: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answered {
+    pub(crate) fn ask_at(
+        address: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answered {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         headers.iter().for_each(|(name, value)| request += &format!("{name}: {value}\r\n"));
