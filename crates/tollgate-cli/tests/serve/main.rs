@@ -1,6 +1,7 @@
 //! `tollgate serve` as a process: signals, systemd, state, and what it says when it does not start.
 
 mod life;
+mod pages;
 mod park;
 mod park_redis;
 mod proxy;

@@ -79,7 +79,7 @@ fn proxy(rules: &str, options: &[&str]) -> Command {
 }
 
 /// The answer to a request, as it comes.
-fn get(address: &str) -> String {
+pub(crate) fn get(address: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let request = b"GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n";
     stream.write_all(request).expect("it is sent");
@@ -281,7 +281,7 @@ impl Drop for Script {
 }
 
 /// What a shell prints.
-fn shell(line: &str) -> String {
+pub(crate) fn shell(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).output().expect("sh is there");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

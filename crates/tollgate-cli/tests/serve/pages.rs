@@ -1,0 +1,114 @@
+//! The commands that pages tell a newcomer to type. Only their ports are others here.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::proxy::{get, shell};
+use crate::{Folder, Running, tollgate, tools};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(name)).expect("the page is there")
+}
+
+/// What follows these words in the page, to the end of the line or a comment.
+fn typed<'a>(page: &'a str, words: &str) -> &'a str {
+    let (_, rest) = page.split_once(words).unwrap_or_else(|| panic!("the page says {words:?}"));
+    let line = rest.lines().next().unwrap_or_default();
+    line.split('#').next().unwrap_or_default().trim().trim_end_matches('&').trim()
+}
+
+/// `python3 -m http.server`, which is killed with the value.
+struct Python(Child);
+
+impl Python {
+    /// Starts it as the page says, on a port of the system's choice. Returns its address, too.
+    fn start(page: &str) -> (Self, String) {
+        let arguments = typed(page, "python3 ").replace("8000", "0");
+        let mut python = Command::new("python3");
+        python.arg("-u").args(arguments.split_whitespace()).current_dir(ROOT);
+        let python = python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut python = Self(python.spawn().expect("python3 is there"));
+        let mut said = String::new();
+        let out = python.0.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut said).expect("it is text");
+        let (_, port) = said.split_once(" port ").unwrap_or_else(|| panic!("it says {said:?}"));
+        let port = port.split(' ').next().expect("a word");
+        let address = format!("127.0.0.1:{port}");
+        (python, address)
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The options of a page's command, in this folder. Its upstream is this one.
+fn tollgate_as_typed(options: &str, folder: &str, upstream: &str) -> Running {
+    let mut command = tollgate();
+    command.args(options.replace("127.0.0.1:8000", upstream).split_whitespace()).current_dir(folder);
+    command.args(["--admin", "127.0.0.1:0"]);
+    Running::start(command)
+}
+
+/// Ten requests at once are answered by Python, the next one by the proxy.
+fn limits_ten(address: &str) {
+    for _ in 0..10 {
+        let answer = get(address).to_ascii_lowercase();
+        let is_pythons = answer.contains(" 200 ok\r\n") && answer.contains("server: simplehttp/");
+        assert!(is_pythons, "{answer}");
+    }
+    let refused = get(address);
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+}
+
+#[test]
+fn the_proxy_page_limits_python_in_two_commands() {
+    if tools::find("python3").is_none() {
+        return;
+    }
+    let page = page("docs/proxy.md");
+    let (_python, upstream) = Python::start(&page);
+    let options = format!("{} --listen 127.0.0.1:0", typed(&page, "--features serve -- "));
+    let mut proxy = tollgate_as_typed(&options, ROOT, &upstream);
+    limits_ten(&proxy.address("proxy"));
+}
+
+#[test]
+fn the_front_page_limits_python_by_its_rules() {
+    if tools::find("python3").is_none() {
+        return;
+    }
+    let page = page("README.md");
+    let folder = Folder::new("front-page-proxy");
+    let (_, rules) = page.split_once("With this `rules.toml`\n\n```toml\n").expect("the rules are shown");
+    folder.write("rules.toml", rules.split("```").next().expect("they end"));
+    let (_python, upstream) = Python::start(&page);
+    let options = format!("proxy {} --listen 127.0.0.1:0", typed(&page, "\ntollgate proxy "));
+    let mut proxy = tollgate_as_typed(&options, &folder.path(""), &upstream);
+    limits_ten(&proxy.address("proxy"));
+}
+
+#[test]
+fn the_front_page_is_answered_as_a_service() {
+    if ["curl", "redis-cli"].iter().any(|tool| tools::find(tool).is_none()) {
+        return;
+    }
+    let page = page("README.md");
+    let folder = Folder::new("front-page-serve");
+    let options = typed(&page, "\ntollgate serve ").replace(":6380", ":0").replace(":8081", ":0");
+    let options = format!("serve {options} --http 127.0.0.1:0");
+    let mut server = tollgate_as_typed(&options, &folder.path(""), "");
+    let [http, _, resp] = ["http", "grpc", "resp"].map(|listener| server.address(listener));
+    let check = format!("curl -s {}", typed(&page, "\ncurl ").replace("127.0.0.1:8080", &http));
+    let checked = shell(&check);
+    assert!(checked.contains(r#""outcome":"admitted","rule":"each""#), "{check}: {checked}");
+    let (_, port) = resp.rsplit_once(':').expect("it has a port");
+    let throttle = format!("redis-cli {}", typed(&page, "\nredis-cli ").replace("6380", port));
+    assert_eq!(shell(&throttle), "0\n16\n15\n-1\n2\n", "{throttle}");
+}
