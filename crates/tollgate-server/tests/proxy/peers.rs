@@ -68,11 +68,11 @@ async fn status(address: SocketAddr, target: &'static str) -> u16 {
 }
 
 /// The statuses of requests, one after the other.
-async fn in_turn(address: SocketAddr, count: usize) -> Vec<u16> {
+async fn in_turn(address: SocketAddr, count: usize, path: &str, headers: &[(&str, &str)]) -> Vec<u16> {
     let (mut statuses, began) = (Vec::new(), Instant::now());
     while statuses.len() < count {
         assert!(began.elapsed() < LONG, "{statuses:?}");
-        match status(address, "/free").await {
+        match call(address, "GET", path, headers, "").await.status.as_u16() {
             // Traefik listens before it has read its rules.
             404 => tokio::time::sleep(Duration::from_millis(20)).await,
             status => statuses.push(status),
@@ -81,11 +81,17 @@ async fn in_turn(address: SocketAddr, count: usize) -> Vec<u16> {
     statuses
 }
 
-/// Ten of fifteen requests of a client are admitted, by both.
+/// So many requests are admitted one after the other, and five more have this status, by both.
+async fn admit(both: [SocketAddr; 2], admitted: usize, path: &str, headers: &[(&str, &str)], refused: u16) {
+    let expected: Vec<u16> = (0..admitted + 5).map(|at| if at < admitted { 200 } else { refused }).collect();
+    for address in both {
+        assert_eq!(in_turn(address, admitted + 5, path, headers).await, expected, "{path} {headers:?}");
+    }
+}
+
+/// Ten requests of a client are admitted, by both.
 async fn admit_the_same(peer: &Peer, ours: &Proxy) {
-    let expected: Vec<u16> = (0..15).map(|at| if at < 10 { 200 } else { 429 }).collect();
-    assert_eq!(in_turn(peer.address, 15).await, expected);
-    assert_eq!(in_turn(ours.address, 15).await, expected);
+    admit([peer.address, ours.address], 10, "/free", &[], 429).await;
 }
 
 /// A third request is refused while two are in flight.
@@ -118,6 +124,10 @@ async fn nginx_admits_what_its_rules_admit() {
     let Some(peer) = nginx(&upstream).await else { return };
     let ours = ours("nginx.toml", &upstream).await;
     admit_the_same(&peer, &ours).await;
+    let both = [peer.address, ours.address];
+    admit(both, 10, "/try", &[], 200).await;
+    admit(both, 10, "/plans", &[], 503).await;
+    admit(both, 20, "/plans", &[("x-plan", "gold")], 503).await;
     for address in [peer.address, ours.address] {
         let began = Instant::now();
         let calls: Vec<_> = (0..8).map(|_| tokio::spawn(status(address, "/slow"))).collect();
@@ -154,9 +164,12 @@ async fn traefik_admits_what_its_rules_admit() {
     let first = peer(&files, &gate.url, run).await;
     let ours_first = ours("traefik.toml", &gate.url).await;
     admit_the_same(&first, &ours_first).await;
+    for key in ["one", "other"] {
+        admit([first.address, ours_first.address], 10, "/free", &[("x-key", key)], 429).await;
+    }
     // Others, whose clients have asked for little.
     let second = peer(&files, &gate.url, run).await;
-    assert_eq!(in_turn(second.address, 1).await, [200]);
+    assert_eq!(in_turn(second.address, 1, "/free", &[]).await, [200]);
     serve_two_at_once(second.address, &gate).await;
     serve_two_at_once(ours("traefik.toml", &gate.url).await.address, &gate).await;
 }
@@ -179,30 +192,39 @@ async fn envoy_admits_what_its_rule_admits() {
         command
     };
     let peer = peer(&["envoy.yaml"], &upstream, run).await;
-    admit_the_same(&peer, &ours("envoy.toml", &upstream).await).await;
+    let ours = ours("envoy.toml", &upstream).await;
+    admit_the_same(&peer, &ours).await;
+    admit([peer.address, ours.address], 10, "/try", &[], 200).await;
 }
 
 /// What the page shows of a configuration is in the file that the tests run.
 #[test]
 fn the_page_shows_what_the_examples_say() {
     let page = include_str!("../../../../docs/migrate.md");
-    for name in ["nginx.conf", "nginx.toml", "traefik.toml", "envoy.yaml", "envoy.toml"] {
+    let files = ["nginx.conf", "nginx.toml", "traefik-rules.yml", "traefik.toml", "envoy.yaml", "envoy.toml"];
+    for name in files {
         assert!(page.contains(&format!("`{name}`")), "{name}");
     }
-    let all: String = ["nginx.conf", "nginx.toml", "traefik.toml", "envoy.yaml", "envoy.toml"]
-        .into_iter()
-        .map(example)
-        .collect();
+    let all = files.map(example).concat();
     for shown in [
         "limit_req_zone $binary_remote_addr zone=each:10m rate=10r/m;",
         "limit_req zone=each burst=9 nodelay;",
         "limit_req zone=paced burst=2;",
         "limit_conn_zone $binary_remote_addr zone=exports:10m;",
         "limit_conn exports 2;",
+        "limit_req_dry_run on;",
+        "map $http_x_plan",
+        "limit_req_status 503;",
+        "refuse.status = 503",
+        "match.header.x-plan = \"gold\"",
+        "mode = \"shadow\"",
+        "requestHeaderName: X-Key",
+        "key = \"header.x-key\"",
         "limits = \"10/min\"",
         "limits = \"leaky-bucket:2/s,capacity=3,mode=queue\"",
         "limits = \"in-flight:2\"",
         "token_bucket: { max_tokens: 10, tokens_per_fill: 10, fill_interval: 60s }",
+        "filter_enforced: { default_value: { numerator: 0 } }",
         "limits = \"10/min,first-hit\"",
     ] {
         assert!(page.contains(shown) && all.contains(shown), "{shown}");
