@@ -50,6 +50,9 @@ pub struct EnvoyLimit {
     pub unit: Option<EnvoyUnit>,
     /// Whether the limit is decided and counted, and refuses nothing.
     pub shadow: bool,
+    /// Whether it refuses a call only if all limits of this mode that the call asks do
+    /// (`quota_mode`).
+    pub quota_mode: bool,
     /// The names of the limits that are not asked if a descriptor of the same call found this one.
     pub replaces: Vec<Box<str>>,
     /// The `metadata` beside it: an object for the caller's dynamic metadata.

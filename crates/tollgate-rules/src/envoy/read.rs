@@ -166,10 +166,7 @@ impl Reader<'_, '_> {
         loaded: &mut Loaded,
     ) -> Option<usize> {
         let shadow = self.is_on(fields, "shadow_mode");
-        if let Some(at) = self.is_on(fields, "quota_mode") {
-            let hint = "it refuses a call if all its descriptors of this mode are over: write plain limits";
-            self.add(at, Code::Unsupported, "`quota_mode` is not supported", hint);
-        }
+        let quota = self.is_on(fields, "quota_mode");
         for name in ["detailed_metric", "value_to_metric"] {
             if let Some(at) = self.is_on(fields, name).filter(|_| self.told.insert(name)) {
                 let message = format!("`{name}` changes nothing (told once a file)");
@@ -179,7 +176,8 @@ impl Reader<'_, '_> {
         let metadata = self.object(fields, "metadata");
         let rate_limit = fields.get("rate_limit");
         let Some(at) = rate_limit.filter(|at| !self.yaml.is_null(*at)) else {
-            let meaningless = [("shadow_mode", shadow), ("metadata", metadata.and(fields.get("metadata")))];
+            let metadata = metadata.and(fields.get("metadata"));
+            let meaningless = [("shadow_mode", shadow), ("quota_mode", quota), ("metadata", metadata)];
             for (name, at) in meaningless.into_iter().filter_map(|(name, at)| Some((name, at?))) {
                 let message = format!("`{name}` of a descriptor without `rate_limit` means nothing");
                 self.add(at, Code::Ignored, message, "it is not passed on to the descriptors in it");
@@ -215,6 +213,7 @@ impl Reader<'_, '_> {
             requests_per_unit,
             unit,
             shadow: shadow.is_some(),
+            quota_mode: quota.is_some(),
             replaces,
             metadata,
             file,

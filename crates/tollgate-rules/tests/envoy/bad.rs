@@ -56,18 +56,6 @@ fn each_mistake_is_told_at_its_place() {
 }
 
 #[test]
-fn quota_mode_is_refused_by_name() {
-    let text =
-        domain("  - key: a\n    quota_mode: true\n    rate_limit: { unit: day, requests_per_unit: 1 }\n");
-    assert_eq!(found(&text), [("unsupported", 4, "true".into())]);
-    assert!(reading(&*text).to_string().contains("quota_mode"));
-    let text = domain("  - { key: a, quota_mode: true, descriptors: [{ key: b }] }\n");
-    assert!(reading(&*text).rules().is_none(), "without a limit, too");
-    let text = domain("  - { key: a, quota_mode: false }\n");
-    assert!(reading(&*text).problems().is_empty());
-}
-
-#[test]
 fn all_mistakes_of_all_files_are_told_in_one_run() {
     let source =
         Memory::new("a.yaml", "domain: d\ndescriptors:\n  - { key: a, ratelimit: {} }\n  - { valu: x }\n")
@@ -118,6 +106,8 @@ fn numbers_out_of_range_or_of_other_types_are_errors() {
 fn what_changes_nothing_is_a_warning() {
     for (descriptors, told) in [
         ("  - { key: a, shadow_mode: true }\n", vec![("ignored", 3)]),
+        ("  - { key: a, quota_mode: true }\n", vec![("ignored", 3)]),
+        ("  - { key: a, quota_mode: false }\n", vec![]),
         ("  - { key: a, metadata: { x: y } }\n", vec![("ignored", 3)]),
         ("  - { key: a, rate_limit: }\n", vec![("ignored", 3)]),
         ("  - { key: a, unit: day }\n", vec![("ignored", 3)]),

@@ -291,3 +291,32 @@ fn no_call_allocates_once_the_buffers_have_grown() {
     });
     assert_eq!(allocated.count_total, 0, "{allocated:?}");
 }
+
+/// As in the reference: its own example has such limits.
+#[test]
+fn limits_of_quota_mode_refuse_only_together() {
+    let text = "
+  - { key: a, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 1 } }
+  - { key: b, quota_mode: true, rate_limit: { unit: day, requests_per_unit: 2 } }
+  - { key: c, rate_limit: { unit: day, requests_per_unit: 3 } }
+  - { key: d, quota_mode: true, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 0 } }
+";
+    let (first, second, plain) = (call(&[("a", "")]), call(&[("b", "")]), call(&[("c", "")]));
+    for charge in [EnvoyCharge::Each, EnvoyCharge::Together] {
+        let (set, _) = set(text, charge);
+        let mut asker = Asker::of(&set);
+        let all = [first.clone(), second.clone(), plain.clone()];
+        assert_eq!(asker.ask(&all), (Admitted, vec![(Admitted, 0), (Admitted, 1), (Admitted, 2)]));
+        assert_eq!(asker.ask(&all), (Admitted, vec![(OverLimit, 0), (Admitted, 0), (Admitted, 1)]));
+        // All of this mode are over: the third is refused, and with `Together` not charged.
+        let left = if charge == EnvoyCharge::Each { 0 } else { 1 };
+        assert_eq!(asker.ask(&all), (OverLimit, vec![(OverLimit, 0), (OverLimit, 0), (Admitted, left)]));
+        assert_eq!(asker.one(first.clone()), (OverLimit, 0), "alone it is all of them");
+        // A shadow is of this mode, and never over.
+        let shadowed = [first.clone(), call(&[("d", "")])];
+        assert_eq!(asker.ask(&shadowed), (Admitted, vec![(OverLimit, 0), (Admitted, 0)]));
+        // A plain limit refuses by itself.
+        let last = [call(&[("d", "")]), hits(&[("c", "")], 9)];
+        assert_eq!(asker.ask(&last), (OverLimit, vec![(Admitted, 0), (OverLimit, 0)]));
+    }
+}

@@ -38,6 +38,7 @@ struct Limit {
     /// The number of the unit; `None`: unlimited.
     unit: Option<usize>,
     shadow: bool,
+    quota: bool,
     name: Option<&'static str>,
     replaces: Vec<&'static str>,
 }
@@ -47,13 +48,12 @@ fn limit() -> impl Strategy<Value = Limit> {
     let unit = prop_oneof![1 => Just(None), 9 => (0..UNITS.len()).prop_map(Some)];
     let name = select(vec![None, Some("m"), Some("n"), Some("o")]);
     let replaces = prop::collection::vec(select(vec!["m", "n", "o"]), 0..2);
-    (most, unit, prop::bool::weighted(0.2), name, replaces).prop_map(
-        |(most, unit, shadow, name, mut replaces)| {
-            // Its own name is an error.
-            replaces.retain(|other| Some(*other) != name);
-            Limit { most, unit, shadow, name, replaces }
-        },
-    )
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.3));
+    (most, unit, flags, name, replaces).prop_map(|(most, unit, (shadow, quota), name, mut replaces)| {
+        // Its own name is an error.
+        replaces.retain(|other| Some(*other) != name);
+        Limit { most, unit, shadow, quota, name, replaces }
+    })
 }
 
 fn level(inner: BoxedStrategy<Vec<Node>>) -> BoxedStrategy<Vec<Node>> {
@@ -86,14 +86,14 @@ fn yaml(nodes: &[Node]) -> String {
         if let Some(value) = node.value {
             write!(text, ", value: '{value}'").unwrap();
         }
-        if let Some(Limit { most, unit, shadow, name, replaces }) = &node.limit {
+        if let Some(Limit { most, unit, shadow, quota, name, replaces }) = &node.limit {
             let unit = unit.map_or("unlimited: true".into(), |unit| {
                 format!("unit: {}, requests_per_unit: {most}", UNITS[unit].0)
             });
             let name = name.map(|name| format!(", name: {name}")).unwrap_or_default();
             let replaces: String = replaces.iter().map(|name| format!("{{ name: {name} }},")).collect();
-            write!(text, ", shadow_mode: {shadow}, rate_limit: {{ {unit}{name}, replaces: [{replaces}] }}")
-                .unwrap();
+            write!(text, ", shadow_mode: {shadow}, quota_mode: {quota}").unwrap();
+            write!(text, ", rate_limit: {{ {unit}{name}, replaces: [{replaces}] }}").unwrap();
         }
         text + &format!(", descriptors: [{}] }}", yaml(&node.inner))
     });
@@ -139,15 +139,16 @@ fn unit_at(nodes: &[Node], steps: &[Step]) -> Option<Option<usize>> {
     if rest.is_empty() { node.limit.as_ref().map(|limit| limit.unit) } else { unit_at(&node.inner, rest) }
 }
 
-/// A limit that is asked: its number and unit, whether it is a shadow, its key, the hits.
-type Asked = (u32, usize, bool, Key, u64);
+/// A limit that is asked: its number and unit, whether it is a shadow, its key, the hits, and
+/// whether it is of `quota_mode`.
+type Asked = (u32, usize, bool, Key, u64, bool);
 
 /// What a status says: is over, code, current limit, remaining, nanoseconds until the reset.
 type Told = (bool, EnvoyCode, Option<(u32, EnvoyUnit)>, u32, u128);
 
 /// Adds the hits, and returns the status.
 fn count(counts: &mut Counts, asked: &Asked, unix: u128) -> Told {
-    let (most, unit, shadow, key, hits) = asked;
+    let (most, unit, shadow, key, hits, _) = asked;
     let length = u128::from(UNITS[*unit].2) * 1_000_000_000;
     let count = counts.entry((key.clone(), *unit, (unix / length) as u64)).or_default();
     *count += u128::from(*hits);
@@ -164,11 +165,22 @@ fn count(counts: &mut Counts, asked: &Asked, unix: u128) -> Told {
 }
 
 /// Takes hits back.
-fn uncount(counts: &mut Counts, (_, unit, _, key, hits): &Asked, unix: u128) {
+fn uncount(counts: &mut Counts, (_, unit, _, key, hits, _): &Asked, unix: u128) {
     let window = unix / (u128::from(UNITS[*unit].2) * 1_000_000_000);
     *counts.get_mut(&(key.clone(), *unit, window as u64)).unwrap() -= u128::from(*hits);
 }
 
+/// Whether a call is refused, of whose limits these are over.
+fn is_refused(asked: &[Option<Asked>], is_over: impl Fn(usize) -> bool) -> bool {
+    let over = |quota: bool| {
+        let of_mode =
+            (0..asked.len()).filter(move |at| asked[*at].as_ref().is_some_and(|one| one.5 == quota));
+        of_mode.map(&is_over).collect::<Vec<bool>>()
+    };
+    over(false).contains(&true) || !over(true).is_empty() && !over(true).contains(&false)
+}
+
+/// The statuses, and whether the call is refused.
 fn decide(
     nodes: &[Node],
     call: &[Call],
@@ -176,7 +188,7 @@ fn decide(
     together: bool,
     counts: &mut Counts,
     unix: u128,
-) -> Vec<Told> {
+) -> (Vec<Told>, bool) {
     let found: Vec<_> = call.iter().map(|call| find(nodes, &call.entries)).collect();
     let of_file = |at: usize| found[at].as_ref().filter(|_| call[at].limit.is_none());
     let replaced: Vec<&str> =
@@ -185,11 +197,12 @@ fn decide(
         let hits = call[at].hits.unwrap_or(u64::from(addend.max(1)));
         if let Some((most, unit)) = call[at].limit {
             let unit = UNITS.iter().position(|(_, other, _)| Some(*other) == unit).unwrap();
-            return Some((most, unit, false, Key::Call(call[at].entries.clone()), hits));
+            return Some((most, unit, false, Key::Call(call[at].entries.clone()), hits, false));
         }
         let (limit, key) = of_file(at)?;
         let is_replaced = limit.name.is_some_and(|name| replaced.contains(&name));
-        Some((limit.most, limit.unit.filter(|_| !is_replaced)?, limit.shadow, key.clone(), hits))
+        let unit = limit.unit.filter(|_| !is_replaced)?;
+        Some((limit.most, unit, limit.shadow, key.clone(), hits, limit.quota))
     };
     let free = |at: usize| {
         let is_unlimited = of_file(at).is_some_and(|(limit, _)| limit.unit.is_none());
@@ -207,7 +220,7 @@ fn decide(
         })
         .collect();
     let is_together = together && enforced().count() > 1;
-    let looks_refused = is_together && refused.contains(&true);
+    let looks_refused = is_together && is_refused(&asked, |at| refused[at]);
     let mut told: Vec<Told> = (0..call.len())
         .map(|at| match &asked[at] {
             None => free(at),
@@ -220,7 +233,8 @@ fn decide(
         })
         .collect();
     // Two of one count, which each would have passed.
-    if is_together && !looks_refused && told.iter().any(|told| told.1 == EnvoyCode::OverLimit) {
+    let is_over = is_refused(&asked, |at| told[at].1 == EnvoyCode::OverLimit);
+    if is_together && !looks_refused && is_over {
         for (told, asked) in told.iter_mut().zip(&asked) {
             if let Some(asked) = asked.as_ref().filter(|asked| !asked.2 && !told.0) {
                 uncount(counts, asked, unix);
@@ -228,7 +242,7 @@ fn decide(
             }
         }
     }
-    told
+    (told, is_over)
 }
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
@@ -312,7 +326,7 @@ proptest! {
                     });
                 }
                 Action::Ask(call, addend) => {
-                    let expected = decide(&trees[current], &call, addend, together, &mut counts, unix);
+                    let (expected, is_over) = decide(&trees[current], &call, addend, together, &mut counts, unix);
                     let code = handle.decide("d", &call, addend, &mut answer).unwrap();
                     let told: Vec<Told> = answer
                         .statuses()
@@ -323,7 +337,6 @@ proptest! {
                         })
                         .collect();
                     prop_assert_eq!(&told, &expected, "{:?}", call);
-                    let is_over = expected.iter().any(|told| told.1 == EnvoyCode::OverLimit);
                     prop_assert_eq!(code == EnvoyCode::OverLimit, is_over);
                 }
             }

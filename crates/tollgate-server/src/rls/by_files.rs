@@ -65,6 +65,9 @@ fn respond(code: EnvoyCode, answer: &EnvoyAnswer, config: &EnvoyConfig) -> RateL
         dynamic_metadata: metadata(answer, config),
         ..RateLimitResponse::default()
     };
+    if code == EnvoyCode::Ok {
+        return response;
+    }
     let over = response.statuses.iter().filter(|status| status.code() == Code::OverLimit);
     let wait = over.filter_map(|status| status.duration_until_reset.as_ref()).map(|time| time.seconds).max();
     if let Some(seconds) = wait {

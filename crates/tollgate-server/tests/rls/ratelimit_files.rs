@@ -92,6 +92,23 @@ async fn a_refused_descriptor_of_the_files_leaves_the_others_uncharged() {
 }
 
 #[tokio::test]
+async fn quota_mode_refuses_and_tells_a_wait_only_together() {
+    let one = |key| {
+        format!("  - {{ key: {key}, quota_mode: true, rate_limit: {{ unit: day, requests_per_unit: 1 }} }}\n")
+    };
+    let server = running(&format!("domain: d\ndescriptors:\n{}{}", one("one"), one("two"))).await;
+    let mut client = server.client().await;
+    client.statuses(call("d", &[&[("one", "1")]])).await;
+    let both = || call("d", &[&[("one", "1")], &[("two", "1")]]);
+    let response = client.send(both()).await.unwrap();
+    assert_eq!(short(&response.statuses), [(Code::OverLimit, 0), (Code::Ok, 0)]);
+    assert_eq!((response.overall_code(), response.response_headers_to_add.len()), (Code::Ok, 0));
+    let response = client.send(both()).await.unwrap();
+    assert_eq!(short(&response.statuses), [(Code::OverLimit, 0), (Code::OverLimit, 0)]);
+    assert_eq!((response.overall_code(), response.response_headers_to_add.len()), (Code::OverLimit, 1));
+}
+
+#[tokio::test]
 async fn domains_that_the_files_lack_are_the_rules() {
     let rules = "rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:3/d' }]";
     let server = Running::with(rules, |settings, folder| file(settings, folder, BASIC)).await;

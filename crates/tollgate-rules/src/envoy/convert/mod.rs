@@ -188,6 +188,9 @@ impl Converter {
         limit: &EnvoyLimit,
         steps: &[Step<'_>],
     ) -> Result<BTreeSet<&'p str>, String> {
+        if limit.quota_mode {
+            return Err("`quota_mode` refuses a call only together: rules see each descriptor alone".into());
+        }
         let keys: BTreeSet<&str> = steps.iter().map(|step| step.key).collect();
         if keys.len() < steps.len() {
             return Err("a key stands twice in the descriptor: a rule sees each key once".into());

@@ -93,10 +93,10 @@ impl EnvoyAnswer {
         &self.statuses
     }
 
-    /// [`OverLimit`](EnvoyCode::OverLimit) if any descriptor is.
+    /// [`OverLimit`](EnvoyCode::OverLimit) if the limits refuse the call.
     pub(super) fn overall(&self) -> EnvoyCode {
-        let is_over = self.statuses.iter().any(|status| status.code == EnvoyCode::OverLimit);
-        if is_over { EnvoyCode::OverLimit } else { EnvoyCode::Ok }
+        let is_over = |asked: &Asked| self.statuses[asked.descriptor].code == EnvoyCode::OverLimit;
+        if refuse(&self.asked, is_over) { EnvoyCode::OverLimit } else { EnvoyCode::Ok }
     }
 
     pub(super) fn clear(&mut self) {
@@ -118,9 +118,18 @@ pub(super) struct Asked {
     pub(super) most: u32,
     pub(super) unit: EnvoyUnit,
     pub(super) is_shadow: bool,
+    /// Whether it refuses only together with the others of this mode.
+    pub(super) is_quota: bool,
     /// Where its key stands in `keys`.
     pub(super) key: Range<usize>,
     pub(super) hits: u64,
     /// What the key had before any descriptor was charged, if it was looked at.
     pub(super) looked: Option<Seen>,
+}
+
+/// Whether limits refuse a call: one is exceeded, or, of those with `quota_mode`, all are.
+pub(super) fn refuse(asked: &[Asked], is_over: impl Fn(&Asked) -> bool) -> bool {
+    let mut quotas = asked.iter().filter(|asked| asked.is_quota).peekable();
+    let all_quotas = quotas.peek().is_some() && quotas.all(&is_over);
+    all_quotas || asked.iter().any(|asked| !asked.is_quota && is_over(asked))
 }

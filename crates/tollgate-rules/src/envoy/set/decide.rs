@@ -6,7 +6,7 @@ use tollgate::{Clock, Timestamp};
 
 use crate::envoy::limit::EnvoyLimit;
 use crate::envoy::set::EnvoyCharge;
-use crate::envoy::set::answer::{Asked, EnvoyAnswer, EnvoyCode, EnvoyStatus};
+use crate::envoy::set::answer::{Asked, EnvoyAnswer, EnvoyCode, EnvoyStatus, refuse};
 use crate::envoy::set::call::{EnvoyCallError, EnvoyDescriptor};
 use crate::envoy::set::counted::Counted;
 use crate::envoy::set::counter::{Counter, Seen};
@@ -60,6 +60,7 @@ impl<C: Clock> Counted<C> {
                     most,
                     unit,
                     is_shadow: false,
+                    is_quota: false,
                     key,
                     hits,
                     looked,
@@ -71,7 +72,8 @@ impl<C: Clock> Counted<C> {
             keys.truncate(start);
             return;
         };
-        let EnvoyLimit { index, requests_per_unit: most, shadow: is_shadow, .. } = *limit;
+        let EnvoyLimit { index, requests_per_unit: most, shadow: is_shadow, quota_mode: is_quota, .. } =
+            *limit;
         replaced.extend_from_slice(&self.limits[index].replaces);
         let Some(unit) = limit.unit else {
             statuses[descriptor] =
@@ -79,7 +81,7 @@ impl<C: Clock> Counted<C> {
             return;
         };
         let (key, index) = (start..keys.len(), Some(index));
-        asked.push(Asked { descriptor, index, most, unit, is_shadow, key, hits, looked: None });
+        asked.push(Asked { descriptor, index, most, unit, is_shadow, is_quota, key, hits, looked: None });
     }
 
     /// Leaves out the limits that another descriptor's limit replaces. One that is replaced
@@ -125,16 +127,14 @@ impl<C: Clock> Counted<C> {
         }
     }
 
-    /// Looks at all limits that can refuse the call: whether one of them does.
+    /// Looks at all limits that can refuse the call: whether they do.
     fn look(&self, answer: &mut EnvoyAnswer, now: Timestamp) -> bool {
         let EnvoyAnswer { asked, keys, .. } = answer;
-        let mut is_refused = false;
         for asked in asked.iter_mut().filter(|asked| !asked.is_shadow) {
             let seen = self.counter(asked).look(&keys[asked.key.clone()], asked.hits, asked.most, now);
-            is_refused |= seen.is_over;
             asked.looked = Some(seen);
         }
-        is_refused
+        refuse(asked, |asked| asked.looked.is_some_and(|seen| seen.is_over))
     }
 
     /// Gives back what a call was charged that a limit has refused since it was looked at: another

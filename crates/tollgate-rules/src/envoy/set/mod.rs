@@ -55,7 +55,7 @@ pub enum EnvoyCharge {
 /// the hits of each key in windows aligned to Unix time: also those that it refuses. A descriptor
 /// is over the limit if the count with its hits is above it. Its hits are its own
 /// [`hits_addend`](EnvoyDescriptor::hits_addend), where 0 only looks, or else the call's, at least
-/// 1. The call is over the limit if any descriptor is.
+/// 1. The call is over the limit if any descriptor is; of limits with `quota_mode`, if all are.
 ///
 /// | a descriptor | its status |
 /// |---|---|
