@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched, read};
@@ -53,6 +54,8 @@ pub struct Server {
     state: Option<Keeper>,
     watched: Watched,
     _envoy_watch: Option<EnvoyWatch>,
+    /// Without the server, no listener and no task of it goes on.
+    _ends: DropGuard,
 }
 
 /// Why a server did not start.
@@ -196,6 +199,7 @@ impl Server {
             state,
             watched,
             _envoy_watch: envoy_watch,
+            _ends: begun,
         };
         // What an administrator asks may take long, and other connections do not wait for it.
         let none = Arc::new(Workers::start(0).map_err(StartError::Threads)?);
@@ -204,7 +208,6 @@ impl Server {
             let workers = if listener == Listener::Admin { &none } else { &server.workers };
             server.accept(listener, listening, workers);
         }
-        begun.disarm();
         Ok(server)
     }
 
@@ -295,7 +298,8 @@ impl Server {
         let rules = self.core.live.rules().rules().rules.len();
         let file = self.settings.rules.display();
         tracing::info!(%file, rules, generation, "serving");
-        let systemd = Systemd::ready(&format!("{rules} rules, generation {generation}"));
+        let systemd =
+            Systemd::ready(&format!("{rules} rules, generation {generation}"), Arc::clone(&self.workers));
         while signals.next().await == Asked::Reload {
             systemd.reloading();
             self.reload_by_signal().await;

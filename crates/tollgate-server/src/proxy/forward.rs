@@ -169,7 +169,7 @@ impl Shared {
         passing: &Passing,
     ) -> Result<(Response<Incoming>, Option<Serving>), Missing> {
         let mut since = Instant::now();
-        let mut sent = pin!(server.send(request));
+        let mut sent = pin!(server.send(request, self.settings.head_timeout));
         loop {
             let late = since + self.settings.head_timeout;
             let late = passing.ends.map_or(late, |ends| ends.min(late));
@@ -180,10 +180,7 @@ impl Shared {
                 Err(_) if body.awaits_client() => since = Instant::now(),
                 Err(_) => match body.last_move().filter(|moved| *moved > since) {
                     Some(moved) => since = moved,
-                    None => {
-                        server.give_up();
-                        return Err(Missing::Late);
-                    }
+                    None => return Err(Missing::Late),
                 },
             }
         }

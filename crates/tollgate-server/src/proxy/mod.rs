@@ -14,6 +14,7 @@
 //! | `forward` | one request to an upstream, and its response |
 //! | `upstreams` | the upstreams: who is well, who serves the fewest |
 //! | `pool` | connections to an upstream of HTTP/1, each for one request at a time |
+//! | `http2` | the connections to an upstream of HTTP/2, one for each worker |
 //! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
 //! | `patience` | how long a body may stand still |
@@ -26,6 +27,7 @@ mod download;
 mod forward;
 mod forwarded;
 mod head;
+mod http2;
 mod marks;
 mod parking;
 mod patience;

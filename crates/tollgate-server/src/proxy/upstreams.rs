@@ -9,15 +9,12 @@ use http::header::{HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::rt::TokioExecutor;
-use tokio::sync::Mutex;
 
 use super::dial::{Dial, UpstreamError};
+use super::http2::Streams;
 use super::pool::{Pool, Serving};
 use super::upload::Upload;
 use crate::settings::{ProxySettings, Upstream};
-use crate::workers::PerWorker;
 
 /// How long an upstream that has failed gets no requests, while others are there.
 const REST: Duration = Duration::from_secs(2);
@@ -53,16 +50,7 @@ pub(super) struct Load(Arc<AtomicUsize>);
 /// Sends requests of one version of HTTP.
 enum Sender {
     Http1(Pool),
-    /// One connection for each worker.
-    Http2(Dial, PerWorker<Mutex<Connection>>),
-}
-
-/// The connection to an upstream of HTTP/2.
-#[derive(Default)]
-struct Connection {
-    sender: Option<SendRequest<Upload>>,
-    /// When it last could not be made, and why.
-    failed: Option<(Instant, Failure)>,
+    Http2(Streams),
 }
 
 /// Why a request has no response.
@@ -107,7 +95,7 @@ impl Server {
         let upstream = Arc::new(upstream);
         let dial = Dial::new(&upstream, settings)?;
         let client = match upstream.is_http2 {
-            true => Sender::Http2(dial, PerWorker::new(workers)),
+            true => Sender::Http2(Streams::new(dial, workers)),
             false => Sender::Http1(Pool::new(dial, workers)),
         };
         Ok(Self {
@@ -146,10 +134,13 @@ impl Server {
     /// Sends a request, whose target is a path. Its host is that of the header. Returns the
     /// response with the connection that is driven by its reader; `None`: it has a task of its own.
     ///
-    /// If the upstream is not reached, the request stays as it was: another one may be tried.
+    /// If the upstream is not reached, the request stays as it was: another one may be tried. By a
+    /// connection of HTTP/2 that left all requests without an answer for longer than `patience`
+    /// none is sent any more.
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
+        patience: Duration,
     ) -> Result<(Response<Incoming>, Option<Serving>), Failure> {
         let sent = match &self.client {
             Sender::Http1(pool) => {
@@ -160,32 +151,15 @@ impl Server {
                 pool.send(request).await.map(|(response, serving)| (response, Some(serving)))
             }
             // Boxed, as it is rare, and requests to others would have room for it.
-            Sender::Http2(dial, connections) => match Box::pin(connected(dial, connections.here())).await {
-                Ok(mut sender) => {
-                    let mut request = request.take().ok_or(Failure::Broken)?;
-                    let length = request.body().size_hint().exact();
-                    address(&mut request, length, &self.upstream);
-                    let sent = sender.send_request(request).await;
-                    sent.map(|response| (response, None)).map_err(|_| Failure::Broken)
-                }
-                Err(failure) => Err(failure),
-            },
+            Sender::Http2(streams) => {
+                let sent = Box::pin(streams.send(request, &self.upstream, patience)).await;
+                sent.map(|response| (response, None))
+            }
         };
         if sent.is_ok() && self.rests.load(Relaxed) > 0 {
             self.rests.store(0, Relaxed);
         }
         sent
-    }
-
-    /// A request had no answer for too long. The connection of HTTP/2 that it went by may have
-    /// died without a word: the next request of this thread makes another, and those that are
-    /// under way keep theirs.
-    pub(super) fn give_up(&self) {
-        if let Sender::Http2(_, connections) = &self.client
-            && let Ok(mut current) = connections.here().try_lock()
-        {
-            current.sender = None;
-        }
     }
 
     /// It has failed: others are chosen before it for a while.
@@ -206,7 +180,7 @@ impl Server {
         let host = HeaderValue::from_str(self.upstream.authority.as_str());
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
-        let answer = tokio::time::timeout(timeout, self.send(&mut Some(request))).await;
+        let answer = tokio::time::timeout(timeout, self.send(&mut Some(request), timeout)).await;
         let status = answer.map(|answer| answer.map(|(answer, _)| answer.status()));
         let is_well = matches!(status, Ok(Ok(status)) if status.as_u16() < 400);
         if self.is_well.swap(is_well, Relaxed) != is_well {
@@ -237,37 +211,6 @@ pub(super) fn address<B>(request: &mut Request<B>, length: Option<u64>, upstream
     parts.authority = Some(authority.unwrap_or_else(|| upstream.authority.clone()));
     parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
     *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-}
-
-/// The connection of HTTP/2, or a new one.
-async fn connected(dial: &Dial, connection: &Mutex<Connection>) -> Result<SendRequest<Upload>, Failure> {
-    let began = Instant::now();
-    // Held while one is made: others wait for it, and make none of their own.
-    let mut current = connection.lock().await;
-    if let Some(sender) = current.sender.as_ref().filter(|sender| !sender.is_closed()) {
-        return Ok(sender.clone());
-    }
-    // One that failed meanwhile was made for this request too.
-    if let Some((_, failure)) = current.failed.filter(|(at, _)| *at >= began) {
-        return Err(failure);
-    }
-    let made = make(dial).await;
-    match &made {
-        Ok(sender) => current.sender = Some(sender.clone()),
-        Err(failure) => current.failed = Some((Instant::now(), *failure)),
-    }
-    made
-}
-
-async fn make(dial: &Dial) -> Result<SendRequest<Upload>, Failure> {
-    let stream = dial.clone().connect().await.map_err(|error| Failure::of_dial(&error))?;
-    let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
-    tokio::spawn(async move {
-        if let Err(error) = driver.await {
-            tracing::debug!(%error, "a connection to an upstream ended");
-        }
-    });
-    Ok(sender)
 }
 
 impl Failure {

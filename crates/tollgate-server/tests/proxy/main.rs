@@ -14,6 +14,7 @@ mod peers;
 mod redis_server;
 mod rules;
 mod seen;
+mod silent;
 #[path = "../../../tollgate-redis/tests/support/proxy.rs"]
 #[allow(dead_code)]
 mod store_proxy;

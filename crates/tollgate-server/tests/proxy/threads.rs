@@ -15,14 +15,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tollgate_server::Settings;
+use tokio::time::{sleep, timeout};
+use tollgate_server::{ListenAddress, Server, Settings};
 
-use super::support::start_with;
+use super::support::{LONG, path, start_with};
 
-const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
+pub(crate) const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
 /// Answers any request, and counts its connections.
-async fn counting() -> (String, Arc<AtomicUsize>) {
+pub(crate) async fn counting() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let accepted = Arc::new(AtomicUsize::new(0));
@@ -36,7 +37,7 @@ async fn counting() -> (String, Arc<AtomicUsize>) {
     (address.to_string(), accepted)
 }
 
-async fn answers(stream: TcpStream) {
+pub(crate) async fn answers(stream: TcpStream) {
     let answer = |_: Request<Incoming>| {
         std::future::ready(Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())))
     };
@@ -69,22 +70,23 @@ async fn each_thread_has_its_own_connection_to_an_upstream() {
     }
 }
 
-/// Its first connection stays silent.
 #[tokio::test]
-async fn a_silent_connection_of_http2_costs_one_request() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("h2c://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        let silent = listener.accept().await.unwrap();
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answers(stream));
+async fn an_end_that_is_dropped_ends_the_server() {
+    let (upstream, _) = counting().await;
+    let file = path("rules.toml");
+    std::fs::write(&file, format!("version = 1\n{ANY}")).unwrap();
+    let mut settings = Settings::new(&file);
+    settings.proxy.push("127.0.0.1:0".parse().unwrap());
+    settings.forward.upstreams = vec![format!("http://{upstream}").parse().unwrap()];
+    settings.drain_delay = LONG;
+    let server = Server::start(settings).await.unwrap();
+    let Some(ListenAddress::Tcp(address)) = server.addresses().last().cloned() else { panic!("no TCP") };
+    assert!(timeout(Duration::from_millis(50), server.end()).await.is_err(), "it waits");
+    let refused = async {
+        while TcpStream::connect(address).await.is_ok() {
+            sleep(Duration::from_millis(10)).await;
         }
-        drop(silent);
-    });
-    let impatient = |settings: &mut Settings| settings.forward.head_timeout = Duration::from_millis(300);
-    let proxy = start_with(ANY, &[url], impatient).await;
-    assert_eq!(proxy.status("/").await, 504);
-    for _ in 0..3 {
-        assert_eq!(proxy.status("/").await, 200);
-    }
+    };
+    assert!(timeout(LONG, refused).await.is_ok(), "it still serves");
+    std::fs::remove_file(file).unwrap();
 }

@@ -1,0 +1,134 @@
+//! The connections to an upstream of HTTP/2: one for each worker, of which all requests are
+//! streams.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::Mutex;
+
+use super::dial::Dial;
+use super::upload::Upload;
+use super::upstreams::{Failure, address};
+use crate::settings::Upstream;
+use crate::workers::PerWorker;
+
+pub(super) struct Streams {
+    dial: Dial,
+    connections: PerWorker<Mutex<Current>>,
+}
+
+/// The connection of a worker.
+#[derive(Default)]
+struct Current {
+    open: Option<Open>,
+    /// When one last could not be made, and why.
+    failed: Option<(Instant, Failure)>,
+}
+
+#[derive(Clone)]
+struct Open {
+    sender: SendRequest<Upload>,
+    silence: Arc<Silence>,
+}
+
+/// Since when requests wait without an answer to any of them. A connection may die without a word:
+/// the machine behind it is gone, or one in between has forgotten it.
+#[derive(Default)]
+struct Silence(std::sync::Mutex<Option<Instant>>);
+
+impl Streams {
+    pub(super) fn new(dial: Dial, workers: usize) -> Self {
+        Self { dial, connections: PerWorker::new(workers) }
+    }
+
+    /// Sends a request. If the upstream is not reached, the request stays as it was. A connection
+    /// that was silent for longer than `patience` is used no more; requests that are under way
+    /// keep it.
+    pub(super) async fn send(
+        &self,
+        request: &mut Option<Request<Upload>>,
+        upstream: &Upstream,
+        patience: Duration,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut open = self.connection(patience).await?;
+        let mut sent = request.take().ok_or(Failure::Broken)?;
+        let length = sent.body().size_hint().exact();
+        address(&mut sent, length, upstream);
+        let mut error = match open.ask(sent).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        // The upstream took no more requests by this connection, and has read nothing of this one.
+        let unsent = error.take_message().ok_or(Failure::Broken)?;
+        let mut open = self.connection(patience).await.map_err(|_| Failure::Broken)?;
+        open.ask(unsent).await.map_err(|_| Failure::Broken)
+    }
+
+    /// The connection of this worker, or a new one.
+    async fn connection(&self, patience: Duration) -> Result<Open, Failure> {
+        let began = Instant::now();
+        // Held while one is made: others wait for it, and make none of their own.
+        let mut current = self.connections.here().lock().await;
+        let fits = |open: &&Open| !open.sender.is_closed() && !open.silence.is_longer_than(patience);
+        if let Some(open) = current.open.as_ref().filter(fits) {
+            return Ok(open.clone());
+        }
+        // One that failed meanwhile was made for this request too.
+        if let Some((_, failure)) = current.failed.filter(|(at, _)| *at >= began) {
+            return Err(failure);
+        }
+        let made = Open::new(&self.dial).await;
+        match &made {
+            Ok(open) => current.open = Some(open.clone()),
+            Err(failure) => current.failed = Some((Instant::now(), *failure)),
+        }
+        made
+    }
+}
+
+type Unsent = hyper::client::conn::TrySendError<Request<Upload>>;
+
+impl Open {
+    async fn new(dial: &Dial) -> Result<Self, Failure> {
+        let stream = dial.clone().connect().await.map_err(|error| Failure::of_dial(&error))?;
+        let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
+        tokio::spawn(async move {
+            if let Err(error) = driver.await {
+                tracing::debug!(%error, "a connection to an upstream ended");
+            }
+        });
+        Ok(Self { sender, silence: Arc::default() })
+    }
+
+    async fn ask(&mut self, request: Request<Upload>) -> Result<Response<Incoming>, Unsent> {
+        self.silence.waits();
+        let answer = self.sender.try_send_request(request).await;
+        self.silence.ends();
+        answer
+    }
+}
+
+impl Silence {
+    fn set(&self, change: impl FnOnce(&mut Option<Instant>)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A request waits for an answer.
+    fn waits(&self) {
+        self.set(|since| *since = since.or_else(|| Some(Instant::now())));
+    }
+
+    /// An answer is there.
+    fn ends(&self) {
+        self.set(|since| *since = None);
+    }
+
+    fn is_longer_than(&self, patience: Duration) -> bool {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() >= patience)
+    }
+}
