@@ -261,7 +261,11 @@ impl Cluster {
     fn node(&self, address: &Address) -> Result<Arc<Node>, Failed> {
         let source = self.seeds[0].at(&address.0, address.1).source();
         let source = source.map_err(|error| Failed::answer(error.to_string()))?;
-        let connection = Arc::new(Connection::open(source, self.deadline));
+        // A request that was redirected may run on another one.
+        let connection = {
+            let _entered = self.runtime.enter();
+            Arc::new(Connection::open(source, self.deadline))
+        };
         let slot = Arc::new(AtomicU16::new(0));
         let server = format!("{}:{}", address.0, address.1);
         let probe = probe(&connection, &slot, &self.prefix);

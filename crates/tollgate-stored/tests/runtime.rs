@@ -1,6 +1,7 @@
 //! Which runtime drives the connections.
 
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -38,6 +39,67 @@ fn connects_again(count: &AtomicUsize, within: Duration) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
     count.load(Relaxed) > before
+}
+
+/// A server of a cluster that has all slots by its own map, and answers that all have moved.
+fn moved(to: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, to) = (listener.local_addr().unwrap(), to.to_owned());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let to = to.clone();
+            // A client may leave.
+            std::thread::spawn(move || answer_all(stream, address.port(), &to));
+        }
+    });
+    format!("redis://{address}")
+}
+
+fn answer_all(mut stream: TcpStream, port: u16, to: &str) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let number = |reader: &mut BufReader<TcpStream>| -> std::io::Result<usize> {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let digits = line.get(1..).and_then(|digits| digits.trim_end().parse().ok());
+        digits.ok_or(std::io::ErrorKind::UnexpectedEof.into())
+    };
+    loop {
+        let mut words = Vec::new();
+        for _ in 0..number(&mut reader)? {
+            let length = number(&mut reader)?;
+            let mut word = vec![0; length + 2];
+            reader.read_exact(&mut word)?;
+            words.push(String::from_utf8_lossy(&word[..length]).into_owned());
+        }
+        let answer = match &*words[0] {
+            "CLUSTER" => format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n"),
+            word if word.starts_with("EVAL") => format!("-MOVED 1 {to}\r\n"),
+            _ => "+OK\r\n".to_owned(),
+        };
+        stream.write_all(answer.as_bytes())?;
+    }
+}
+
+#[test]
+fn a_redirect_leads_to_a_connection_of_the_same_runtime() {
+    let (to, count) = closing();
+    let url = moved(to.trim_start_matches("redis://"));
+    let text = format!(
+        "version = 1
+        stores.all = {{ url = '{url}', cluster = ['{url}'], deadline = '2s' }}
+        rule = [{{ name = 'r', key = 'everyone', limits = '1/s', store = 'all' }}]"
+    );
+    let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    let set = RuleSet::new(rules, TscClock::default()).unwrap();
+    let own: Runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let stores = Stores::default().on_runtime(own.handle().clone()).of(&set).unwrap();
+    let begun = Instant::now();
+    while count.load(Relaxed) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no redirect is followed");
+        ask(&set, &stores);
+    }
+    // The runtime of the request has ended.
+    assert!(connects_again(&count, Duration::from_secs(20)), "it is driven");
 }
 
 #[test]
