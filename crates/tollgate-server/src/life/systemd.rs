@@ -1,7 +1,11 @@
 //! What systemd is told: `Type=notify-reload` and `WatchdogSec=`.
 
+use std::sync::Arc;
+
 use sd_notify::NotifyState;
 use tokio::task::JoinHandle;
+
+use crate::workers::Workers;
 
 /// Tells the service manager what the server does. Without one, nothing happens.
 pub(crate) struct Systemd {
@@ -9,14 +13,15 @@ pub(crate) struct Systemd {
 }
 
 impl Systemd {
-    /// Serving begins. From now on the watchdog is told that the runtime turns.
-    pub(crate) fn ready(status: &str) -> Self {
+    /// Serving begins. From now on the watchdog is told that the runtime and all threads turn.
+    pub(crate) fn ready(status: &str, workers: Arc<Workers>) -> Self {
         tell(&[NotifyState::Ready, NotifyState::Status(status)]);
         let watchdog = sd_notify::watchdog_enabled().map(|limit| {
             tokio::spawn(async move {
                 let mut turns = tokio::time::interval(limit / 2);
                 loop {
                     turns.tick().await;
+                    workers.take_turns().await;
                     tell(&[NotifyState::Watchdog]);
                 }
             })

@@ -12,7 +12,7 @@ use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
 use super::{Connection, ListenAddress};
-use crate::workers::{Lead, SHORT, Seat, Worker, Workers};
+use crate::workers::{Lead, SHORT, Worker, Workers};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
 /// fail again at once.
@@ -205,7 +205,7 @@ where
             };
             let is_settled = accepted.is_none();
             match accepted {
-                Some(Ok(connection)) => self.take(connection, at.as_ref().map(|(_, worker)| worker.seat())),
+                Some(Ok(connection)) => self.take(connection, at.as_ref().map(|(_, worker)| worker)),
                 Some(Err(error)) => self.failed(&error).await,
                 None => {}
             }
@@ -220,7 +220,7 @@ where
     }
 
     /// Serves a connection, or answers that there are too many.
-    fn take(&mut self, connection: Connection, seat: Option<Seat>) {
+    fn take(&mut self, connection: Connection, worker: Option<&Worker>) {
         let (drain, uses, tls) = (&self.drain, &self.uses, self.listening.tls.clone());
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             (uses.count)(Mishap::TooMany);
@@ -230,16 +230,16 @@ where
             }
             // An answer before the handshake would be no TLS.
             if let (None, Ok(turn)) = (tls, Arc::clone(&self.refusing).try_acquire_owned()) {
-                let refused = (uses.refuse)(connection);
+                let (refused, seat) = ((uses.refuse)(connection), worker.map(Worker::seat));
                 drain.spawn(async move {
                     refused.await;
-                    drop(turn);
+                    drop((turn, seat));
                 });
             }
             return;
         };
         let (serve, count, ends) = (uses.serve.clone(), uses.count.clone(), drain.ends.clone());
-        let handshake = self.bounds.handshake;
+        let (handshake, seat) = (self.bounds.handshake, worker.map(Worker::seat));
         drain.spawn(async move {
             let connection = match tls {
                 None => connection,

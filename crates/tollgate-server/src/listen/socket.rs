@@ -9,6 +9,10 @@ use tokio::net::{TcpListener, UnixListener};
 use super::inherited::{self, Bound};
 use super::{Connection, ListenAddress, Peer, Stream};
 
+/// How many connections may wait to be accepted, if the operating system allows as many: more than
+/// the 128 of `bind`, since they come to one thread, which may be busy.
+const BACKLOG: i32 = 4_096;
+
 /// A socket that takes connections, of no runtime.
 pub(super) enum Socket {
     Tcp(std::net::TcpListener),
@@ -25,10 +29,15 @@ impl Socket {
     /// Binds an address. Returns the socket with the address that it has got.
     pub(super) fn bind(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
         match address {
-            ListenAddress::Tcp(address) => Self::tcp(std::net::TcpListener::bind(address)?),
+            ListenAddress::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address)?;
+                socket2::SockRef::from(&listener).listen(BACKLOG)?;
+                Self::tcp(listener)
+            }
             ListenAddress::Unix { path, mode } => {
                 remove_left_socket(path)?;
                 let listener = std::os::unix::net::UnixListener::bind(path)?;
+                socket2::SockRef::from(&listener).listen(BACKLOG)?;
                 if let Some(mode) = mode {
                     std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))?;
                 }

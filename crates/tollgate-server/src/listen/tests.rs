@@ -1,5 +1,7 @@
 //! Crowds, failures, certificates.
 
+mod spread;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -119,50 +121,6 @@ fn names_its_thread(drain: &Drain, workers: Arc<Workers>) -> (SocketAddr, tokio:
     let bounds = Bounds { most: 1_000, ..FEW };
     let uses = Uses { serve, refuse: |connection| refuse(connection, RESP_REFUSAL), count: |_| {} };
     (address, tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, uses)))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_stays_on_a_thread_that_had_the_fewest() {
-    let (drain, workers) = (Drain::default(), Arc::new(Workers::start(3).unwrap()));
-    let (address, _) = names_its_thread(&drain, workers);
-    tokio::task::spawn_blocking(move || {
-        // Each stays for long, also on a machine with other work.
-        let connect = || {
-            std::thread::sleep(SHORT * 100);
-            TcpStream::connect(address).unwrap()
-        };
-        let mut open: Vec<_> = (0..6).map(|_| connect()).collect();
-        let threads: Vec<_> = open.iter_mut().map(thread_of).collect();
-        let at = |thread: u8| threads.iter().filter(|at| **at == thread).count();
-        assert_eq!([at(b'0'), at(b'1'), at(b'2')], [2, 2, 2]);
-        for _ in 0..10 {
-            assert_eq!(open.iter_mut().map(thread_of).collect::<Vec<_>>(), threads);
-        }
-        // Those of one thread end. The listener may be with another, which takes one more.
-        let mut all = threads.iter();
-        open.retain(|_| all.next() != Some(&b'1'));
-        soon("they have ended", || drain.connections.len() == 4);
-        let mut next: Vec<_> = (0..3).map(|_| connect()).collect();
-        let next: Vec<_> = next.iter_mut().map(thread_of).collect();
-        assert!(next.iter().filter(|at| **at == b'1').count() >= 2, "{next:?}");
-    })
-    .await
-    .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_is_spread_over_the_threads() {
-    let (drain, workers) = (Drain::default(), Arc::new(Workers::start(3).unwrap()));
-    let (address, _) = names_its_thread(&drain, workers);
-    tokio::task::spawn_blocking(move || {
-        let mut open: Vec<_> = (0..90).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let threads: Vec<_> = open.iter_mut().map(thread_of).collect();
-        let at = |thread: u8| threads.iter().filter(|at| **at == thread).count();
-        let (most, fewest) = (at(b'0').max(at(b'1')).max(at(b'2')), at(b'0').min(at(b'1')).min(at(b'2')));
-        assert!(most <= fewest + fewest / 2 + 2, "{fewest} and {most}");
-    })
-    .await
-    .unwrap();
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@
 mod each;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +22,9 @@ pub(crate) const SHORT: Duration = Duration::from_millis(1);
 
 /// How many more of them than another a thread may have before the next one is for that.
 const SHORT_ONES: usize = 16;
+
+/// How many more short ones are expected after one that ended.
+const AFTER_SHORT: usize = 2;
 
 /// The threads. They end when this is dropped, with what they still serve.
 pub(crate) struct Workers {
@@ -42,8 +45,9 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 struct Served {
     now: AtomicUsize,
-    /// Whether the one that ended last was short.
-    was_short: AtomicBool,
+    /// How many more short ones are expected: more with each that ends, fewer with each that
+    /// begins, so that those that stay are soon seen as such.
+    short: AtomicUsize,
 }
 
 /// How many connections a thread has more than another.
@@ -78,11 +82,19 @@ impl Workers {
         let connections = |worker: &Worker| worker.served.now.load(Relaxed);
         let (own, fewest) = (connections(worker), self.all.iter().map(connections).min().unwrap_or_default());
         // Short ones do not stay, and to change threads costs more than to serve one.
-        let more = if worker.served.was_short.load(Relaxed) { SHORT_ONES } else { 1 };
+        let more = worker.served.short.load(Relaxed).max(1);
         match own {
             _ if own > fewest + fewest / 2 + more => Lead::Long,
             _ if own > fewest => Lead::Short,
             _ => Lead::None,
+        }
+    }
+
+    /// Waits until each of the threads has taken up a task.
+    pub(crate) async fn take_turns(&self) {
+        for worker in &self.all {
+            // An error: the thread has ended.
+            let _ = worker.runtime.spawn(async {}).await;
         }
     }
 
@@ -116,13 +128,22 @@ impl Worker {
     /// Counts a connection as one that it serves.
     pub(crate) fn seat(&self) -> Seat {
         self.served.now.fetch_add(1, Relaxed);
+        self.served.expect(|short| short.saturating_sub(1));
         Seat { served: Arc::clone(&self.served), since: Instant::now() }
+    }
+}
+
+impl Served {
+    fn expect(&self, change: impl Fn(usize) -> usize) {
+        // Always `Ok`: the change is not refused.
+        let _ = self.short.fetch_update(Relaxed, Relaxed, |short| Some(change(short)));
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.served.was_short.store(self.since.elapsed() < SHORT, Relaxed);
+        let was_short = self.since.elapsed() < SHORT;
+        self.served.expect(|short| if was_short { (short + AFTER_SHORT).min(SHORT_ONES) } else { 0 });
         self.served.now.fetch_sub(1, Relaxed);
     }
 }
@@ -162,9 +183,45 @@ mod tests {
         ended_after(SHORT);
         assert_eq!(lead_of(2), Lead::Long);
         for (count, lead) in [(1, Lead::Short), (16, Lead::Short), (17, Lead::Long)] {
-            one.served.was_short.store(true, Relaxed);
-            assert_eq!(lead_of(count), lead, "{count}");
+            let seats: Vec<_> = (0..count).map(|_| one.seat()).collect();
+            one.served.short.store(SHORT_ONES, Relaxed);
+            assert_eq!(workers.lead(one), lead, "{count}");
+            drop(seats);
         }
+    }
+
+    #[test]
+    fn few_more_are_expected_after_one_short_connection() {
+        let workers = Workers::start(2).unwrap();
+        let one = &workers.all[0];
+        drop(one.seat());
+        let mut seats = Vec::new();
+        while workers.lead(one) != Lead::Long {
+            seats.push(one.seat());
+        }
+        assert_eq!(seats.len(), 2);
+        drop(seats);
+        for _ in 0..20 {
+            drop(one.seat());
+        }
+        let expected = || one.served.short.load(Relaxed);
+        assert_eq!(expected(), SHORT_ONES);
+        let mut long = one.seat();
+        long.since = long.since.checked_sub(SHORT).unwrap();
+        drop(long);
+        assert_eq!(expected(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_hangs_takes_no_turn() {
+        let workers = Workers::start(2).unwrap();
+        let (go, goes) = mpsc::channel::<()>();
+        workers.all[1].runtime.spawn(async move { goes.recv() });
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let turns = |time| runtime.block_on(async { tokio::time::timeout(time, workers.take_turns()).await });
+        assert!(turns(Duration::from_millis(100)).is_err());
+        go.send(()).unwrap();
+        assert!(turns(Duration::from_secs(20)).is_ok());
     }
 
     #[test]
