@@ -15,6 +15,7 @@ mod redis_server;
 mod rules;
 mod seen;
 mod silent;
+mod smuggling;
 #[path = "../../../tollgate-redis/tests/support/proxy.rs"]
 #[allow(dead_code)]
 mod store_proxy;

@@ -283,7 +283,7 @@ pub(crate) async fn recorder(answer: &'static [u8]) -> (String, Arc<Mutex<Vec<u8
                     let length = head.split("\r\n").find_map(|line| line.strip_prefix("content-length: "));
                     let length = length.map_or(0, |length| length.parse().unwrap());
                     let is_whole = match head.contains("transfer-encoding: chunked") {
-                        true => body.contains("0\r\n"),
+                        true => body.ends_with("\r\n\r\n") && format!("\r\n{body}").contains("\r\n0\r\n"),
                         false => body.len() >= length,
                     };
                     if is_whole {
