@@ -70,6 +70,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
     held_bytes: usize,
 
+    /// The most bytes of a request's body [default: any number, as it is streamed]
+    #[arg(long, value_name = "N", help_heading = "Upstreams")]
+    max_body: Option<u64>,
+
     /// Keeps requests for later in this file, where a rule without a store says on_refusal = "park"
     /// [default: they are refused]
     #[arg(long, value_name = "FILE")]
@@ -115,6 +119,7 @@ impl Args {
         forward.health_interval = self.health_interval;
         forward.cost_header.clone_from(&self.cost_header);
         forward.held_bytes = self.held_bytes;
+        forward.max_body = self.max_body;
         Ok(settings)
     }
 }

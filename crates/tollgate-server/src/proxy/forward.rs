@@ -18,7 +18,7 @@ use super::head::{depart, is_coded, strip, switch};
 use super::marks::Marks;
 use super::patience::Patience;
 use super::pool::Serving;
-use super::upload::Upload;
+use super::upload::{BadBody, Upload};
 use super::upstreams::{Failure, Load, Server, Upstreams};
 use crate::core::Core;
 use crate::metrics::Listener;
@@ -67,8 +67,8 @@ enum Missing {
     Upstreams(Failure),
     /// The head of the response did not come in time.
     Late,
-    /// The body of the request did not come, or is none.
-    Body,
+    /// The body of the request.
+    Body(BadBody),
 }
 
 impl Missing {
@@ -80,7 +80,7 @@ impl Missing {
             Self::Upstreams(Failure::ConnectLate) => "upstream_connect_timeout",
             Self::Upstreams(Failure::Broken) => "upstream_broken",
             Self::Late => "upstream_timeout",
-            Self::Body => "body",
+            Self::Body(_) => "body",
         }
     }
 
@@ -93,7 +93,7 @@ impl Missing {
                 (StatusCode::GATEWAY_TIMEOUT, "the upstream was not reached in time")
             }
             Self::Late => (StatusCode::GATEWAY_TIMEOUT, "the upstream did not answer in time"),
-            Self::Body => (StatusCode::BAD_REQUEST, "the body is broken, or came too slowly"),
+            Self::Body(bad) => bad.answer(),
         };
         let mut answer = problem(status, detail).map(Download::Text);
         if matches!(self, Self::Upstream | Self::Upstreams(Failure::Connect | Failure::ConnectLate)) {
@@ -147,8 +147,7 @@ impl Shared {
             let load = server.load();
             match self.ask(server, request, body, passing).await {
                 Ok((response, serving)) => return Ok((response, Held { serving, load })),
-                Err(_) if body.has_failed() => return Err(Missing::Body),
-                Err(of) => missing = of,
+                Err(of) => missing = body.failure().map_or(of, Missing::Body),
             }
             let Missing::Upstreams(failure) = missing else { break };
             server.rest(failure);

@@ -22,7 +22,7 @@ use super::head::{Judged, judge};
 use super::marks::Marks;
 use super::parking::{self, MayPark};
 use super::tunnel::Tunnel;
-use super::upload::Upload;
+use super::upload::{BadBody, Upload};
 use super::upstreams::Upstreams;
 use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer, Stream};
@@ -171,6 +171,9 @@ impl Client {
         let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
         head.extensions.insert(Passing { origin: Arc::clone(&self.origin), ends, upgrade });
         let upload = Upload::new(body, is_expecting, settings, ends, &clients.header);
+        if upload.is_too_long() {
+            return self.refuse_body(upload, BadBody::TooLong);
+        }
         drop(generation);
         let mut service = service.clone();
         // The service is always ready, and learns here that the one inside it is.
@@ -182,8 +185,8 @@ impl Client {
         });
         let Some(mut answer) = answer.await else {
             // The client has left its queue: what it was charged comes back with the future.
-            core.metrics.protocol_error(Listener::Proxy, "body");
-            return refused(Version::HTTP_11, StatusCode::BAD_REQUEST, "the body is broken");
+            let bad = upload.failure().unwrap_or(BadBody::Broken);
+            return self.refuse_body(upload, bad);
         };
         if let Some(may_park) = answer.extensions_mut().remove::<MayPark>()
             && let Some(answer) = Box::pin(parking::keep(core, may_park, upload.clone())).await
@@ -198,6 +201,14 @@ impl Client {
         let tunnel = Tunnel { client: switching, upstream, held };
         *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
         Response::from_parts(head, Answered::Unasked(Default::default()))
+    }
+
+    /// Answers a request whose body went to no upstream.
+    fn refuse_body(&self, upload: Upload, bad: BadBody) -> Response<Answered> {
+        upload.discard();
+        self.proxy.core.metrics.protocol_error(Listener::Proxy, "body");
+        let (status, detail) = bad.answer();
+        problem(status, detail).map(Answered::Unasked)
     }
 }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::StatusCode;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
@@ -34,13 +35,15 @@ struct Arriving {
     held: BytesMut,
     held_trailers: Option<Frame<Bytes>>,
     most_held: usize,
+    /// How many bytes may still come.
+    left: u64,
     /// Whether the client sends the body once it is read (`Expect: 100-continue`).
     is_expecting: bool,
     /// Where the rules read the client's address.
     client_header: Box<str>,
     is_taken: bool,
     has_ended: bool,
-    has_failed: bool,
+    failure: Option<BadBody>,
     /// Whether the upstream waits for the client to send more.
     is_awaited: bool,
     /// Whether the answer was given up.
@@ -48,6 +51,46 @@ struct Arriving {
     /// Wakes the upstream's connection, which waits for the client.
     waker: Option<Waker>,
     patience: Patience,
+}
+
+/// Why the body of a request does not reach its upstream whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadBody {
+    /// It broke off, came too slowly, or is none.
+    Broken,
+    /// It is longer than it may be.
+    TooLong,
+}
+
+impl BadBody {
+    /// What its client is told.
+    pub(super) fn answer(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Broken => (StatusCode::BAD_REQUEST, "the body is broken, or came too slowly"),
+            Self::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
+        }
+    }
+}
+
+impl Arriving {
+    /// What comes of the body, as long as that may be.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let polled = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(Ok(frame)) = &polled {
+            let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+            let Some(left) = self.left.checked_sub(length) else {
+                self.failure = Some(BadBody::TooLong);
+                return Poll::Ready(Some(Err("the body is longer than it may be".into())));
+            };
+            self.left = left;
+        }
+        Poll::Ready(polled)
+    }
+
+    /// It breaks off, unless it is too long.
+    fn fail(&mut self) {
+        self.failure.get_or_insert(BadBody::Broken);
+    }
 }
 
 impl Upload {
@@ -62,8 +105,8 @@ impl Upload {
             return Self(None);
         }
         let patience = Patience::new(settings.idle_timeout, ends);
-        let body = Either::Left(body);
-        Self::of(body, settings.held_bytes, is_expecting, patience, client_header)
+        let bounds = (settings.held_bytes, settings.max_body.unwrap_or(u64::MAX));
+        Self::of(Either::Left(body), bounds, is_expecting, patience, client_header)
     }
 
     /// A body that is whole.
@@ -71,12 +114,13 @@ impl Upload {
         if body.is_empty() {
             return Self(None);
         }
-        Self::of(Either::Right(Full::new(body)), 0, false, Patience::new(Duration::ZERO, None), "")
+        let patience = Patience::new(Duration::ZERO, None);
+        Self::of(Either::Right(Full::new(body)), (0, u64::MAX), false, patience, "")
     }
 
     fn of(
         body: Either<Incoming, Full<Bytes>>,
-        most_held: usize,
+        (most_held, left): (usize, u64),
         is_expecting: bool,
         patience: Patience,
         client_header: &str,
@@ -86,11 +130,12 @@ impl Upload {
             held: BytesMut::new(),
             held_trailers: None,
             most_held,
+            left,
             is_expecting,
             client_header: client_header.into(),
             is_taken: false,
             has_ended: false,
-            has_failed: false,
+            failure: None,
             is_awaited: false,
             is_left: false,
             waker: None,
@@ -116,6 +161,9 @@ impl Upload {
             !arriving.is_taken && !arriving.is_expecting && !arriving.body.is_end_stream()
         });
         if is_left {
+            if let Some(mut arriving) = self.lock() {
+                arriving.left = u64::MAX;
+            }
             tokio::spawn(tokio::time::timeout(DISCARDED.1, async move {
                 let (mut body, mut read) = (self, 0);
                 while let Some(Ok(frame)) = body.frame().await {
@@ -134,7 +182,7 @@ impl Upload {
         if arriving.has_ended {
             return;
         }
-        (arriving.is_left, arriving.has_failed) = (true, true);
+        (arriving.is_left, arriving.failure) = (true, Some(BadBody::Broken));
         // A stream of HTTP/2 is not reset while its body is here.
         arriving.body = Either::Right(Full::default());
         if let Some(waker) = arriving.waker.take() {
@@ -153,9 +201,14 @@ impl Upload {
         self.lock().is_some_and(|arriving| arriving.is_awaited)
     }
 
-    /// Whether the client has left, or has sent a body that is none.
-    pub(super) fn has_failed(&self) -> bool {
-        self.lock().is_some_and(|arriving| arriving.has_failed)
+    /// Why the body does not reach its upstream, if it does not.
+    pub(super) fn failure(&self) -> Option<BadBody> {
+        self.lock().and_then(|arriving| arriving.failure)
+    }
+
+    /// Whether the head announces a body that is longer than it may be.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.lock().is_some_and(|arriving| arriving.body.size_hint().lower() > arriving.left)
     }
 
     /// Reads the body of a request that waits, as far as it may be held. Is ready when the client
@@ -165,17 +218,15 @@ impl Upload {
         if arriving.is_expecting {
             return Poll::Pending;
         }
-        while !arriving.is_taken && arriving.held.len() < arriving.most_held && !arriving.has_failed {
-            match ready!(Pin::new(&mut arriving.body).poll_frame(context))
-                .map(|frame| frame.map(Frame::into_data))
-            {
+        while !arriving.is_taken && arriving.held.len() < arriving.most_held && arriving.failure.is_none() {
+            match ready!(arriving.poll_next(context)).map(|frame| frame.map(Frame::into_data)) {
                 None => return Poll::Pending,
                 Some(Ok(Ok(data))) => arriving.held.extend_from_slice(&data),
                 Some(Ok(Err(trailers))) => arriving.held_trailers = Some(trailers),
-                Some(Err(_)) => arriving.has_failed = true,
+                Some(Err(_)) => arriving.fail(),
             }
         }
-        if arriving.has_failed { Poll::Ready(()) } else { Poll::Pending }
+        if arriving.failure.is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -197,7 +248,7 @@ impl Body for Upload {
         } else if let Some(trailers) = arriving.held_trailers.take() {
             Poll::Ready(Some(Ok(trailers)))
         } else {
-            Pin::new(&mut arriving.body).poll_frame(context)
+            arriving.poll_next(context)
         };
         arriving.is_awaited = polled.is_pending();
         match polled {
@@ -210,7 +261,7 @@ impl Body for Upload {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                arriving.has_failed = true;
+                arriving.fail();
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
@@ -220,7 +271,7 @@ impl Body for Upload {
             Poll::Pending => {
                 arriving.waker = Some(context.waker().clone());
                 let late = ready!(arriving.patience.poll(context));
-                arriving.has_failed = true;
+                arriving.fail();
                 Poll::Ready(Some(Err(late.into())))
             }
         }

@@ -38,6 +38,8 @@ pub struct ProxySettings {
     pub cost_header: Option<HeaderName>,
     /// How many bytes of a request's body are held while the request waits in a queue.
     pub held_bytes: usize,
+    /// The most bytes of a request's body; `None`: any number, as a body is streamed.
+    pub max_body: Option<u64>,
 }
 
 impl Default for ProxySettings {
@@ -54,6 +56,7 @@ impl Default for ProxySettings {
             health_interval: Duration::from_secs(5),
             cost_header: None,
             held_bytes: 64 << 10,
+            max_body: None,
         }
     }
 }

@@ -6,6 +6,7 @@ mod cluster;
 mod heads;
 mod heads2;
 mod leaves;
+mod limits;
 mod park;
 mod park_random;
 mod park_redis;
