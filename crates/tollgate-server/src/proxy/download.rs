@@ -117,6 +117,9 @@ impl Body for Download {
                     }
                     Poll::Ready(frame) => {
                         patience.moved();
+                        if frame.is_some() && patience.is_over() {
+                            return Poll::Ready(Some(Err(Broken::Late(Late))));
+                        }
                         if frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers)) {
                             *upload = None;
                         }

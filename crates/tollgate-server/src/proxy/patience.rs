@@ -30,6 +30,12 @@ impl Patience {
         self.moved = Instant::now();
     }
 
+    /// Whether a body that moves has come too late. One whose reader is slower than its sender
+    /// never stands still, so that no timer is asked.
+    pub(super) fn is_over(&self) -> bool {
+        self.ends.is_some_and(|ends| self.moved >= ends)
+    }
+
     /// When the body last moved.
     pub(super) fn last_move(&self) -> Instant {
         self.moved

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
 use super::head::strip_trailers;
-use super::patience::Patience;
+use super::patience::{Late, Patience};
 use crate::settings::ProxySettings;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
@@ -254,6 +254,10 @@ impl Body for Upload {
         match polled {
             Poll::Ready(Some(Ok(mut frame))) => {
                 arriving.patience.moved();
+                if arriving.patience.is_over() {
+                    arriving.fail();
+                    return Poll::Ready(Some(Err(Late.into())));
+                }
                 if let Some(trailers) = frame.trailers_mut() {
                     arriving.has_ended = true;
                     strip_trailers(trailers, &arriving.client_header);

@@ -27,7 +27,7 @@ const PART: usize = 64 << 10;
 const MOST: usize = 64 << 20;
 
 /// An upstream whose answer never ends, of which it counts the bytes. `/free` is answered at once.
-async fn endless(sent: &Arc<AtomicUsize>) -> String {
+pub(crate) async fn endless(sent: &Arc<AtomicUsize>) -> String {
     let sent = Arc::clone(sent);
     let address = upstream(move |request: Request<Incoming>| {
         let sent = Arc::clone(&sent);
@@ -86,6 +86,42 @@ async fn a_body_waits_for_its_upstream() {
     });
     until_it_stands_still(&sent).await;
     writing.abort();
+}
+
+/// Its client speaks HTTP/2, and its upstream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_http2_waits_for_its_reader() {
+    let sent = Arc::default();
+    let proxy = start(ONE_AT_ONCE, &[endless(&sent).await.replace("http", "h2c")]).await;
+    let mut sender = proxy.http2::<Full<Bytes>>().await;
+    let request = Request::get("http://a.test/").body(Full::default()).unwrap();
+    let mut body = sender.send_request(request).await.unwrap().into_body();
+    until_it_stands_still(&sent).await;
+    let (before, mut read) = (sent.load(Relaxed), 0);
+    while read < 2 * before {
+        let frame = timeout(LONG, body.frame()).await.unwrap().unwrap().unwrap();
+        read += frame.data_ref().map_or(0, Bytes::len);
+    }
+    eventually(|| sent.load(Relaxed) > before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_of_http2_waits_for_its_upstream() {
+    let gate = Gate::new().await;
+    let proxy = start(ONE_AT_ONCE, &[gate.url.replace("http", "h2c")]).await;
+    let mut sender = proxy.http2().await;
+    let (writes, body) = Written::new();
+    let answer = tokio::spawn(sender.send_request(Request::post("http://a.test/").body(body).unwrap()));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let writing = tokio::spawn(async move {
+        while writes.send(Some(Bytes::from(vec![b'x'; PART]))).await.is_ok() {
+            counted.fetch_add(PART, Relaxed);
+        }
+    });
+    until_it_stands_still(&sent).await;
+    writing.abort();
+    answer.abort();
 }
 
 #[tokio::test]

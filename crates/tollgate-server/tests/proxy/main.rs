@@ -16,6 +16,7 @@ mod redis_server;
 mod rules;
 mod seen;
 mod silent;
+mod slow;
 mod smuggling;
 #[path = "../../../tollgate-redis/tests/support/proxy.rs"]
 #[allow(dead_code)]
