@@ -16,7 +16,7 @@ use super::support::{Gate, LONG, Proxy, Written, echo, eventually, full, start, 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
 /// A request that waits waits for hours. `/look` tells what is left of the day, and costs nothing.
-const HOURLY: &str = "rule = [
+pub(crate) const HOURLY: &str = "rule = [
     { name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=3,mode=queue', match.path = '/slow' },
     { name = 'daily', key = 'everyone', limits = 'fixed-window:9/d',
       cost = [{ match.path = '/look', is = 0 }, { is = 1 }] }]";
@@ -26,7 +26,7 @@ fn request(path: &str, body: Written) -> Request<Written> {
 }
 
 /// Waits until this much of the day is left.
-async fn until_left(proxy: &Proxy, left: u64) {
+pub(crate) async fn until_left(proxy: &Proxy, left: u64) {
     let (expected, began) = (format!("\"daily\";r={left};"), Instant::now());
     loop {
         assert!(began.elapsed() < LONG, "there are never {left} left");

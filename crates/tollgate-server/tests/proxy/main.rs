@@ -11,8 +11,10 @@ mod park;
 mod park_random;
 mod park_redis;
 mod peers;
+mod queues;
 #[path = "../../../tollgate-redis/tests/support/server.rs"]
 mod redis_server;
+mod resets;
 mod rules;
 mod seen;
 mod silent;
@@ -26,6 +28,7 @@ mod threads;
 #[path = "../tools/mod.rs"]
 #[allow(dead_code)]
 mod tools;
+mod trailers;
 mod tunnel;
 mod untaken;
 mod upstreams;

@@ -149,7 +149,7 @@ async fn shadow_rules_only_count_and_bans_last() {
 }
 
 /// The page of the administrator's listener.
-async fn metrics(proxy: &Proxy) -> String {
+pub(crate) async fn metrics(proxy: &Proxy) -> String {
     let Some(ListenAddress::Tcp(admin)) = proxy.server.addresses().next() else { panic!("no admin") };
     let mut stream = tokio::net::TcpStream::connect(admin).await.unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";

@@ -11,7 +11,8 @@ const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits 
 const ASKS: &[u8] = b"GET /socket HTTP/1.1\r\nhost: a.test\r\nconnection: keep-alive, Upgrade\r\n\
     upgrade: websocket\r\nsec-websocket-key: k\r\n\r\n";
 
-/// An upstream that switches, and then sends back each byte in upper case.
+/// An upstream that switches to the protocol it is asked for, if that is one of these two, and then
+/// sends back each byte in upper case.
 async fn shouting() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -19,13 +20,18 @@ async fn shouting() -> String {
         while let Ok((mut stream, _)) = listener.accept().await {
             tokio::spawn(async move {
                 let head = head(&mut stream).await;
-                if !head.contains("connection: upgrade\r\n") || !head.contains("upgrade: websocket\r\n") {
+                let asked = ["websocket", "irc/6.9"]
+                    .into_iter()
+                    .find(|protocol| head.contains(&format!("\r\nupgrade: {protocol}\r\n")));
+                let Some(asked) = asked.filter(|_| head.contains("connection: upgrade\r\n")) else {
                     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
                     return;
-                }
-                let switched = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\
-                    connection: upgrade\r\nsec-websocket-accept: a\r\n\r\n";
-                stream.write_all(switched).await.unwrap();
+                };
+                let switched = format!(
+                    "HTTP/1.1 101 Switching Protocols\r\nupgrade: {asked}\r\n\
+                     connection: upgrade\r\nsec-websocket-accept: a\r\n\r\n"
+                );
+                stream.write_all(switched.as_bytes()).await.unwrap();
                 let mut byte = [0];
                 while let Ok(1) = stream.read(&mut byte).await {
                     stream.write_all(&byte.to_ascii_uppercase()).await.unwrap();
@@ -68,6 +74,20 @@ async fn a_tunnel_carries_bytes_both_ways_and_is_in_flight() {
         drop(stream);
         proxy.until("/", 200).await;
     }
+}
+
+#[tokio::test]
+async fn protocols_other_than_websocket_are_switched_to() {
+    let proxy = start(ONE_AT_ONCE, &[shouting().await]).await;
+    let mut stream = proxy.connect().await;
+    let asks = b"POST /socket HTTP/1.1\r\nhost: a.test\r\nconnection: upgrade\r\nupgrade: IRC/6.9\r\n\r\n";
+    stream.write_all(asks).await.unwrap();
+    let answer = head(&mut stream).await;
+    assert!(answer.starts_with("http/1.1 101 ") && answer.contains("upgrade: irc/6.9\r\n"), "{answer}");
+    stream.write_all(b"nick").await.unwrap();
+    let mut answer = [0; 4];
+    timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"NICK");
 }
 
 #[tokio::test]
