@@ -42,9 +42,11 @@ mod workers;
 /// The server's parts without connections, for tests and fuzz targets.
 #[doc(hidden)]
 pub mod probe {
+    pub use crate::park::ParkProbe;
     pub use crate::proxy::HeadProbe;
     pub use crate::resp::{Answered, Probe as RespProbe};
     pub use crate::rls::{CallAnswer, CallProbe};
+    pub use crate::web::OpeningProbe;
 }
 
 pub use core::EnvoyFilesError;

@@ -17,12 +17,14 @@
 //! | `index` | its entries in memory: queues, bounds, counts |
 //! | `store` | the file |
 //! | `redis` | requests that are kept in Redis, by all processes that share it |
+//! | `probe` | what a store reads back, for fuzz targets |
 
 mod entry;
 mod file;
 mod index;
 mod kept;
 mod parks;
+mod probe;
 mod redis;
 mod store;
 #[cfg(test)]
@@ -41,6 +43,7 @@ pub(crate) use file::FilePark;
 pub(crate) use index::{Counts, EVENTS};
 pub(crate) use kept::Kept;
 pub(crate) use parks::{Parks, Place};
+pub use probe::ParkProbe;
 pub use store::ParkError;
 
 use crate::metrics::unix_time;

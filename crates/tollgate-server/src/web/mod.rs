@@ -10,12 +10,14 @@
 //! | `body` | a request's body, up to a limit |
 //! | `client` | the address of a client, as text |
 //! | `read`, `pointer` | JSON, and where an error in it is |
+//! | `probe` | how a connection of HTTP/2 begins, for fuzz targets |
 
 mod answer;
 mod body;
 mod client;
 mod idle;
 mod pointer;
+mod probe;
 mod read;
 mod serve;
 mod streams;
@@ -26,6 +28,7 @@ pub(crate) use body::{BodyError, read_body};
 pub(crate) use client::{Client, NoAddress};
 #[cfg(test)]
 pub(crate) use pointer::pointer_at;
+pub use probe::OpeningProbe;
 pub(crate) use read::read_json;
 pub(crate) use serve::{LOOKS, serve};
 pub(crate) use untaken::Untaken;
