@@ -14,6 +14,8 @@ pub struct Park {
     pub requests_per_key: usize,
     /// How many bytes of heads and bodies are kept for the rule.
     pub bytes: u64,
+    /// How many of one key.
+    pub bytes_per_key: u64,
     /// The longest body of a request that is kept, in bytes.
     pub body: usize,
     /// How long a request is kept before it expires.
@@ -32,6 +34,8 @@ impl Default for Park {
             requests: 1_000,
             requests_per_key: 100,
             bytes: 64 << 20,
+            // As many of the longest bodies as a key may keep requests, with their heads.
+            bytes_per_key: 8 << 20,
             body: 64 << 10,
             age: Duration::from_secs(3600),
             tries: 5,

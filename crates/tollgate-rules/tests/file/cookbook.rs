@@ -241,8 +241,8 @@ fn every_field_arrives_where_it_belongs() {
     );
     let park = rules.rules.iter().find_map(|rule| rule.park.as_ref()).unwrap();
     assert_eq!(
-        (park.requests, park.requests_per_key, park.bytes, park.body),
-        (5_000, 50, 128 << 20, 128 << 10)
+        (park.requests, park.requests_per_key, park.bytes, park.bytes_per_key, park.body),
+        (5_000, 50, 128 << 20, 16 << 20, 128 << 10)
     );
     assert_eq!((park.age.as_secs(), park.tries, park.retry.as_secs()), (6 * 3600, 8, 2));
     assert_eq!(park.headers, Some(vec!["content-type".into()]));

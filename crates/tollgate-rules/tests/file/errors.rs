@@ -59,7 +59,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 84] = [
+    let cases: [(&str, &str, &str, &str); 85] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -121,6 +121,7 @@ fn each_mistake_points_at_the_wrong_part() {
         ("park.tries = 2", "unfit", "park", "`park` means nothing"),
         ("on_refusal = \"park\"\nban = \"1h\"", "unfit", "1h", "cannot ban its key"),
         ("on_refusal = \"park\"\npark.age = \"0s\"", "bad-value", "0s", "longer than nothing"),
+        ("on_refusal = \"park\"\npark.bytes_per_key = 0", "out-of-range", "0", "`bytes_per_key` is"),
         ("on_refusal = \"park\"\npark.body = 67108865", "out-of-range", "67108865", "`body` is"),
         ("cost = -1", "out-of-range", "-1", "`cost` is -1"),
         ("cost = { from = \"client\" }", "bad-text", "client", "has no number"),

@@ -66,6 +66,8 @@ struct Queue {
     waiting: BTreeMap<u64, u64>,
     /// How many entries are dead.
     dead: usize,
+    /// How many bytes both take.
+    bytes: u64,
     /// Whether a task drains it, or is told to.
     is_drained: bool,
 }
@@ -94,6 +96,7 @@ impl Index {
         let counts = self.count(&rule);
         counts.bytes += bytes;
         let queue = self.queues.entry(QueueName::clone(&name)).or_default();
+        queue.bytes += bytes;
         if state == State::Dead {
             queue.dead += 1;
             self.count(&rule).dead += 1;
@@ -121,6 +124,7 @@ impl Index {
             _ => counts.parked -= 1,
         }
         let Some(queue) = self.queues.get_mut(&name) else { return };
+        queue.bytes -= bytes;
         match state {
             State::Dead => queue.dead -= 1,
             _ => drop(queue.waiting.remove(&turn)),
@@ -142,10 +146,12 @@ impl Index {
     pub(super) fn add(&mut self, mut entry: Entry, bounds: &Bounds) -> Result<(u64, Entry), Full> {
         let Counts { parked, dead, bytes, .. } = *self.count(&entry.rule);
         let queue = self.queues.get(&queue_name(&entry.rule, &entry.key));
-        let of_key = queue.map_or(0, |queue| queue.waiting.len() + queue.dead);
+        let (of_key, bytes_of_key) =
+            queue.map_or((0, 0), |queue| (queue.waiting.len() + queue.dead, queue.bytes));
         if parked + dead >= bounds.requests
             || of_key >= bounds.requests_per_key
             || bytes.saturating_add(entry.bytes) > bounds.bytes
+            || bytes_of_key.saturating_add(entry.bytes) > bounds.bytes_per_key
         {
             self.tell(&entry.rule, "full");
             return Err(Full);

@@ -248,6 +248,7 @@ async fn what_does_not_fit_is_refused_as_ever() {
         ("requests_per_key = 1", "a"),
         // A request takes about 110.
         ("bytes = 150", "b"),
+        ("bytes_per_key = 150", "a"),
         ("body = 3", ""),
     ] {
         for kept in Kept::each() {
@@ -255,13 +256,17 @@ async fn what_does_not_fit_is_refused_as_ever() {
             let parking = Parking::new(&kept, &rule).await;
             assert_eq!(parking.post("/", "a").await.status, 200);
             assert_eq!(parking.post("/", "b").await.status, 200);
-            if !key.is_empty() {
-                parking.parked("/", "a").await;
-            }
+            let first = if key.is_empty() { None } else { Some(parking.parked("/", "a").await) };
             let answer = parking.post("/", if key.is_empty() { "a" } else { key }).await;
             assert_eq!(answer.status, 429, "{bounds}");
             assert!(answer.header("retry-after").parse::<u64>().unwrap() > 3500);
             assert_eq!(parking.metric("event=\"full").await, u64::from(!key.is_empty()));
+            let Some(first) = first else { continue };
+            if bounds.contains("per_key") {
+                parking.parked("/", "b").await;
+            }
+            parking.json("DELETE", &format!("/admin/parked/{first}")).await;
+            parking.parked("/", key).await;
         }
     }
 }

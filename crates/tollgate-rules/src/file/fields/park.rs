@@ -35,6 +35,12 @@ static PARK: Table = table(
             "How many bytes of heads and bodies are kept for the rule.",
         ),
         optional(
+            "bytes_per_key",
+            Kind::Integer { least: 1, most: 1 << 40 },
+            "8388608",
+            "How many of one key.",
+        ),
+        optional(
             "body",
             Kind::Integer { least: 0, most: 1 << 26 },
             "65536",

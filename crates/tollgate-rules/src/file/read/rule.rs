@@ -262,6 +262,7 @@ impl Reader<'_, '_> {
             requests: number(given, "requests").unwrap_or(default.requests),
             requests_per_key: number(given, "requests_per_key").unwrap_or(default.requests_per_key),
             bytes: number(given, "bytes").unwrap_or(default.bytes),
+            bytes_per_key: number(given, "bytes_per_key").unwrap_or(default.bytes_per_key),
             body: number(given, "body").unwrap_or(default.body),
             age: self.positive(given, "age").unwrap_or(default.age),
             tries: number(given, "tries").unwrap_or(default.tries),

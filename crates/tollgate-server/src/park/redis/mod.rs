@@ -187,11 +187,19 @@ impl Inner {
         let (names, queue) = (&self.names, queue_name(&entry.rule, &entry.key));
         let (stream, id) = (names.stream(&queue), entry.id.to_string());
         let (json, bytes) = (json(&entry), entry.bytes.to_string());
-        let most = [bounds.requests as u64, bounds.requests_per_key as u64, bounds.bytes];
-        let [most, most_of_key, most_bytes] = most.map(|most| most.to_string());
-        let keys: [&[u8]; 6] =
-            [&stream, &names.counts, &names.dead_of, &names.entries, &names.order, &names.due];
-        let arguments: [&[u8]; 9] = [
+        let most =
+            [bounds.requests as u64, bounds.requests_per_key as u64, bounds.bytes, bounds.bytes_per_key];
+        let [most, most_of_key, most_bytes, most_bytes_of_key] = most.map(|most| most.to_string());
+        let keys: [&[u8]; 7] = [
+            &stream,
+            &names.counts,
+            &names.dead_of,
+            &names.bytes_of,
+            &names.entries,
+            &names.order,
+            &names.due,
+        ];
+        let arguments: [&[u8]; 10] = [
             entry.rule.as_bytes(),
             &queue,
             id.as_bytes(),
@@ -201,6 +209,7 @@ impl Inner {
             most.as_bytes(),
             most_of_key.as_bytes(),
             most_bytes.as_bytes(),
+            most_bytes_of_key.as_bytes(),
         ];
         match self.run(&SCRIPTS.add, &keys, &arguments).await {
             Ok(Data::Number(0)) => {
@@ -296,10 +305,11 @@ impl Inner {
         let (lease, pause, bytes, most) =
             (millis(LEASE), millis(pause), entry.bytes.to_string(), ENDED.to_string());
         let table = |entry: &Entry| if entry.state.is_held() { entry.state.name() } else { "ended" };
-        let keys: [&[u8]; 8] = [
+        let keys: [&[u8]; 9] = [
             &stream,
             &names.counts,
             &names.dead_of,
+            &names.bytes_of,
             &names.entries,
             &names.order,
             &names.due,

@@ -1,7 +1,7 @@
 -- Gives a request a new entry, and takes it where its state belongs: into its queue, to the dead,
 -- or to the ended. Answers whether that was done: the process `me` must have the request for
 -- itself; without `me`, none may, and the entry must be the one that the caller has read.
-local stream, counts, dead_of, entries, order, due, ended, dead = unpack(KEYS)
+local stream, counts, dead_of, bytes_of, entries, order, due, ended, dead = unpack(KEYS)
 local me, lease, queue, rule, id, from, to, place, known, entry, bytes, pause, most = unpack(ARGV)
 if me == '' and redis.call('HGET', entries, id) ~= known then
   return 0
@@ -53,6 +53,9 @@ end
 if to == 'ended' then
   place = '-'
   redis.call('HINCRBY', counts, 'bytes:' .. rule, -bytes)
+  if redis.call('HINCRBY', bytes_of, queue, -bytes) <= 0 then
+    redis.call('HDEL', bytes_of, queue)
+  end
   redis.call('RPUSH', ended, id)
   if redis.call('LLEN', ended) > tonumber(most) then
     local oldest = redis.call('LPOP', ended)

@@ -8,6 +8,7 @@
 //!   tg1:{park}:counts        parked:RULE, dead:RULE, bytes:RULE, and the last number
 //!   tg1:{park}:dead          the stream of dead requests
 //!   tg1:{park}:dead-of       how many of each queue are dead
+//!   tg1:{park}:bytes-of      how many bytes each queue takes, with its dead
 //!   tg1:{park}:ended         the ids of ended requests, the oldest first
 //! ```
 //!
@@ -50,6 +51,7 @@ pub(super) struct Names {
     pub(super) counts: Vec<u8>,
     pub(super) dead: Vec<u8>,
     pub(super) dead_of: Vec<u8>,
+    pub(super) bytes_of: Vec<u8>,
     pub(super) ended: Vec<u8>,
 }
 
@@ -64,6 +66,7 @@ impl Names {
             counts: name("counts"),
             dead: name("dead"),
             dead_of: name("dead-of"),
+            bytes_of: name("bytes-of"),
             ended: name("ended"),
         }
     }
