@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_http::RequestHead;
-use tollgate_rules::{Line, Park as Bounds, Rule, Ruling, StoreFailure, StoredAsk, Verdict};
+use tollgate_rules::{Limit, Limits, Line, Park as Bounds, Rule, Ruling, StoreFailure, StoredAsk, Verdict};
 use tollgate_tower::{Aside, Beside};
 use tower_service::Service;
 
@@ -52,8 +52,9 @@ struct Parking {
     rule: Box<str>,
     key: Box<[u8]>,
     bounds: Bounds,
-    /// About how long the limit takes for one more request.
-    gap: Duration,
+    /// About when the limit has room for the first of the queue, and how long after that for each
+    /// one more.
+    pace: (Duration, Duration),
     kept: Kept,
 }
 
@@ -119,7 +120,8 @@ pub(super) fn set_aside(
         (index, line, place(line)?)
     };
     let Rule { name, park: Some(bounds), .. } = rule(line) else { return None };
-    let gap = line.retry_after.unwrap_or(line.more_after);
+    let first = line.retry_after.unwrap_or(line.more_after);
+    let pace = (first, each_takes(rule(line), line).unwrap_or(first));
     let rules = core.live.rules();
     let client_header = &rules.rules().clients.header;
     let is_kept = |name: &HeaderName| {
@@ -134,10 +136,21 @@ pub(super) fn set_aside(
         (passing.origin.peer, passing.origin.is_tls),
     );
     let (store, rule, key) = (place.store(), name.clone(), key(index).into());
-    let parking = Parking { store, rule, key, bounds: bounds.clone(), gap, kept };
+    let parking = Parking { store, rule, key, bounds: bounds.clone(), pace, kept };
     let mut note = Extensions::new();
     note.insert(MayPark(Arc::new(parking)));
-    Some(Aside { line: index, retry_after: gap, note })
+    Some(Aside { line: index, retry_after: first, note })
+}
+
+/// How long the limit that shows takes for one more request like this. `None`: it is none by time.
+fn each_takes(rule: &Rule, line: &Line) -> Option<Duration> {
+    let limits = line.tier.map_or(&rule.limits, |tier| &rule.tiers[tier].limits);
+    let Limits::Each(limits) = limits else { return None };
+    let mut quotas =
+        limits.iter().filter_map(|limit| if let Limit::Quota(quota) = limit { Some(quota) } else { None });
+    let rate = quotas.nth(line.number?)?.rate();
+    let takes = rate.period().as_secs_f64() * line.cost as f64 / rate.count() as f64;
+    Some(Duration::try_from_secs_f64(takes).unwrap_or(Duration::MAX))
 }
 
 /// Asks the servers that keep requests, beside the counts of a request's rules, whether it must
@@ -179,7 +192,7 @@ pub(super) fn ask_servers(
 
 /// Keeps a refused request with its body. `None`: it stays refused.
 pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload) -> Option<Answer> {
-    let Parking { store, rule, key, bounds, gap, kept } = &*parking;
+    let Parking { store, rule, key, bounds, pace: (first, each), kept } = &*parking;
     if upload.size_hint().lower() > bounds.body as u64 {
         return None;
     }
@@ -204,8 +217,8 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
             return None;
         }
     };
-    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX).max(1);
-    let estimate = gap.saturating_mul(waiting).min(bounds.age);
+    let ahead = u32::try_from(waiting).unwrap_or(u32::MAX).saturating_sub(1);
+    let estimate = first.saturating_add(each.saturating_mul(ahead)).min(bounds.age);
     let seconds = estimate.as_secs() + u64::from(estimate.subsec_nanos() > 0);
     let location = format!("{STATES}{id}");
     let body = json!({ "id": id, "state": location, "retry_after": seconds });
