@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -21,9 +21,15 @@ use super::support::{upstream, upstream_at};
 pub(crate) struct Got {
     pub(crate) path: String,
     body: String,
-    key: String,
-    forwarded: String,
+    headers: HeaderMap,
     at: Instant,
+}
+
+impl Got {
+    /// A header's value; empty if it has none.
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
 }
 
 /// An upstream that notes what it gets, and answers with the statuses of its list, then with 200.
@@ -47,13 +53,9 @@ impl Journal {
             async move {
                 let at = Instant::now();
                 let (head, body) = request.into_parts();
-                let header = |name: &str| {
-                    head.headers.get(name).map_or(String::new(), |value| value.to_str().unwrap().into())
-                };
-                let (key, forwarded) = (header("idempotency-key"), header("x-forwarded-for"));
                 let body = String::from_utf8(body.collect().await.unwrap().to_bytes().into()).unwrap();
                 let path = head.uri.path().to_owned();
-                journal.got.lock().unwrap().push(Got { path, body, key, forwarded, at });
+                journal.got.lock().unwrap().push(Got { path, body, headers: head.headers, at });
                 let status = journal.statuses.lock().unwrap().pop().unwrap_or(200);
                 Response::builder().status(status).body(full("done")).unwrap()
             }
@@ -215,7 +217,8 @@ async fn parked_requests_are_sent_in_order_at_the_rules_rate() {
         let paths: Vec<_> = got.iter().map(|got| &*got.path).collect();
         assert_eq!(paths, ["/0", "/1", "/2", "/3", "/4"]);
         for (got, id) in got[1..].iter().zip(&ids) {
-            assert_eq!((&*got.body, &got.key, &*got.forwarded), ("body", id, "127.0.0.1"));
+            let headers = (got.header("idempotency-key"), got.header("x-forwarded-for"));
+            assert_eq!((&*got.body, headers), ("body", (&**id, "127.0.0.1")));
         }
         let took = got[4].at - got[0].at;
         assert!(took >= Duration::from_millis(3900), "five within {took:?} are more than 1/s");
@@ -308,16 +311,20 @@ async fn only_what_waiting_helps_is_parked() {
 
 #[tokio::test]
 async fn chosen_headers_are_kept_and_the_clients_own_key() {
-    for kept in Kept::each() {
-        let rule = "key = 'client', limits = '1/s,burst=1', park.headers = ['Idempotency-Key']";
-        let parking = Parking::new(&kept, rule).await;
-        assert_eq!(parking.post("/0", "").await.status, 200);
-        let headers = [("idempotency-key", "mine"), ("x-other", "1")];
-        let answer = parking.proxy.call("PUT", "/1", &headers, "").await;
-        assert_eq!(answer.status, 202);
-        eventually(|| parking.upstream.paths().len() == 2).await;
-        let got = parking.upstream.got.lock().unwrap()[1].clone();
-        assert_eq!((&*got.key, &*got.forwarded), ("mine", "127.0.0.1"));
+    for (headers, other) in [(", park.headers = ['Idempotency-Key']", ""), ("", "1")] {
+        for kept in Kept::each() {
+            let rule = format!("key = 'client', limits = '1/s,burst=1'{headers}");
+            let parking = Parking::new(&kept, &rule).await;
+            assert_eq!(parking.post("/0", "").await.status, 200);
+            let sent = [("idempotency-key", "mine"), ("x-other", "1"), ("authorization", "1")];
+            let answer = parking.proxy.call("PUT", "/1", &sent, "").await;
+            assert_eq!(answer.status, 202);
+            eventually(|| parking.upstream.paths().len() == 2).await;
+            let got = parking.upstream.got.lock().unwrap()[1].clone();
+            let names = ["idempotency-key", "x-forwarded-for", "x-other", "authorization"];
+            let came = names.map(|name| got.header(name));
+            assert_eq!(came, ["mine", "127.0.0.1", other, other], "{rule}");
+        }
     }
 }
 
@@ -362,11 +369,12 @@ async fn a_dead_request_is_kept_and_sent_again() {
         assert_eq!(dead["parked"][0]["id"], id);
         assert_eq!(dead["parked"][0]["request"], "POST /1");
         parking.counts("state=\"dead", 1).await;
+        parking.counts("event=\"dead", 1).await;
         let revived = parking.json("POST", &format!("/admin/parked/{id}")).await;
         assert_eq!((&revived["state"], &revived["tries"]), (&"parked".into(), &0.into()));
         assert_eq!(parking.becomes(&id, "sent").await["status"], 201);
-        let keys: Vec<_> =
-            parking.upstream.got.lock().unwrap()[1..].iter().map(|got| got.key.clone()).collect();
+        let got = parking.upstream.got.lock().unwrap().clone();
+        let keys: Vec<_> = got[1..].iter().map(|got| got.header("idempotency-key")).collect();
         assert_eq!(keys, [&*id; 3]);
         assert_eq!(parking.ask("POST", &format!("/admin/parked/{id}")).await.status, 409);
     }
@@ -407,6 +415,7 @@ async fn an_administrator_lists_and_cancels() {
         let cancel = format!("/admin/parked/{}", ids[0]);
         assert_eq!(parking.json("DELETE", &cancel).await["state"], "cancelled");
         assert_eq!(parking.ask("DELETE", &cancel).await.status, 409);
+        parking.counts("event=\"cancelled", 1).await;
         let unknown = format!("/admin/parked/{:032x}", 7);
         assert_eq!(parking.ask("DELETE", &unknown).await.status, 404);
         assert_eq!(call(parking.admin, "GET", "/admin/parked", &[], "").await.status, 401);
