@@ -12,6 +12,9 @@ const SECONDS: &str = "60";
 /// The verbs that each store decides as the model does, in each of two tests.
 const VERBS: &str = "100000";
 
+/// How often each test of parked requests kills a proxy, or Redis.
+const KILLS: &str = "100";
+
 /// The number of runs of the stress tests.
 const ROUNDS: usize = 5;
 
@@ -34,6 +37,9 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
     let processes = "cargo test --package tollgate-redis --test leased three_processes -- --show-output";
     plans.push(Plan::Run(Step::new("killed processes", processes).with("TOLLGATE_PROCESSES_SECONDS", "30")));
+    let parked = "cargo test --package tollgate-cli --all-features --test serve -- park::what_was_answered_202_survives \
+                  park_redis::another_proxy_sends park_redis::kills_of_redis --nocapture";
+    plans.push(Plan::Run(Step::new("kills of parked requests", parked).with("TOLLGATE_KILLS", KILLS)));
     let protocol = "cargo run --release --package tollgate-protocol -- --thorough";
     plans.push(Plan::Run(Step::new("protocol", protocol)));
     plans.push(loom());

@@ -1,11 +1,12 @@
-//! Requests that `tollgate proxy` keeps for later, over kills.
+//! Requests that `tollgate proxy` keeps for later, over kills and a full disk.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::{Folder, LONG, Running, tollgate};
@@ -28,6 +29,10 @@ pub(crate) struct Parked {
 pub(crate) fn upstream(pause: Duration) -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    (url, serve(listener, pause))
+}
+
+fn serve(listener: TcpListener, pause: Duration) -> Seen {
     let seen = Seen::default();
     let noted = Arc::clone(&seen);
     thread::spawn(move || {
@@ -37,7 +42,7 @@ pub(crate) fn upstream(pause: Duration) -> (String, Seen) {
             thread::spawn(move || answer(stream, &noted, pause));
         }
     });
-    (url, seen)
+    seen
 }
 
 fn answer(mut stream: TcpStream, noted: &Seen, pause: Duration) -> std::io::Result<()> {
@@ -60,28 +65,90 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.split("\r\n").filter_map(|line| line.split_once(": ")).find(|(of, _)| *of == name).map(|(_, is)| is)
 }
 
-/// Asks until the connection fails, or `ends`. Returns the requests that were answered 202.
-pub(crate) fn client(address: &str, key: &str, number: &AtomicU64, ends: &AtomicBool) -> Vec<Parked> {
-    let mut kept = Vec::new();
-    let Ok(mut stream) = TcpStream::connect(address) else { return kept };
-    while !ends.load(Relaxed) {
-        let target = format!("/{}", number.fetch_add(1, Relaxed));
-        let request = format!("GET {target} HTTP/1.1\r\nhost: a.test\r\nx-key: {key}\r\n\r\n");
-        let (mut answer, mut buffer) = (String::new(), [0; 4096]);
-        if stream.write_all(request.as_bytes()).is_err() {
-            return kept;
-        }
-        while !answer.contains("\r\n\r\n") || !(answer.ends_with("done") || answer.ends_with('}')) {
-            let Ok(read @ 1..) = stream.read(&mut buffer) else { return kept };
-            answer += &String::from_utf8_lossy(&buffer[..read]);
-        }
-        if answer.starts_with("HTTP/1.1 202 ") {
-            let location = header(&answer, "location").expect("where its state is");
-            let (_, id) = location.rsplit_once('/').expect("a path");
-            kept.push(Parked { target, id: id.to_owned() });
+/// What clients ask, and are told, together.
+#[derive(Default)]
+pub(crate) struct Asked {
+    number: AtomicU64,
+    kept: AtomicU64,
+    refused: AtomicU64,
+    /// The end of each target.
+    padding: String,
+    pub(crate) ends: AtomicBool,
+}
+
+impl Asked {
+    /// Each target ends so.
+    pub(crate) fn with(padding: &str) -> Arc<Self> {
+        Arc::new(Self { padding: padding.to_owned(), ..Self::default() })
+    }
+
+    /// Waits until so many more have been kept.
+    pub(crate) fn keeps(&self, more: u64) {
+        wait_for("requests are kept", &self.kept, more);
+    }
+
+    /// Waits until so many more have been refused.
+    pub(crate) fn refuses(&self, more: u64) {
+        wait_for("requests are refused", &self.refused, more);
+    }
+}
+
+fn wait_for(what: &str, count: &AtomicU64, more: u64) {
+    let (mut grew, mut last) = (Instant::now(), count.load(Relaxed));
+    let end = last + more;
+    while last < end {
+        assert!(grew.elapsed() < LONG, "{what}: {} more are missing", end - last);
+        thread::sleep(Duration::from_millis(5));
+        let now = count.load(Relaxed);
+        if now > last {
+            (grew, last) = (Instant::now(), now);
         }
     }
-    kept
+}
+
+/// A client that asks until the connection fails, or it is told to end. It returns the requests
+/// that were answered 202.
+pub(crate) fn client(address: &str, key: String, asked: &Arc<Asked>) -> JoinHandle<Vec<Parked>> {
+    let (address, asked) = (address.to_owned(), Arc::clone(asked));
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let Ok(mut stream) = TcpStream::connect(address) else { return kept };
+        while !asked.ends.load(Relaxed) {
+            let target = format!("/{}{}", asked.number.fetch_add(1, Relaxed), asked.padding);
+            let Ok(answer) = ask(&mut stream, &target, &key) else { return kept };
+            match answer.split(' ').nth(1) {
+                Some("202") => {
+                    let location = header(&answer, "location").expect("where its state is");
+                    let (_, id) = location.rsplit_once('/').expect("a path");
+                    kept.push(Parked { target, id: id.to_owned() });
+                    asked.kept.fetch_add(1, Relaxed);
+                }
+                Some("429" | "503") => drop(asked.refused.fetch_add(1, Relaxed)),
+                // It was passed on.
+                Some("200" | "502") => {}
+                _ => panic!("no answer to expect: {answer}"),
+            }
+        }
+        kept
+    })
+}
+
+fn ask(stream: &mut TcpStream, target: &str, key: &str) -> std::io::Result<String> {
+    let request = format!("GET {target} HTTP/1.1\r\nhost: a.test\r\nx-key: {key}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+    while !answer.contains("\r\n\r\n") || !(answer.ends_with("done") || answer.ends_with('}')) {
+        match stream.read(&mut buffer)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => answer += &String::from_utf8_lossy(&buffer[..read]),
+        }
+    }
+    Ok(answer)
+}
+
+/// What clients were told that have ended.
+pub(crate) fn kept_by(clients: Vec<JoinHandle<Vec<Parked>>>) -> Vec<Parked> {
+    clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect()
 }
 
 /// How many kills a test does.
@@ -89,19 +156,38 @@ pub(crate) fn kills() -> u64 {
     std::env::var("TOLLGATE_KILLS").map_or(10, |kills| kills.parse().expect("a number"))
 }
 
-/// Waits until the server has seen each request, and checks by which key it did.
-pub(crate) fn all_come(kept: &[Parked], seen: &Seen) {
-    let (began, mut lost) = (Instant::now(), kept.iter().collect::<Vec<_>>());
+/// Waits until the server has seen each request, and checks by which key it did. Returns how many
+/// it has seen more than once.
+pub(crate) fn all_come(kept: &[Parked], seen: &Seen) -> usize {
+    let (mut came, mut lost) = (Instant::now(), kept.iter().collect::<Vec<_>>());
     while !lost.is_empty() {
-        assert!(began.elapsed() < 3 * LONG, "{} of {} did not come", lost.len(), kept.len());
+        assert!(came.elapsed() < 2 * LONG, "{} of {} did not come", lost.len(), kept.len());
         thread::sleep(Duration::from_millis(50));
-        let seen = seen.lock().expect("no panic");
+        let (seen, before) = (seen.lock().expect("no panic"), lost.len());
         lost.retain(|parked| !seen.contains_key(&parked.target));
+        if lost.len() < before {
+            came = Instant::now();
+        }
     }
     let seen = seen.lock().expect("no panic");
     for Parked { target, id } in kept {
         assert!(seen[target].iter().all(|key| key == id), "{target} is {id}, and came as {:?}", seen[target]);
     }
+    kept.iter().filter(|parked| seen[&parked.target].len() > 1).count()
+}
+
+/// The options of a proxy that keeps requests in a file of this folder.
+fn options(folder: &Folder, upstream: &str) -> Vec<String> {
+    let (rules, park) = (folder.path("rules.toml"), folder.path("park"));
+    let options = ["proxy", "--rules", &rules, "--park", &park, "--listen", "127.0.0.1:0"];
+    let more = ["--admin", "127.0.0.1:0", "--upstream", upstream];
+    options.iter().chain(&more).map(|&option| option.to_owned()).collect()
+}
+
+fn start(folder: &Folder, upstream: &str) -> Running {
+    let mut command = tollgate();
+    command.args(options(folder, upstream));
+    Running::start(command)
 }
 
 #[test]
@@ -110,28 +196,42 @@ fn what_was_answered_202_survives_every_kill() {
     let folder = Folder::new("park-kills");
     folder.write("rules.toml", RULES);
     let (url, seen) = upstream(Duration::ZERO);
-    let start = || {
-        let mut command = tollgate();
-        command.args(["proxy", "--rules", &folder.path("rules.toml"), "--park", &folder.path("park")]);
-        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", &url]);
-        Running::start(command)
-    };
-    let (number, mut kept) = (Arc::new(AtomicU64::new(0)), Vec::new());
+    let (asked, mut kept) = (Arc::<Asked>::default(), Vec::new());
     for kill in 0..kills {
-        let mut proxy = start();
+        let mut proxy = start(&folder, &url);
         let address = proxy.address("proxy");
-        let clients: Vec<_> = (0..4)
-            .map(|key: u8| {
-                let (address, number) = (address.clone(), Arc::clone(&number));
-                thread::spawn(move || client(&address, &key.to_string(), &number, &AtomicBool::new(false)))
-            })
-            .collect();
+        let clients = (0..4).map(|key| client(&address, format!("{key}"), &asked)).collect();
         thread::sleep(Duration::from_millis(100 + kill % 7 * 30));
         proxy.signal("KILL");
-        kept.extend(clients.into_iter().flat_map(|client| client.join().expect("no panic")));
+        kept.extend(kept_by(clients));
     }
     assert!(kept.len() >= usize::try_from(kills).expect("it is small"), "only {} were kept", kept.len());
-    let _proxy = start();
-    all_come(&kept, &seen);
-    eprintln!("{kills} kills, {} requests kept, none lost", kept.len());
+    let _proxy = start(&folder, &url);
+    let twice = all_come(&kept, &seen);
+    eprintln!("{kills} kills of the proxy, {} requests kept, none lost, {twice} sent once more", kept.len());
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_answered_202() {
+    let folder = Folder::new("park-full");
+    folder.write("rules.toml", RULES);
+    let (url, seen) = upstream(Duration::ZERO);
+    let mut command = Command::new("sh");
+    // A new file has 1552 KiB, and may have 48 more; the signal of that limit is ignored, so that a
+    // write fails instead.
+    command.args(["-c", "trap '' XFSZ; ulimit -f 3200; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tollgate")]);
+    command.args(options(&folder, &url));
+    let mut full = Running::start(command);
+    let (address, asked) = (full.address("proxy"), Asked::with(&format!("?{}", "x".repeat(4000))));
+    let clients = (0..4).map(|key| client(&address, format!("{key}"), &asked)).collect();
+    asked.refuses(100);
+    asked.ends.store(true, Relaxed);
+    let kept = kept_by(clients);
+    full.says("File too large");
+    full.signal("KILL");
+    assert!(kept.len() > 20, "only {} were kept", kept.len());
+    let _proxy = start(&folder, &url);
+    let twice = all_come(&kept, &seen);
+    let refused = asked.refused.load(Relaxed);
+    eprintln!("{refused} refused, {} requests kept, none lost, {twice} sent once more", kept.len());
 }
