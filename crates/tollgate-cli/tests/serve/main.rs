@@ -1,5 +1,7 @@
 //! `tollgate serve` as a process: signals, systemd, state, and what it says when it does not start.
 
+#[path = "../../../tollgate-redis/tests/support/clock.rs"]
+mod clock;
 mod life;
 mod pages;
 mod park;

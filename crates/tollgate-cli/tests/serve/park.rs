@@ -1,4 +1,5 @@
-//! Requests that `tollgate proxy` keeps for later, over kills and a full disk.
+//! Requests that `tollgate proxy` keeps for later, over kills, a full disk and an upstream that is
+//! down.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Folder, LONG, Running, tollgate};
+use crate::clock::Clock;
+use crate::{Folder, LONG, Running, tollgate, tools};
 
 /// Each key is parked and drained all the time.
 const RULES: &str = "version = 1
@@ -234,4 +236,64 @@ fn a_full_disk_loses_nothing_that_was_answered_202() {
     let twice = all_come(&kept, &seen);
     let refused = asked.refused.load(Relaxed);
     eprintln!("{refused} refused, {} requests kept, none lost, {twice} sent once more", kept.len());
+}
+
+/// How often the proxy has tried to reach an upstream that is down.
+fn tries(admin: &str) -> u64 {
+    let mut stream = TcpStream::connect(admin).expect("it listens");
+    let request = b"GET /metrics HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).expect("it is sent");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("a page");
+    let counted = "tollgate_protocol_errors_total{listener=\"proxy\",kind=\"upstream_connect\"} ";
+    let count = page.lines().find_map(|line| line.strip_prefix(counted));
+    count.map_or(0, |count| count.parse().expect("a number"))
+}
+
+#[test]
+fn an_upstream_down_for_an_hour_loses_nothing() {
+    let folder = Folder::new("park-hour");
+    // How long a request is kept is as ever.
+    folder.write("rules.toml", RULES);
+    if tools::find("faketime").is_none() {
+        return;
+    }
+    let clock = Clock::right(&folder.0).expect("the program's library");
+    // No client's port, as that of 127.0.0.1 may become.
+    let closed = TcpListener::bind("127.0.0.2:0").expect("a port").local_addr().expect("it is bound");
+    let url = format!("http://{closed}");
+    let start = || {
+        let mut command = tollgate();
+        command.args(options(&folder, &url));
+        clock.drive(&mut command);
+        let mut proxy = Running::start(command);
+        let (admin, address) = (proxy.address("admin"), proxy.address("proxy"));
+        (proxy, admin, address)
+    };
+    // An upstream that is down is tried again, at the new time.
+    let is_tried_at = |admin: &str, time: &str| {
+        clock.set(time);
+        let (began, before) = (Instant::now(), tries(admin));
+        while tries(admin) < before + 8 {
+            assert!(began.elapsed() < LONG, "it is not tried at {time}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let (proxy, admin, address) = start();
+    let asked = Arc::<Asked>::default();
+    let clients = (0..8).map(|key| client(&address, format!("{key}"), &asked)).collect();
+    asked.keeps(400);
+    asked.ends.store(true, Relaxed);
+    let kept = kept_by(clients);
+    is_tried_at(&admin, "+30m");
+    proxy.signal("KILL");
+    let (_proxy, admin, _) = start();
+    is_tried_at(&admin, "+61m");
+    is_tried_at(&admin, "+62m");
+    let seen = serve(TcpListener::bind(closed).expect("it is free still"), Duration::ZERO);
+    // The longest pause between two tries is over.
+    clock.set("+64m");
+    let twice = all_come(&kept, &seen);
+    assert_eq!(twice, 0, "of {}", kept.len());
+    eprintln!("down for an hour, {} requests kept, none lost", kept.len());
 }

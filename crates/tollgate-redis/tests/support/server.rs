@@ -14,6 +14,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clock::Clock;
+
+#[path = "clock.rs"]
+mod clock;
+
 /// A store's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
@@ -38,8 +43,8 @@ pub(crate) struct Server {
     program: PathBuf,
     first: Vec<String>,
     arguments: Vec<String>,
-    /// Whether the file `clock` in the folder says by how much its clock is wrong.
-    is_faked: bool,
+    /// `None`: the machine's.
+    clock: Option<Clock>,
     child: Child,
     port: u16,
     folder: PathBuf,
@@ -63,7 +68,7 @@ impl Server {
 
     /// The same, with these arguments more.
     pub(crate) fn start_faked_with(store: Store, arguments: &[&str]) -> Option<Self> {
-        faketime().or_else(|| missing("libfaketime (Debian: faketime)"))?;
+        clock::library().or_else(|| missing("libfaketime (Debian: faketime)"))?;
         Self::start_as(store, &[], arguments, true)
     }
 
@@ -78,13 +83,13 @@ impl Server {
         let first: Vec<String> = first.iter().map(|&argument| argument.to_owned()).collect();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let folder = new_folder();
-        std::fs::write(folder.join("clock"), "+0").expect("the temporary folder can be written to");
+        let clock = if is_faked { Clock::right(&folder) } else { None };
         // Another process may take the free port first, so the start is tried again.
         for _ in 0..20 {
             let port = free_port();
-            let mut child = spawn(&program, port, &folder, &first, &arguments, is_faked);
+            let mut child = spawn(&program, port, &folder, &first, &arguments, clock.as_ref());
             if is_ready(&mut child, port) {
-                return Some(Self { store, program, first, arguments, is_faked, child, port, folder });
+                return Some(Self { store, program, first, arguments, clock, child, port, folder });
             }
             let _ = (child.kill(), child.wait());
         }
@@ -131,16 +136,13 @@ impl Server {
     /// Starts a killed server again, on its port and with an empty store.
     pub(crate) fn restart(&mut self) {
         let (folder, arguments) = (&self.folder, &self.arguments);
-        self.child = spawn(&self.program, self.port, folder, &self.first, arguments, self.is_faked);
+        self.child = spawn(&self.program, self.port, folder, &self.first, arguments, self.clock.as_ref());
         assert!(is_ready(&mut self.child, self.port), "the server starts again on port {}", self.port);
     }
 
     /// Sets a faked clock to so much before or after the machine's, such as `-1h`.
     pub(crate) fn step_clock(&self, by: &str) {
-        // In one step, so that the server never reads half of it.
-        let new = self.folder.join("clock.new");
-        let set = std::fs::write(&new, by).and_then(|()| std::fs::rename(new, self.folder.join("clock")));
-        set.expect("the temporary folder can be written to");
+        self.clock.as_ref().expect("it was started with a faked clock").set(by);
     }
 
     /// Stops the process where it is: SIGSTOP.
@@ -172,7 +174,7 @@ fn spawn(
     folder: &Path,
     first: &[String],
     arguments: &[String],
-    is_faked: bool,
+    clock: Option<&Clock>,
 ) -> Child {
     let log = File::create(folder.join("log")).expect("the temporary folder can be written to");
     let mut command = Command::new(program);
@@ -184,22 +186,13 @@ fn spawn(
         File::create(folder.join("sentinel.conf")).expect("the temporary folder can be written to");
     }
     command.args(arguments.iter().flat_map(|argument| argument.split(' ')));
-    if let Some(library) = faketime().filter(|_| is_faked) {
-        // The C library's allocator: that of Debian's redis-server asks for the time too early.
-        command.env("LD_PRELOAD", format!("{}:libc.so.6", library.display()));
-        command.env("FAKETIME_TIMESTAMP_FILE", folder.join("clock"));
-        command.env("FAKETIME_NO_CACHE", "1").env("DONT_FAKE_MONOTONIC", "1");
+    if let Some(clock) = clock {
+        clock.drive(&mut command);
+        // Its timers, and what waits for them, go by the machine's.
+        command.env("DONT_FAKE_MONOTONIC", "1");
     }
     command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(log);
     command.spawn().expect("the program can be executed")
-}
-
-/// The library of the program `faketime`.
-fn faketime() -> Option<PathBuf> {
-    let named = std::env::var_os("TOLLGATE_FAKETIME").map(PathBuf::from);
-    let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let usual = folders.iter().map(|folder| Path::new(folder).join("faketime/libfaketimeMT.so.1"));
-    named.into_iter().chain(usual).find(|file| file.is_file())
 }
 
 /// Waits until the server answers a PING. False if the process ends first.

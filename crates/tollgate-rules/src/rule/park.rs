@@ -37,7 +37,7 @@ impl Default for Park {
             // As many of the longest bodies as a key may keep requests, with their heads.
             bytes_per_key: 8 << 20,
             body: 64 << 10,
-            age: Duration::from_secs(3600),
+            age: Duration::from_secs(86_400),
             tries: 5,
             retry: Duration::from_secs(1),
             headers: None,

@@ -46,7 +46,7 @@ static PARK: Table = table(
             "65536",
             "The longest body of a request that is kept, in bytes.",
         ),
-        optional("age", TIME, "1h", "How long a request is kept before it expires."),
+        optional("age", TIME, "1d", "How long a request is kept before it expires."),
         optional(
             "tries",
             Kind::Integer { least: 1, most: 1_000 },
