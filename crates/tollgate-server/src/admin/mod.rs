@@ -174,9 +174,9 @@ impl Admin {
 pub(crate) async fn serve(admin: Arc<Admin>, connection: Connection) {
     let Connection { stream, peer, .. } = connection;
     let (limits, drain) = (admin.limits, admin.drain.clone());
-    let core = Arc::clone(&admin.core);
+    let counted = (Listener::Admin, Arc::clone(&admin.core.metrics));
     let answer = move |request| Arc::clone(&admin).answer(peer, request);
-    web::serve(stream, &limits, &drain, move |time| core.metrics.took(Listener::Admin, time), answer).await;
+    web::serve(stream, &limits, &drain, counted, answer).await;
 }
 
 /// The first line of a file. An empty token would be one that every request has.

@@ -126,10 +126,10 @@ impl Proxy {
         let tunnel_timeout = self.settings.tunnel_timeout;
         let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
         let client = Arc::new(Client { proxy: self, origin, tunnel: Mutex::default() });
-        let (core, answering) = (Arc::clone(&client.proxy.core), Arc::clone(&client));
+        let counted = (Listener::Proxy, Arc::clone(&client.proxy.core.metrics));
+        let answering = Arc::clone(&client);
         let handler = move |request| Arc::clone(&answering).answer(request);
-        web::serve(stream, &limits, &drain, move |time| core.metrics.took(Listener::Proxy, time), handler)
-            .await;
+        web::serve(stream, &limits, &drain, counted, handler).await;
         let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(tunnel) = tunnel {
             tunnel.carry(tunnel_timeout).await;

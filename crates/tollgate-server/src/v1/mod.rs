@@ -31,7 +31,7 @@ pub(crate) use service::Service;
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection, drain: Drain) {
     let Connection { stream, peer } = connection;
-    let (limits, core) = (service.limits, Arc::clone(&service.core));
+    let (limits, counted) = (service.limits, (Listener::Http, Arc::clone(&service.core.metrics)));
     let handler = move |request| Arc::clone(&service).answer(peer, request);
-    web::serve(stream, &limits, &drain, move |time| core.metrics.took(Listener::Http, time), handler).await;
+    web::serve(stream, &limits, &drain, counted, handler).await;
 }

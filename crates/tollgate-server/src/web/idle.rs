@@ -4,13 +4,12 @@
 //! its own, from its first byte on: a client that sends it slowly is not kept.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::settings::Limits;
+use http::Version;
 
-/// How a connection of HTTP/2 begins.
-const HTTP2: &[u8] = b"PRI";
+use crate::settings::Limits;
 
 /// What a connection does.
 pub(super) struct Activity {
@@ -20,7 +19,6 @@ pub(super) struct Activity {
     /// When the last request was answered.
     answered: AtomicU64,
     requests: AtomicU32,
-    is_http2: AtomicBool,
 }
 
 /// A request that is being answered.
@@ -34,7 +32,6 @@ impl Activity {
             head: AtomicU64::new(1),
             answered: AtomicU64::new(0),
             requests: AtomicU32::new(0),
-            is_http2: AtomicBool::new(false),
         })
     }
 
@@ -42,23 +39,30 @@ impl Activity {
         u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX - 1)
     }
 
-    /// A head has arrived.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
-        self.head.store(0, Relaxed);
+    /// A request has arrived. Its head is the one that was awaited, but on HTTP/2, where the next
+    /// may have begun already: there [`Heads`](super::heads::Heads) tells.
+    pub(super) fn begin(self: &Arc<Self>, version: Version) -> Busy {
+        if version < Version::HTTP_2 {
+            self.head_ends();
+        }
         self.requests.fetch_add(1, Relaxed);
         Busy(Arc::clone(self))
     }
 
-    /// Bytes have arrived.
-    pub(super) fn arrived(&self, bytes: &[u8]) {
-        if self.requests.load(Relaxed) > 0 || self.is_http2.load(Relaxed) {
-            return;
-        }
-        if self.answered.load(Relaxed) == 0 && bytes.starts_with(HTTP2) {
-            self.is_http2.store(true, Relaxed);
-            self.head.store(0, Relaxed);
-        } else if self.head.load(Relaxed) == 0 {
-            self.head.store(self.now() + 1, Relaxed);
+    /// The first bytes of a head have arrived.
+    pub(super) fn head_begins(&self) {
+        self.head.store(self.now() + 1, Relaxed);
+    }
+
+    /// No head is on its way.
+    pub(super) fn head_ends(&self) {
+        self.head.store(0, Relaxed);
+    }
+
+    /// Bytes of HTTP/1 have arrived: of a head, unless a request is being answered.
+    pub(super) fn http1_arrived(&self) {
+        if self.requests.load(Relaxed) == 0 && self.head.load(Relaxed) == 0 {
+            self.head_begins();
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `untaken` | what the client has not taken yet of its answers |
 //! | `streams` | the streams of HTTP/2, of which each can be reset alone |
 //! | `answer` | JSON and problem answers |
+//! | `heads` | where heads begin and end among the bytes of a connection |
 //! | `idle` | how long a connection may be without a request |
 //! | `body` | a request's body, up to a limit |
 //! | `client` | the address of a client, as text |
@@ -15,6 +16,7 @@
 mod answer;
 mod body;
 mod client;
+mod heads;
 mod idle;
 mod pointer;
 mod probe;

@@ -13,10 +13,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::MissedTickBehavior;
 
+use super::heads::Heads;
 use super::idle::Activity;
 use super::streams::StreamExecutor;
 use super::untaken::Untaken;
 use crate::listen::{Drain, Observed, Seldom, Stream};
+use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -36,13 +38,13 @@ pub(crate) const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
 /// A head that is too long, too slow or broken is answered by hyper, and closes the connection. A
-/// connection that an answer of status 101 hands over has ended here. `took` is told how long each
-/// answer took the handler.
+/// connection that an answer of status 101 hands over has ended here. `counted` counts how long each
+/// answer took, and broken heads.
 pub(crate) async fn serve<F, B>(
     stream: Stream,
     limits: &Limits,
     drain: &Drain,
-    took: impl Fn(Duration) + Send + Sync + 'static,
+    counted: (Listener, Arc<Metrics>),
     handler: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = Response<B>> + Send + 'static,
@@ -61,22 +63,23 @@ pub(crate) async fn serve<F, B>(
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
     let activity = Activity::new();
-    let arriving = Arc::clone(&activity);
+    let mut heads = Heads::new(Arc::clone(&activity));
     let (noticed, untaken) = (Arc::clone(&activity), Untaken::default());
     let (answers, mut opening) = (untaken.clone(), untaken.opening());
     let observed = Observed::new(stream, move |bytes: &[u8]| {
         opening.arrived(bytes);
-        arriving.arrived(bytes);
+        heads.arrived(bytes);
     });
-    let took = Arc::new(took);
-    let service = service_fn(move |request| {
-        let (busy, unread) = (noticed.begin(), answers.clone());
-        let (began, took) = (Instant::now(), Arc::clone(&took));
+    let (listener, metrics) = counted;
+    let counts = Arc::clone(&metrics);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (busy, unread) = (noticed.begin(request.version()), answers.clone());
+        let (began, metrics) = (Instant::now(), Arc::clone(&counts));
         // Boxed: hyper moves it, and each connection without a request would have room for it.
         let answer = Box::pin(handler(request));
         async move {
             let answer = answer.await;
-            took(began.elapsed());
+            metrics.took(listener, began.elapsed());
             Ok::<_, Infallible>(answer.map(|body| unread.body(body, busy)))
         }
     });
@@ -112,6 +115,9 @@ pub(crate) async fn serve<F, B>(
             }
             done = &mut connection => {
                 if let Err(error) = done {
+                    if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+                        metrics.protocol_error(listener, "head");
+                    }
                     tracing::debug!(%error, "a connection ended");
                 }
                 return;

@@ -111,10 +111,10 @@ impl Drop for UnsentPart {
 }
 
 /// How a connection of HTTP/2 begins (RFC 9113, section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The head of a frame: three bytes of length, the type, the flags, the stream.
-const FRAME: usize = 9;
+pub(super) const FRAME: usize = 9;
 
 /// The type of the frame that comes first.
 const SETTINGS: u8 = 4;

@@ -34,10 +34,10 @@ async fn quick() -> Running {
 }
 
 /// Sends `first`, and then a byte every 50 ms, until the server closes.
-async fn dribble(server: &Running, first: &str, byte: &[u8]) -> (Duration, String) {
+async fn dribble(server: &Running, first: impl AsRef<[u8]>, byte: &[u8]) -> (Duration, String) {
     let began = Instant::now();
     let (mut read, mut write) = TcpStream::connect(server.address).await.unwrap().into_split();
-    write.write_all(first.as_bytes()).await.unwrap();
+    write.write_all(first.as_ref()).await.unwrap();
     let byte = byte.to_vec();
     let dribbling = tokio::spawn(async move {
         while write.write_all(&byte).await.is_ok() {
@@ -70,6 +70,42 @@ async fn slow_heads_and_bodies_are_closed() {
         assert!((QUICK..QUICK * 5).contains(&took), "{first:?}: {took:?}");
     }
     assert_eq!(server.post("/v1/check", "{}").await.json()["remaining"], 49);
+}
+
+/// The preface of HTTP/2, and SETTINGS that say nothing.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+
+#[tokio::test]
+async fn heads_of_http2_that_do_not_end_are_closed() {
+    let server = quick().await;
+    // A GET of a path, as the first request of the connection.
+    let whole = &b"\x00\x00\x07\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x02a."[..];
+    // HEADERS of 200 bytes that are not all there, and without END_HEADERS.
+    let half = &b"\x00\x00\xc8\x01\x05\x00\x00\x00\x03\x82"[..];
+    let open = &b"\x00\x00\x01\x01\x01\x00\x00\x00\x03\x82"[..];
+    for (frames, byte) in [
+        (vec![], &[][..]),
+        (vec![half], &[0x82]),
+        (vec![open], &[]),
+        (vec![whole, half], &[0x82]),
+        (vec![whole, open], &[]),
+    ] {
+        let bytes = [PREFACE, &frames.concat()].concat();
+        let (took, _) = dribble(&server, &bytes, byte).await;
+        assert!((QUICK..QUICK * 5).contains(&took), "{frames:?}: {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_of_http2_stays() {
+    let server = quick().await;
+    let mut sender = http2(&server, 1 << 16).await;
+    for _ in 0..3 {
+        let answer = sender.send_request(check("{}")).await.unwrap();
+        answer.into_body().collect().await.unwrap();
+        tokio::time::sleep(QUICK * 2).await;
+    }
+    assert!(!sender.is_closed());
 }
 
 #[tokio::test]

@@ -12,10 +12,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
+use tollgate_rules::{LiveRules, Memory, read};
 
 use super::super::serve::{STREAMS, serve};
 use super::*;
+use crate::core::ServerClock;
 use crate::listen::{Drain, Stream as Socket};
+use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -57,6 +60,13 @@ impl Body for Endless {
     }
 }
 
+/// Counters of no rules.
+fn metrics() -> Arc<Metrics> {
+    let rules = read("rules.toml", &Memory::new("rules.toml", "version = 1\n")).into_rules().unwrap();
+    let clock: ServerClock = Arc::new(tollgate::TscClock::new());
+    Arc::new(Metrics::new(LiveRules::new(rules, [0; 32], Arc::clone(&clock)).unwrap(), clock, false))
+}
+
 /// A connection, and the end of its server. `/small` is answered with four bytes, `/never` is not
 /// answered, and all else is without end.
 async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()>) {
@@ -79,7 +89,7 @@ async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()
                 Response::new(body)
             }
         };
-        serve(Socket::Tcp(stream), &limits, &Drain::default(), |_| {}, answer).await;
+        serve(Socket::Tcp(stream), &limits, &Drain::default(), (Listener::Http, metrics()), answer).await;
     });
     (client, served)
 }
