@@ -159,3 +159,23 @@ fn value(json: &serde_json::Value) -> Value {
     };
     Value { kind: Some(kind) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_unit_of_a_file_is_told_by_its_number() {
+        for (own, number) in [
+            (EnvoyUnit::Second, 1),
+            (EnvoyUnit::Minute, 2),
+            (EnvoyUnit::Hour, 3),
+            (EnvoyUnit::Day, 4),
+            (EnvoyUnit::Month, 5),
+            (EnvoyUnit::Year, 6),
+            (EnvoyUnit::Week, 7),
+        ] {
+            assert_eq!(i32::from(unit(own)), number, "{own:?}");
+        }
+    }
+}

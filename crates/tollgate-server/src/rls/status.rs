@@ -133,3 +133,46 @@ pub(super) fn seconds_up(time: Duration) -> prost_types::Duration {
     // The longest that a protocol buffer's duration may be: 10,000 years.
     prost_types::Duration { seconds: seconds.min(315_576_000_000) as i64, nanos: 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_period_has_its_unit_or_none() {
+        let day = 24 * 3600;
+        for (seconds, expected) in [
+            (1, Unit::Second),
+            (60, Unit::Minute),
+            (3600, Unit::Hour),
+            (day, Unit::Day),
+            (7 * day, Unit::Week),
+            (30 * day, Unit::Month),
+            (365 * day, Unit::Year),
+            (2, Unit::Unknown),
+            (59, Unit::Unknown),
+            (28 * day, Unit::Unknown),
+            (366 * day, Unit::Unknown),
+        ] {
+            let period = Duration::from_secs(seconds);
+            assert_eq!(unit(period), expected, "{period:?}");
+            assert_eq!(unit(period + Duration::from_nanos(1)), Unit::Unknown, "{period:?} and more");
+        }
+        assert_eq!(unit(Duration::from_millis(100)), Unit::Unknown);
+    }
+
+    #[test]
+    fn units_have_the_numbers_of_envoy() {
+        let all = [
+            Unit::Unknown,
+            Unit::Second,
+            Unit::Minute,
+            Unit::Hour,
+            Unit::Day,
+            Unit::Month,
+            Unit::Year,
+            Unit::Week,
+        ];
+        assert_eq!(all.map(i32::from), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}

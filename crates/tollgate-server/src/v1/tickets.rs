@@ -153,23 +153,88 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use serde_json::Value;
     use tollgate::ManualClock;
-    use tollgate_rules::{Disk, LiveRules};
+    use tollgate_rules::{LiveRules, Memory, read};
 
     use super::super::service::{Service, TICKET_LIFE};
     use super::*;
     use crate::core::Core;
     use crate::settings::Settings;
 
+    /// A service whose every part has one ticket at most.
+    fn service(clock: &ManualClock, limits: &str) -> Service {
+        let text = format!("version = 1\nrule = [{{ name = 'all', key = 'everyone', limits = {limits} }}]");
+        let rules = read("rules.toml", &Memory::new("rules.toml", &*text)).into_rules().unwrap();
+        let shown: ServerClock = Arc::new(clock.clone());
+        let live = LiveRules::new(rules, [0; 32], Arc::clone(&shown)).unwrap();
+        let core = Arc::new(Core::new(live, shown, 16, false).unwrap());
+        Service::new(core, &Settings::new("rules.toml"))
+    }
+
+    /// The status of an answer, and what it says.
+    async fn asks(service: &Service, path: &str, body: &str) -> (u16, Value) {
+        let answer = service.post_waiting(path, body.as_bytes()).await;
+        let status = answer.status().as_u16();
+        let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    async fn left(service: &Service) -> Value {
+        asks(service, "/v1/peek", "{\"cost\":0}").await.1["remaining"].clone()
+    }
+
+    #[tokio::test]
+    async fn displaced_tickets_stay_charged() {
+        let clock = ManualClock::new();
+        let mut service = service(&clock, "'fixed-window:1000/d'");
+        service.tickets = Tickets::new(PARTS, true);
+        let mut tickets = Vec::new();
+        for _ in 0..2 * PARTS {
+            clock.advance(Duration::from_millis(1));
+            let (status, said) = asks(&service, "/v1/check", "{\"ticket\":true}").await;
+            assert_eq!(status, 200);
+            tickets.push(said["ticket"].as_str().unwrap().to_owned());
+        }
+        for (number, ticket) in tickets.iter().enumerate() {
+            let body = format!("{{\"ticket\":\"{ticket}\",\"cancel\":true}}");
+            // The oldest are lost.
+            let expected = if number < PARTS { 404 } else { 200 };
+            assert_eq!(asks(&service, "/v1/settle", &body).await.0, expected, "{number}");
+        }
+        assert_eq!(left(&service).await, 1000 - PARTS);
+    }
+
+    #[tokio::test]
+    async fn an_acquisition_without_room_charges_and_holds_nothing() {
+        let limits = format!("['fixed-window:1000/d', 'in-flight:{}']", PARTS + 1);
+        let mut service = service(&ManualClock::new(), &limits);
+        service.places = Tickets::new(PARTS, false);
+        let mut tickets = Vec::new();
+        for _ in 0..PARTS {
+            let (status, said) = asks(&service, "/v1/acquire", "{}").await;
+            assert_eq!(status, 200, "{said}");
+            tickets.push(said["ticket"].as_str().unwrap().to_owned());
+        }
+        for _ in 0..3 {
+            // One more may be in flight: it has no ticket, and did not take that place.
+            assert_eq!(asks(&service, "/v1/acquire", "{}").await.0, 503);
+            assert_eq!(asks(&service, "/v1/acquire", "{\"requests\":[{},{}]}").await.0, 200);
+        }
+        assert_eq!(left(&service).await, 1000 - PARTS);
+        for ticket in tickets {
+            let body = format!("{{\"ticket\":\"{ticket}\"}}");
+            assert_eq!(asks(&service, "/v1/release", &body).await.0, 200);
+        }
+        for _ in 0..PARTS {
+            assert_eq!(asks(&service, "/v1/acquire", "{}").await.0, 200);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn tickets_that_have_ended_are_let_go() {
-        let (file, clock) = (std::env::temp_dir().join("tollgate-tickets.toml"), ManualClock::new());
-        std::fs::write(&file, "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '999/s' }]")
-            .unwrap();
-        let shown: ServerClock = Arc::new(clock.clone());
-        let live = LiveRules::open(&file, &Disk, Arc::clone(&shown)).unwrap();
-        let core = Arc::new(Core::new(live, shown, 16, false).unwrap());
-        let service = Arc::new(Service::new(core, &Settings::new(&file)));
+        let clock = ManualClock::new();
+        let service = Arc::new(service(&clock, "'999/s'"));
         (0..200).for_each(|_| _ = service.post("/v1/check", b"{\"ticket\":true}"));
         let kept =
             || service.tickets.parts.iter().map(|part| part.lock().unwrap().tickets.len()).sum::<usize>();
@@ -179,6 +244,5 @@ mod tests {
         clock.advance(TICKET_LIFE);
         tokio::time::sleep(TICKET_LIFE + Duration::from_secs(1)).await;
         assert_eq!(kept(), 0);
-        std::fs::remove_file(file).unwrap();
     }
 }

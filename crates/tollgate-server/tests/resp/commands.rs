@@ -24,9 +24,13 @@ async fn commands_at_connect_are_answered() {
         ),
         ("CLIENT SETNAME worker", "+OK\r\n"),
         ("CLIENT GETNAME", "$6\r\nworker\r\n"),
+        // The first client of this server.
+        ("CLIENT ID", ":1\r\n"),
         ("CLIENT KILL x", "-ERR unknown subcommand: KILL\r\n"),
         ("COMMAND", "*0\r\n"),
         ("COMMAND DOCS", "*0\r\n"),
+        ("COMMAND COUNT", ":32\r\n"),
+        ("COMMAND COUNT x", "-ERR unknown subcommand: COUNT\r\n"),
         ("CONFIG GET save", "*0\r\n"),
         ("CONFIG SET save x", "-ERR unknown subcommand: SET\r\n"),
         ("DBSIZE", ":0\r\n"),
@@ -49,7 +53,7 @@ async fn commands_at_connect_are_answered() {
     ] {
         client.hears(said, answer).await;
     }
-    client.say("INFO\r\nCLIENT INFO\r\nTIME\r\nCOMMAND COUNT\r\nCLIENT ID\r\nQUIT\r\n").await;
+    client.say("INFO\r\nCLIENT INFO\r\nTIME\r\nQUIT\r\n").await;
     let rest = client.rest().await;
     for part in ["loading:0", "redis_version:", " db=0 ", "resp=2\n", "*2\r\n$10\r\n", "+OK\r\n"] {
         assert!(rest.contains(part), "{part} in {rest}");
@@ -153,6 +157,9 @@ async fn a_key_is_there_until_its_tat() {
     let mut client = running.connect().await;
     client.hears("DEL other k", ":1\r\n").await;
     client.hears("UNLINK k", ":0\r\n").await;
+    client.throttles("k 15 30 60", [0, 16, 15, -1, 2]).await;
+    client.throttles("l 15 30 60", [0, 16, 15, -1, 2]).await;
+    client.hears("UNLINK k other l", ":2\r\n").await;
     client.throttles("k 15 30 60", [0, 16, 15, -1, 2]).await;
 }
 

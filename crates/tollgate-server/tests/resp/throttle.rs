@@ -110,6 +110,19 @@ async fn numbers_beyond_64_bits_are_errors_that_charge_nothing() {
 }
 
 #[tokio::test]
+async fn numbers_that_are_no_utf8_are_errors_that_charge_nothing() {
+    let running = Running::new(|_| ()).await;
+    let mut client = running.connect().await;
+    for arguments in ["\"\\xff\" 1 60", "1 \"1\\xff\" 60", "1 1 \"\\xc3\"", "1 1 60 \"\\xff1\""] {
+        client.say(format!("CL.THROTTLE a {arguments}\r\n")).await;
+    }
+    client.say("EXISTS a\r\nQUIT\r\n").await;
+    let error = "-Cell error: Store error: Couldn't parse as integer: ";
+    let answers = ["\u{fffd}", "1\u{fffd}", "\u{fffd}", "\u{fffd}1"].map(|text| format!("{error}{text}\r\n"));
+    assert_eq!(client.rest().await, answers.concat() + ":0\r\n+OK\r\n");
+}
+
+#[tokio::test]
 async fn a_full_table_is_an_error_and_no_refusal() {
     let running = Running::new(|settings| settings.resp_max_keys = 1).await;
     let mut client = running.connect().await;
