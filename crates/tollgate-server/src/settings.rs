@@ -138,6 +138,8 @@ pub struct Limits {
     pub read_timeout: Duration,
     /// How long an HTTP connection may be idle.
     pub idle_timeout: Duration,
+    /// How long a gRPC connection may be silent before it is asked whether it still lives.
+    pub ping_interval: Duration,
 }
 
 impl Default for Limits {
@@ -148,6 +150,7 @@ impl Default for Limits {
             body_bytes: 1 << 20,
             read_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
+            ping_interval: Duration::from_secs(30),
         }
     }
 }

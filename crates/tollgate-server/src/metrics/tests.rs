@@ -204,6 +204,49 @@ fn no_key_is_in_metrics() {
 }
 
 #[test]
+fn what_a_full_table_does_is_counted_by_its_word() {
+    let (core, _) = core(
+        "version = 1
+rule = [
+    { name = 'costs', key = 'header.a', missing = 'pass', limits = '1000/h', max_keys = 64 },
+    { name = 'few', key = 'header.b', missing = 'pass', limits = 'in-flight:9', max_keys = 64 },
+]",
+    );
+    let mut held = Vec::new();
+    for key in 0..2_000 {
+        for header in ["a", "b"] {
+            let headers = vec![(header.into(), key.to_string().into())];
+            let mut decider = core.decider();
+            // Where debts differ, the key with the least is evicted; where they are equal, keys share.
+            let ask = Ask { in_flight: true, cost: 1 + key % 100, ..Ask::default() };
+            let verdict = decider.ask(&PlainRequest { headers, ..PlainRequest::default() }, ask);
+            if verdict.is_admitted() {
+                held.push(verdict.ticket());
+            }
+        }
+    }
+    let (page, generation) = (page(&core), core.metrics.generation());
+    let mut seen = Vec::new();
+    for rule in [0, 1] {
+        let stats = generation.set.stats(rule).unwrap();
+        for (what, count) in [
+            ("evicted_with_debt", stats.evicted_with_debt),
+            ("shared", stats.shared),
+            ("refused_full", stats.refused_full),
+            ("admitted_uncounted", stats.admitted_uncounted),
+        ] {
+            let name = &generation.counts[rule].name;
+            let sample = format!("tollgate_table_full_total{{rule=\"{name}\",what=\"{what}\"}}");
+            assert_eq!(value(&page, &sample), count as f64, "{sample}");
+            if count > 0 {
+                seen.push((rule, what));
+            }
+        }
+    }
+    assert_eq!(seen, [(0, "evicted_with_debt"), (0, "shared"), (1, "refused_full")]);
+}
+
+#[test]
 fn connections_are_open_until_their_guard_is_dropped() {
     let (core, _) = core(THREE);
     let open = core.metrics.connection(Listener::Resp);

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tollgate::Timestamp;
 
 use crate::listen::{Connection, Drain};
 use crate::metrics::Listener;
@@ -75,7 +76,12 @@ async fn answer_all(
             break;
         }
         let (input, output) = wire.buffers();
+        let since = shared.core.now();
         let progress = session.answer(shared, input, output);
+        // Without a whole command nothing was answered; what is slow has no answer yet.
+        if progress.used > 0 && !matches!(progress.next, Next::Slow(_)) {
+            took(shared, since);
+        }
         wire.answered(progress.used, progress.next == Next::Read, timeout);
         let waited = match progress.next {
             Next::Read => tokio::select! {
@@ -91,6 +97,7 @@ async fn answer_all(
             Next::Slow(slow) => {
                 let answer = do_slowly(shared, slow).await?;
                 session.answer_slow(answer, wire.buffers().1);
+                took(shared, since);
                 Waited::Done
             }
             Next::Close => Waited::End,
@@ -105,6 +112,11 @@ async fn answer_all(
         Waited::TooSlow(kind) => Err(too_slow(shared, kind)),
         Waited::Done | Waited::End => Ok(()),
     }
+}
+
+/// Counts how long the commands took that were answered together: one sample for all.
+fn took(shared: &Shared, since: Timestamp) {
+    shared.core.metrics.took(Listener::Resp, shared.core.now().saturating_since(since));
 }
 
 fn too_slow(shared: &Shared, kind: &'static str) -> io::Error {

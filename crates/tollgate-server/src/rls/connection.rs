@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use http_body_util::Full;
@@ -29,9 +29,6 @@ use crate::web::{LOOKS, Untaken};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;
-
-/// How long a connection may be silent before it is asked whether it still lives.
-const ALIVE: Duration = Duration::from_secs(30);
 
 /// The bytes with which a client begins.
 const PREFACE: usize = 24;
@@ -93,7 +90,9 @@ impl Grpc {
         let service = service_fn(move |request| {
             let (routes, core, untaken) = (routes.clone(), Arc::clone(&core), answers.clone());
             async move {
+                let since = Instant::now();
                 let answer = answer(request, routes, &core, timeout).await;
+                core.metrics.took(Listener::Grpc, since.elapsed());
                 Ok::<_, Infallible>(answer.map(|body| untaken.body(body, ())))
             }
         });
@@ -107,7 +106,7 @@ impl Grpc {
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
             .max_header_list_size(u32::try_from(self.limits.head_bytes).unwrap_or(u32::MAX))
-            .keep_alive_interval(ALIVE)
+            .keep_alive_interval(self.limits.ping_interval)
             .keep_alive_timeout(timeout);
         let served = builder.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(served);

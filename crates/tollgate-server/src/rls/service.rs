@@ -1,7 +1,6 @@
 //! The one method.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tonic::{Request, Response, Status};
 
@@ -22,9 +21,7 @@ impl RateLimitService for Service {
         &self,
         call: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let since = Instant::now();
         let decided = decide(&self.core, Listener::Grpc, call.get_ref()).await;
-        self.core.metrics.took(Listener::Grpc, since.elapsed());
         decided.map(Response::new).map_err(|error: CallError| {
             self.core.metrics.protocol_error(Listener::Grpc, error.kind());
             Status::invalid_argument(error.to_string())

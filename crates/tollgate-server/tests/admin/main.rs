@@ -5,6 +5,7 @@
 //! | `client` | a server with rules in a directory of its own, and a client |
 //! | `access` | who may administer |
 //! | `orders` | plans, reloads, keys |
+//! | `logged` | everything that this process logs |
 //! | `secrets` | no key and no token where others read |
 //! | `browser` | the live page in a real browser |
 //! | `monitoring` | the dashboard, the alerts and the page about metrics, against a live server |
@@ -12,6 +13,7 @@
 mod access;
 mod browser;
 mod client;
+mod logged;
 mod monitoring;
 mod orders;
 mod secrets;

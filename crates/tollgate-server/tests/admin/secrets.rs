@@ -1,37 +1,14 @@
 //! No key and no token where others read.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use serde_json::json;
 
 use crate::client::{RULES, TestServer};
-
-/// Everything that this process logs.
-#[derive(Clone, Default)]
-struct Logged(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Logged {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::logged::Logged;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_and_no_token_is_logged() {
     let logged = Logged::default();
-    let writer = logged.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(move || writer.clone())
-        .with_ansi(false)
-        .finish();
-    tracing::subscriber::set_global_default(subscriber).unwrap();
+    logged.clone().start();
     let token = "token-6f1c2d";
     let server = TestServer::start(RULES, |settings, directory| {
         std::fs::write(directory.join("token"), token).unwrap();
@@ -55,15 +32,23 @@ async fn no_key_and_no_token_is_logged() {
         let wrong = [("host", "x"), ("authorization", &*format!("Bearer {token}{number}"))];
         answers += &server.ask_with("GET", "/admin/rules", &wrong, "").body;
     }
+    assert_eq!(server.ask_with("POST", "/admin/reload", &right, "").status, 200);
+    server.write_rules("nonsense");
+    assert_eq!(server.ask_with("POST", "/admin/reload", &right, "").status, 422);
     let page = server.ask_with("GET", "/metrics", &right, "").body;
     assert!(!page.contains("tollgate_decisions_total{listener=\"http\",outcome=\"limited\"} 0"), "{page}");
     assert!(!page.contains("tollgate_keys_limited{rule=\"user\"} 0"), "{page}");
     answers += &page;
     answers += &server.ask_with("GET", "/admin/top?rule=user", &right, "").body;
     answers += &server.ask_with("GET", "/admin/live", &right, "").body;
-    let logged = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
-    assert!(logged.contains("a key was changed") && logged.contains("administration was denied"), "{logged}");
-    assert!(logged.contains("token 127.0.0.1:"), "who: {logged}");
+    let logged = logged.text();
+    assert!(logged.contains("administration was denied"), "{logged}");
+    for change in ["a key was changed", "reloaded by an administrator", "a reload by an administrator failed"]
+    {
+        let line = logged.lines().find(|line| line.contains(change));
+        let line = line.unwrap_or_else(|| panic!("{change} in {logged}"));
+        assert!(line.contains("who=token 127.0.0.1:"), "who: {line}");
+    }
     for text in [&logged, &answers] {
         for secret in ["user-", token, "203.0.113.77"] {
             assert!(!text.contains(secret), "{secret} in {text}");

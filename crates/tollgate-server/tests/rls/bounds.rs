@@ -153,3 +153,78 @@ async fn answers_that_are_not_taken_close_their_connection() {
     }
     assert_eq!(server.client().await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }
+
+/// The preface, and SETTINGS that say nothing.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+
+/// The type, the stream and the payload of the next frame. `None`: the connection has ended.
+async fn frame(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let [a, b, c, kind, _, number @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    stream.read_exact(&mut payload).await.ok()?;
+    Some((kind, u32::from_be_bytes(number), payload))
+}
+
+#[tokio::test]
+async fn a_stream_too_many_is_refused() {
+    let server = Running::new(RULES).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // POST, http, and a path; the body does not come.
+    let head = [&[0x83, 0x86, 0x04, METHOD.len() as u8][..], METHOD.as_bytes(), b"\x01\x01d"].concat();
+    let mut bytes = PREFACE.to_vec();
+    for number in 0..=1000_u32 {
+        bytes.extend([0, 0, head.len() as u8, 1, 4]);
+        bytes.extend((2 * number + 1).to_be_bytes());
+        bytes.extend(&head);
+    }
+    stream.write_all(&bytes).await.unwrap();
+    let told = async {
+        loop {
+            let (kind, number, payload) = frame(&mut stream).await.expect("the connection stays");
+            if kind == 3 {
+                return (number, payload);
+            }
+        }
+    };
+    let told = tokio::time::timeout(Duration::from_secs(9), told).await.expect("it is refused");
+    assert_eq!(told, (2001, vec![0, 0, 0, 7]), "the last one, with REFUSED_STREAM");
+}
+
+#[tokio::test]
+async fn a_silent_connection_stays_while_it_answers_pings() {
+    let ping = Duration::from_millis(200);
+    let server = Running::with(RULES, |settings, _| {
+        (settings.limits.ping_interval, settings.limits.read_timeout) = (ping, ping);
+        settings.limits.idle_timeout = ping;
+    })
+    .await;
+    let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let (mut sender, connection) = builder.handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    silent.write_all(PREFACE).await.unwrap();
+    let message = call("d", &[&[("k", "v")]]).encode_to_vec();
+    let body = Bytes::from([&[0, 0, 0, 0, message.len() as u8][..], &message].concat());
+    for _ in 0..2 {
+        let request = Request::post(format!("http://d{METHOD}")).header("te", "trailers");
+        let request = request.header("content-type", "application/grpc");
+        let answer = sender.send_request(request.body(Full::new(body.clone())).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        // A call that is answered leaves no stream open.
+        drop(http_body_util::BodyExt::collect(answer.into_body()).await.unwrap());
+        tokio::time::sleep(8 * ping).await;
+    }
+    assert!(!sender.is_closed());
+    // One that does not answer its ping is closed.
+    let mut kinds = Vec::new();
+    let ends = async {
+        while let Some((kind, ..)) = frame(&mut silent).await {
+            kinds.push(kind);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), ends).await.expect("it is closed");
+    assert!(kinds.contains(&6), "it was asked: {kinds:?}");
+}

@@ -1,0 +1,48 @@
+//! What clients of HTTP/2 are told when the server ends.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::support::{LONG, Running, connect};
+
+const GOAWAY: u8 = 7;
+
+/// The preface, and SETTINGS that say nothing.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+
+/// The type and the payload of the next frame. `None`: the connection has ended.
+async fn frame(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    stream.read_exact(&mut payload).await.ok()?;
+    Some((head[3], payload))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_of_http2_are_told_that_the_server_ends() {
+    let mut server = Running::start("", |_, _| {}).await;
+    let to = server.addresses();
+    let mut streams = Vec::new();
+    for (name, address) in [("http", to.http), ("admin", to.admin), ("grpc", to.grpc), ("proxy", to.proxy)] {
+        let mut stream = connect(address).await;
+        stream.write_all(PREFACE).await.unwrap();
+        assert_eq!(frame(&mut stream).await.unwrap().0, 4, "{name}: SETTINGS come first");
+        streams.push((name, stream));
+    }
+    let ended = tokio::spawn(server.server.take().unwrap().end());
+    for (name, mut stream) in streams {
+        let told = async {
+            while let Some((kind, payload)) = frame(&mut stream).await {
+                if kind == GOAWAY {
+                    return Some(payload);
+                }
+            }
+            None
+        };
+        let told = tokio::time::timeout(LONG, told).await.expect("the connection ends");
+        let payload = told.unwrap_or_else(|| panic!("{name}: no GOAWAY"));
+        assert_eq!(payload[4..8], [0; 4], "{name}: it is no error");
+    }
+    ended.await.unwrap().unwrap();
+}

@@ -1,0 +1,26 @@
+//! All listeners of one server, side by side.
+//!
+//! | file | what |
+//! |------|------|
+//! | `support` | a server with all listeners, and clients over any stream |
+//! | `metrics` | what is counted of each |
+//! | `tls` | certificates of servers and clients, and the protocol that is agreed on |
+//! | `unix` | Unix sockets |
+//! | `ends` | what clients of HTTP/2 are told when the server ends |
+//! | `secrets` | no key and no password in the log |
+
+#[path = "../../src/listen/tests/authority.rs"]
+mod authority;
+mod ends;
+#[path = "../admin/logged.rs"]
+mod logged;
+mod metrics;
+#[path = "../../src/rls/proto/mod.rs"]
+#[allow(unused_imports)]
+mod proto;
+mod secrets;
+mod support;
+mod tls;
+mod unix;
+
+use tollgate_server::TlsFiles;
