@@ -304,3 +304,26 @@ fn label(text: &str) -> Result<(String, HeaderName), String> {
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { period(text) }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn without_options_only_loopback_is_listened_on() {
+        let settings = Command::parse_from(["serve", "--rules", "rules.toml"]).args.settings();
+        let settings = settings.expect("they are right");
+        let loopback = |port| [ListenAddress::Tcp(([127, 0, 0, 1], port).into())];
+        assert_eq!((&*settings.http, &*settings.admin), (&loopback(8080)[..], &loopback(9080)[..]));
+        assert!(settings.grpc.is_empty() && settings.resp.is_empty() && settings.proxy.is_empty());
+        assert!(!settings.open);
+    }
+}

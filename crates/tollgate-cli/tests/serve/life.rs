@@ -1,21 +1,38 @@
 //! Signals, and the state over a restart.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use crate::{Folder, Running, exists, fails, serve};
 
+/// The answer to `/readyz`.
+fn ready(admin: &str) -> String {
+    let mut stream = TcpStream::connect(admin).expect("it listens");
+    let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    answer
+}
+
 #[test]
 fn a_signal_drains_and_ends_the_server() {
     for signal in ["TERM", "INT"] {
         let folder = Folder::new(&format!("drain-{signal}"));
-        let mut server = Running::start(serve(&folder, &["--drain-delay", "2s"]));
-        let address = server.address("http");
+        let mut server = Running::start(serve(&folder, &["--drain-delay", "3s"]));
+        let (address, admin) = (server.address("http"), server.address("admin"));
         server.says("serving");
+        assert!(ready(&admin).starts_with("HTTP/1.1 200 "), "{}", ready(&admin));
         server.signal(signal);
         server.says("draining");
         let told = Instant::now();
+        // It says so before its delay begins.
+        while ready(&admin).starts_with("HTTP/1.1 200 ") {
+            assert!(told.elapsed() < Duration::from_secs(2), "it still says that it is ready");
+        }
+        assert!(ready(&admin).starts_with("HTTP/1.1 503 "), "{}", ready(&admin));
         assert!(TcpStream::connect(&address).is_ok(), "it still serves");
         assert_eq!(server.ends(), Some(0), "{}", server.said);
         assert!(told.elapsed() >= Duration::from_secs(1), "it ended after the delay");

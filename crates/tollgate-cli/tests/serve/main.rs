@@ -2,11 +2,13 @@
 
 #[path = "../../../tollgate-redis/tests/support/clock.rs"]
 mod clock;
+mod grpc;
 mod life;
 mod pages;
 mod park;
 mod park_redis;
 mod proxy;
+mod proxy_socket;
 mod soak;
 mod start;
 mod systemd;

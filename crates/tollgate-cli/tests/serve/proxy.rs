@@ -10,7 +10,7 @@ use crate::soak::memory;
 use crate::{Folder, LONG, Running, fails, tollgate, tools};
 
 /// A server that knows nothing of limits, and answers each connection once.
-fn upstream() -> String {
+pub(crate) fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
     thread::spawn(move || {
@@ -72,7 +72,7 @@ fn head(stream: &mut TcpStream) -> String {
 }
 
 /// `tollgate proxy` with these rules, on ports of the system's choice.
-fn proxy(rules: &str, options: &[&str]) -> Command {
+pub(crate) fn proxy(rules: &str, options: &[&str]) -> Command {
     let mut command = tollgate();
     command.args(["proxy", "--rules", rules, "--admin", "127.0.0.1:0"]).args(options);
     command

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::grpc::Calls;
 use crate::{Folder, Running, serve};
 
 /// The most that any of the files admits of a key: so many a second, and as many at once.
@@ -35,9 +36,11 @@ enum Way {
     Http,
     /// Envoy's call as JSON, by the same.
     Envoy,
+    /// Envoy's call over gRPC, by the same.
+    Grpc,
 }
 
-const WAYS: [Way; 4] = [Way::Calls, Way::Redis, Way::Http, Way::Envoy];
+const WAYS: [Way; 5] = [Way::Calls, Way::Redis, Way::Http, Way::Envoy, Way::Grpc];
 
 /// The rules that take turns: other numbers, another condition. The burst stays: a smaller one
 /// forgets the debt beyond it.
@@ -108,21 +111,28 @@ impl Admitted {
 struct Client {
     way: Way,
     stream: BufReader<TcpStream>,
+    /// Of [`Way::Grpc`].
+    grpc: Option<Calls>,
 }
 
 impl Client {
     fn connect(way: Way, address: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
+        let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Self { way, stream: BufReader::new(stream) })
+        let grpc = (way == Way::Grpc).then(|| Calls::begin(&mut stream)).transpose()?;
+        Ok(Self { way, stream: BufReader::new(stream), grpc })
     }
 
     /// Asks for these keys. Returns whether each was admitted.
     fn ask(&mut self, keys: &[u32]) -> io::Result<Vec<bool>> {
-        match self.way {
-            Way::Calls | Way::Redis => self.commands(keys),
-            Way::Http => self.batch(keys),
-            Way::Envoy => self.calls(keys),
+        match (self.way, &mut self.grpc) {
+            (Way::Calls | Way::Redis, _) => self.commands(keys),
+            (Way::Http, _) => self.batch(keys),
+            (_, None) => self.calls(keys),
+            (_, Some(grpc)) => {
+                let clients: Vec<_> = keys.iter().map(|key| client(*key)).collect();
+                grpc.ask(&mut self.stream, &clients)
+            }
         }
     }
 
@@ -244,17 +254,21 @@ fn every_key_stays_within_its_bound_over_sockets() {
     let (admitted, mut turn) = (Admitted::new(), 0);
     for _ in 0..2 {
         folder.write("rules.toml", &rules(turn));
-        let options = ["--resp", "127.0.0.1:0", "--resp-max-keys", "20000", "--drain-delay", "0"];
+        let options = ["--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--resp-max-keys", "20000"];
+        let options = [&options[..], &["--drain-delay", "0"]].concat();
         let options =
             [&options[..], &["--state", &state, "--strict-state", "--state-interval", "1s"]].concat();
         let mut server = Running::start(serve(&folder, &options));
-        let mut addresses = [server.address("http"), String::new()];
-        addresses[1] = server.address("resp");
+        let [http, grpc, resp] = ["http", "grpc", "resp"].map(|listener| server.address(listener));
         server.says("serving");
         let (began, is_over, mut first) = (Instant::now(), AtomicBool::new(false), None);
         thread::scope(|scope| {
             for (seed, way) in (0..).zip(WAYS) {
-                let address = &addresses[usize::from(matches!(way, Way::Calls | Way::Redis))];
+                let address = match way {
+                    Way::Calls | Way::Redis => &resp,
+                    Way::Http | Way::Envoy => &http,
+                    Way::Grpc => &grpc,
+                };
                 let (admitted, is_over) = (&admitted, &is_over);
                 scope.spawn(move || load(way, address, turn + seed, admitted, is_over));
             }

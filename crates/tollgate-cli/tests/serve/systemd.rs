@@ -46,7 +46,7 @@ fn systemd_is_told_what_the_server_does() {
 }
 
 /// A server that is handed two sockets, by a shell in the place of systemd.
-fn activated(command: &Command, sockets: (OwnedFd, OwnedFd), names: &str) -> Running {
+pub(crate) fn activated(command: &Command, sockets: (OwnedFd, OwnedFd), names: &str) -> Running {
     let script = "exec 3<&0 4>&1 0</dev/null 1>&2; export LISTEN_PID=$$ LISTEN_FDS=2; exec \"$@\"";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
@@ -88,12 +88,21 @@ fn units_pass_the_check_of_systemd() {
     }
     let folder = Folder::new("units");
     let units = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
-    let mut files = Vec::new();
-    for name in ["tollgate.service", "tollgate-http.socket", "tollgate-resp.socket"] {
+    let names = [
+        "tollgate.service",
+        "tollgate-http.socket",
+        "tollgate-resp.socket",
+        "tollgate-proxy.service",
+        "tollgate-proxy.socket",
+    ];
+    // What stands beside a unit in a folder of its name changes it.
+    let sockets = "tollgate.service.d/sockets.conf";
+    std::fs::create_dir(folder.path("tollgate.service.d")).expect("a folder");
+    for name in names.into_iter().chain([sockets]) {
         let text = std::fs::read_to_string(format!("{units}/{name}")).expect("it is there");
         folder.write(name, &text.replace("/usr/bin/tollgate", env!("CARGO_BIN_EXE_tollgate")));
-        files.push(folder.path(name));
     }
+    let files = names.map(|name| folder.path(name));
     let run = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&files).output();
     let run = run.expect("it runs");
     let said = String::from_utf8_lossy(&run.stderr);

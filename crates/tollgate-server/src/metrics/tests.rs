@@ -217,7 +217,7 @@ rule = [
         for header in ["a", "b"] {
             let headers = vec![(header.into(), key.to_string().into())];
             let mut decider = core.decider();
-            // Where debts differ, the key with the least is evicted; where they are equal, keys share.
+            // Where debts differ, the key with the least is evicted; equal ones share.
             let ask = Ask { in_flight: true, cost: 1 + key % 100, ..Ask::default() };
             let verdict = decider.ask(&PlainRequest { headers, ..PlainRequest::default() }, ask);
             if verdict.is_admitted() {

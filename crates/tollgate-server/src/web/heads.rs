@@ -61,6 +61,7 @@ impl Heads {
                 bytes = &bytes[common..];
                 self.protocol = Protocol::Http2(Frames::default());
             }
+            self.activity.connection_begins();
         }
         match &mut self.protocol {
             Protocol::Unknown(_) => {}

@@ -4,12 +4,15 @@
 //! its own, from its first byte on: a client that sends it slowly is not kept.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use http::Version;
 
 use crate::settings::Limits;
+
+/// How long a connection from which nothing has come is waited for when the server ends.
+const FIRST_BYTES: Duration = Duration::from_secs(2);
 
 /// What a connection does.
 pub(super) struct Activity {
@@ -19,6 +22,8 @@ pub(super) struct Activity {
     /// When the last request was answered.
     answered: AtomicU64,
     requests: AtomicU32,
+    /// Whether its first bytes have told whether it is HTTP/1 or HTTP/2.
+    has_begun: AtomicBool,
 }
 
 /// A request that is being answered.
@@ -32,6 +37,7 @@ impl Activity {
             head: AtomicU64::new(1),
             answered: AtomicU64::new(0),
             requests: AtomicU32::new(0),
+            has_begun: AtomicBool::new(false),
         })
     }
 
@@ -47,6 +53,20 @@ impl Activity {
         }
         self.requests.fetch_add(1, Relaxed);
         Busy(Arc::clone(self))
+    }
+
+    /// The first bytes of the connection have arrived.
+    pub(super) fn connection_begins(&self) {
+        self.has_begun.store(true, Relaxed);
+    }
+
+    /// Waits for the first bytes of a connection that has just been made: its client may have sent
+    /// a request, and would lose it with the connection.
+    pub(super) async fn wait_for_first_bytes(&self) {
+        let begun = tokio::time::Instant::now();
+        while !self.has_begun.load(Relaxed) && begun.elapsed() < FIRST_BYTES {
+            tokio::time::sleep(FIRST_BYTES / 100).await;
+        }
     }
 
     /// The first bytes of a head have arrived.

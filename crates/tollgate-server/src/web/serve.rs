@@ -38,8 +38,8 @@ pub(crate) const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
 /// A head that is too long, too slow or broken is answered by hyper, and closes the connection. A
-/// connection that an answer of status 101 hands over has ended here. `counted` counts how long each
-/// answer took, and broken heads.
+/// connection that an answer of status 101 hands over has ended here. `counted` counts how long
+/// each answer took, and broken heads.
 pub(crate) async fn serve<F, B>(
     stream: Stream,
     limits: &Limits,
@@ -65,6 +65,7 @@ pub(crate) async fn serve<F, B>(
     let activity = Activity::new();
     let mut heads = Heads::new(Arc::clone(&activity));
     let (noticed, untaken) = (Arc::clone(&activity), Untaken::default());
+    let beginning = Arc::clone(&activity);
     let (answers, mut opening) = (untaken.clone(), untaken.opening());
     let observed = Observed::new(stream, move |bytes: &[u8]| {
         opening.arrived(bytes);
@@ -98,7 +99,12 @@ pub(crate) async fn serve<F, B>(
             }
         }
     });
-    let mut ends = Seldom::new(drain.ends.clone().cancelled_owned());
+    let told = drain.ends.clone();
+    let mut ends = Seldom::new(async move {
+        told.cancelled_owned().await;
+        // Before it knows the protocol, hyper closes the connection at once.
+        beginning.wait_for_first_bytes().await;
+    });
     tokio::pin!(connection);
     let mut is_ending = false;
     loop {
