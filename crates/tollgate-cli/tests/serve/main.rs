@@ -121,6 +121,12 @@ impl Running {
         assert!(sent.expect("kill is there").success());
     }
 
+    /// Kills it, and waits until its files and ports are free.
+    fn kill(&mut self) {
+        self.signal("KILL");
+        assert_eq!(self.ends(), None, "it ended before");
+    }
+
     /// Waits for the end, and returns the exit code.
     fn ends(&mut self) -> Option<i32> {
         let begun = Instant::now();

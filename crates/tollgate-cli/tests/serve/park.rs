@@ -204,11 +204,12 @@ fn what_was_answered_202_survives_every_kill() {
         let address = proxy.address("proxy");
         let clients = (0..4).map(|key| client(&address, format!("{key}"), &asked)).collect();
         thread::sleep(Duration::from_millis(100 + kill % 7 * 30));
-        proxy.signal("KILL");
+        proxy.kill();
         kept.extend(kept_by(clients));
     }
     assert!(kept.len() >= usize::try_from(kills).expect("it is small"), "only {} were kept", kept.len());
-    let _proxy = start(&folder, &url);
+    let mut proxy = start(&folder, &url);
+    proxy.address("proxy");
     let twice = all_come(&kept, &seen);
     eprintln!("{kills} kills of the proxy, {} requests kept, none lost, {twice} sent once more", kept.len());
 }
@@ -230,9 +231,10 @@ fn a_full_disk_loses_nothing_that_was_answered_202() {
     asked.ends.store(true, Relaxed);
     let kept = kept_by(clients);
     full.says("File too large");
-    full.signal("KILL");
+    full.kill();
     assert!(kept.len() > 20, "only {} were kept", kept.len());
-    let _proxy = start(&folder, &url);
+    let mut proxy = start(&folder, &url);
+    proxy.address("proxy");
     let twice = all_come(&kept, &seen);
     let refused = asked.refused.load(Relaxed);
     eprintln!("{refused} refused, {} requests kept, none lost, {twice} sent once more", kept.len());
@@ -279,14 +281,14 @@ fn an_upstream_down_for_an_hour_loses_nothing() {
             thread::sleep(Duration::from_millis(50));
         }
     };
-    let (proxy, admin, address) = start();
+    let (mut proxy, admin, address) = start();
     let asked = Arc::<Asked>::default();
     let clients = (0..8).map(|key| client(&address, format!("{key}"), &asked)).collect();
     asked.keeps(400);
     asked.ends.store(true, Relaxed);
     let kept = kept_by(clients);
     is_tried_at(&admin, "+30m");
-    proxy.signal("KILL");
+    proxy.kill();
     let (_proxy, admin, _) = start();
     is_tried_at(&admin, "+61m");
     is_tried_at(&admin, "+62m");

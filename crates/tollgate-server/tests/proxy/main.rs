@@ -8,8 +8,10 @@ mod heads2;
 mod leaves;
 mod limits;
 mod park;
+mod park_estimate;
 mod park_random;
 mod park_redis;
+mod park_tries;
 mod peers;
 mod queues;
 #[path = "../../../tollgate-redis/tests/support/server.rs"]
