@@ -224,6 +224,23 @@ fn an_upstream_that_fails_is_logged() {
 }
 
 #[test]
+fn a_bound_of_bodies_is_an_option() {
+    let folder = Folder::new("proxy-bodies");
+    let (rules, upstream) = (folder.path("rules.toml"), upstream());
+    let options = ["--listen", "127.0.0.1:0", "--upstream", &upstream, "--max-body", "3"];
+    let mut server = Running::start(proxy(&rules, &options));
+    let address = server.address("proxy");
+    for (body, status) in [("abc", "200"), ("abcd", "413")] {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        let length = body.len();
+        let request = format!("POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).expect("it is sent");
+        let answer = head(&mut stream);
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
+    }
+}
+
+#[test]
 fn a_proxy_in_front_of_itself_does_not_start() {
     let folder = Folder::new("proxy-itself");
     // The port is free again when the listener is dropped.
