@@ -54,17 +54,28 @@ async fn a_shadow_rule_counts_in_its_store_and_refuses_nothing() {
     assert_eq!(enforced.post("/v1/check", request().to_string()).await.status, 429);
 }
 
-/// The store's deadline is 20 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_store_slows_no_request_in_shadow() {
-    const BATCH: usize = 100;
     let Some(redis) = Server::start(Store::Redis) else { return };
+    for _ in 0..10 {
+        if slows_no_request(&redis).await {
+            return;
+        }
+    }
+    panic!("the machine is too busy");
+}
+
+/// A connection without an answer for a second is given up, and its trips end: `false` if the store
+/// was stopped for so long. Its deadline is 20 s.
+async fn slows_no_request(redis: &Server) -> bool {
+    const BATCH: usize = 100;
     let local = "{ name = 'local', key = 'client', limits = '100000/s' }";
     let shadow = server(&rules(&redis.url(), &format!("{local}, {}", in_shadow(50)))).await;
     let without = server(&format!("rule = [{local}]")).await;
     assert_eq!(shadow.check(ASK).status, 200);
     until_decided(&shadow, 1.0).await;
     redis.freeze();
+    let frozen = Instant::now();
     let median = |server: &TestServer| {
         let time = |_| {
             let asked = Instant::now();
@@ -88,12 +99,17 @@ async fn a_stopped_store_slows_no_request_in_shadow() {
     let dropped = "tollgate_store_shadow_dropped_total{rule=\"shared\"";
     let begun = 50.0 + 11.0 * BATCH as f64;
     let page = shadow.ask("GET", "/metrics", "").body;
+    if frozen.elapsed() > Duration::from_millis(900) {
+        redis.thaw();
+        return false;
+    }
     assert_eq!(value(&page, dropped), begun - 1_024.0);
     assert_eq!(value(&page, "tollgate_store_trips_in_flight{rule=\"shared\""), 1_024.0);
     redis.thaw();
     let page = until_decided(&shadow, 1.0 + 1_024.0).await;
     assert_eq!(value(&page, "tollgate_store_trips_in_flight{rule=\"shared\""), 0.0);
     assert_eq!(value(&page, "tollgate_store_trip_seconds_count{rule=\"shared\""), 1.0 + 1_024.0);
+    true
 }
 
 #[tokio::test(flavor = "multi_thread")]
