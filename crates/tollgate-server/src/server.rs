@@ -182,7 +182,7 @@ impl Server {
         let (addresses, accepting) = (Vec::new(), TaskTracker::new());
         let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
         tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&v1).forget_ended_tickets()));
-        // Before what is made for each thread: so many may not start.
+        // The proxy makes pools for each thread, so first see whether so many threads start.
         let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
         let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
         let mut server = Self {

@@ -78,7 +78,7 @@ async fn answer_all(
         let (input, output) = wire.buffers();
         let since = shared.core.now();
         let progress = session.answer(shared, input, output);
-        // Without a whole command nothing was answered; what is slow has no answer yet.
+        // Neither part of a command nor a slow command has an answer yet.
         if progress.used > 0 && !matches!(progress.next, Next::Slow(_)) {
             took(shared, since);
         }

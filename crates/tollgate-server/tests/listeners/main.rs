@@ -3,7 +3,7 @@
 //! | file | what |
 //! |------|------|
 //! | `support` | a server with all listeners, and clients over any stream |
-//! | `metrics` | what is counted of each |
+//! | `metrics` | the counters of each |
 //! | `tls` | certificates of servers and clients, and the protocol that is agreed on |
 //! | `unix` | Unix sockets |
 //! | `ends` | what clients of HTTP/2 are told when the server ends |

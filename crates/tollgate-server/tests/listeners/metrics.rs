@@ -1,4 +1,4 @@
-//! What is counted of each listener.
+//! The counters of each listener.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,8 +29,8 @@ async fn hears(stream: &mut TcpStream, said: &str, answer: &str) {
     assert_eq!(heard.await.expect("it answers").unwrap(), answer, "{said:?}");
 }
 
-/// Two connections to each listener, which is all that it takes: the first stays, the second sends
-/// what is wrong.
+/// Two connections to each listener, which takes no more: the first stays, the second sends broken
+/// input.
 struct Two {
     http: [TcpStream; 2],
     admin: [TcpStream; 2],
@@ -131,7 +131,7 @@ async fn each_listener_counts_decisions_errors_connections_and_times() {
     wrong_input_is_counted(two).await;
 }
 
-/// The second connection to each sends what is wrong, and is closed.
+/// The second connection to each listener sends broken input, and is closed.
 async fn wrong_input_is_counted(two: Two) {
     let Two { http, mut admin, resp, proxy, grpc } = two;
     let [_http, wrong_http] = http;

@@ -109,7 +109,7 @@ pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, reque
     }
 }
 
-/// What is answered to these bytes until the connection ends.
+/// Sends these bytes, and returns the answer until the connection ends.
 pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, said: &[u8]) -> Vec<u8> {
     // A connection that is reset has been answered before.
     let _ = stream.write_all(said).await;

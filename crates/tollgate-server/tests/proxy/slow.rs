@@ -23,8 +23,7 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// The time between two bytes: shorter than any timeout.
 const DRIBBLE: Duration = Duration::from_millis(20);
 
-/// Writes these bytes one by one and without end, and returns what is answered until the connection
-/// ends.
+/// Writes `first`, then `byte` again and again, and returns the answer until the connection ends.
 async fn dribble(stream: TcpStream, first: &[u8], byte: u8) -> String {
     let (mut read, mut write) = stream.into_split();
     write.write_all(first).await.unwrap();
@@ -50,8 +49,8 @@ async fn a_client_that_dribbles_its_head_is_closed() {
         assert_eq!(answer, "", "{first}");
     }
     assert!(proxy.get("/known", &[]).await.header("ratelimit").starts_with("\"daily\";r=8;"));
-    // A connection of HTTP/2 without a request is idle, whatever arrives: here, a frame that
-    // announces 16,000 bytes of a head.
+    // In HTTP/2, too, a head that arrives slowly is no request: here, a frame that announces
+    // 16,000 bytes of a head.
     let proxy = start_with(rule, &[url], hasty).await;
     let frame = frame(HEADERS, 0, 1, &[0; 16_000]);
     dribble(proxy.connect().await, &[&opening(), &frame[..9]].concat(), 0).await;
