@@ -273,6 +273,10 @@ impl Numbers for AnyRule {
         for_rule!(self, rule => rule.retry_after(payload, ring, now, cost))
     }
 
+    fn more_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
+        for_rule!(self, rule => rule.more_after(payload, ring, now))
+    }
+
     fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
         for_rule!(self, rule => rule.reset_after(payload, ring, now))
     }

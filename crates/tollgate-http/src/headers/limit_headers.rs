@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 use super::items::{Items, encode};
 use super::value_buffers::write_bytes;
-use super::written::{Policy, Written};
+use super::written::Written;
 use super::{HeaderSink, HeaderStyle, HeaderStyles, LimitState};
 
 /// The rate limit headers of one response.
@@ -88,7 +88,7 @@ impl LimitHeaders {
     /// Adds the headers to a response that is written this long after the decision. Headers that
     /// the response already has stay.
     pub fn write(&mut self, headers: &mut impl HeaderSink, elapsed: Duration) {
-        let policy = Policy::of(self.policy.take());
+        let policy = self.policy.take().into();
         self.written().write(headers, policy, elapsed);
     }
 
@@ -98,7 +98,7 @@ impl LimitHeaders {
     /// `retry_after` is that of the [`Refusal`](crate::Refusal): it is rounded up to whole seconds,
     /// at least 1.
     pub fn write_refusal(&mut self, headers: &mut impl HeaderSink, retry_after: Option<Duration>) {
-        let policy = Policy::of(self.policy.take());
+        let policy = self.policy.take().into();
         self.written().write_refusal(headers, policy, retry_after);
     }
 

@@ -16,12 +16,14 @@ mod written;
 pub(crate) use items::Item;
 pub use limit_headers::{HeaderItems, LimitHeaders};
 pub use quota_policies::QuotaPolicies;
+#[cfg(feature = "rules")]
+pub(crate) use sink::KnownText;
 pub use sink::{HeaderJson, HeaderSink, ValueText};
 pub use state::LimitState;
 pub use style::{HeaderStyle, HeaderStyles};
 pub use unix_zero::UnixZero;
 #[cfg(feature = "rules")]
-pub(crate) use written::Written;
+pub(crate) use written::{Policy, Written};
 
 use std::time::Duration;
 

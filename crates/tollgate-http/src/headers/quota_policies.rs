@@ -5,7 +5,6 @@ use tollgate::{MultiDecision, Quota, Rate};
 
 use super::policy_history::PolicyHistory;
 use super::value_buffers::write_value;
-use super::written::Policy;
 use super::{HeaderStyles, LimitHeaders, LimitState, MAX_SF_INTEGER, ValueText};
 
 const NANOS: u128 = 1_000_000_000;
@@ -104,27 +103,21 @@ impl QuotaPolicies {
 
     /// Returns `RateLimit-Policy` of all limits of these rules. `None` if there are none.
     pub fn header_of_all<'p>(rules: impl Iterator<Item = &'p Self> + Clone) -> Option<HeaderValue> {
-        match Self::policy_of_all(rules) {
-            Policy::None => None,
-            Policy::One(header) => Some(header),
-            Policy::Several(rules) => {
-                write_value(|text| ValueText::of_header(text).list(rules.clone(), Self::write))
-            }
+        let mut first = rules.clone();
+        match (first.next(), first.next()) {
+            (None, _) => None,
+            (Some(only), None) => only.items.header(),
+            _ => write_value(|text| Self::write_all(rules, &mut ValueText::of_header(text))),
         }
     }
 
-    /// Returns `RateLimit-Policy` of all limits of these rules, which need not be a value yet.
-    pub(crate) fn policy_of_all<'p, P: Iterator<Item = &'p Self> + Clone>(rules: P) -> Policy<P> {
-        let mut first = rules.clone();
-        match (first.next(), first.next()) {
-            (None, _) => Policy::None,
-            (Some(only), None) => only.items.header().map_or(Policy::None, Policy::One),
-            _ => Policy::Several(rules),
-        }
+    /// Writes the policies of several rules.
+    pub(crate) fn write_all<'p>(rules: impl Iterator<Item = &'p Self>, text: &mut ValueText<'_>) {
+        text.list(rules, Self::write);
     }
 
     /// Writes the policies of one rule.
-    pub(super) fn write(&self, text: &mut ValueText<'_>) {
+    fn write(&self, text: &mut ValueText<'_>) {
         text.list(self.names.iter().zip(self.items.items()), |(name, item), text| {
             // An item begins with the name in quotes.
             text.quoted(name.as_bytes());

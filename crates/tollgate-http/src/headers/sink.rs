@@ -41,8 +41,15 @@ impl<A: HeaderSink, B: HeaderSink> sealed::Sealed for (&mut A, &mut B) {}
 /// The value of a header, while it is written.
 pub struct ValueText<'t> {
     text: &'t mut BytesMut,
-    /// A quote, as this text writes it.
-    quote: &'static [u8],
+    /// Whether it is a text of JSON, where quotes are escaped.
+    is_json: bool,
+}
+
+/// The value of a header that is written again and again.
+#[derive(Debug, Default)]
+pub(crate) struct KnownText {
+    header: BytesMut,
+    json: BytesMut,
 }
 
 /// Headers as the members of a JSON object: names with texts.
@@ -70,7 +77,12 @@ pub struct HeaderJson {
 impl<'t> ValueText<'t> {
     /// The text of a header.
     pub(super) fn of_header(text: &'t mut BytesMut) -> Self {
-        Self { text, quote: b"\"" }
+        Self { text, is_json: false }
+    }
+
+    /// The text of a header in JSON.
+    fn of_json(text: &'t mut BytesMut) -> Self {
+        Self { text, is_json: true }
     }
 
     /// Writes text without quotes, backslashes and control characters.
@@ -82,9 +94,16 @@ impl<'t> ValueText<'t> {
     /// Writes such text between quotes.
     #[inline]
     pub(super) fn quoted(&mut self, text: &[u8]) {
-        self.plain(self.quote);
+        let quote: &[u8] = if self.is_json { b"\\\"" } else { b"\"" };
+        self.plain(quote);
         self.plain(text);
-        self.plain(self.quote);
+        self.plain(quote);
+    }
+
+    /// Writes a text that is known.
+    #[inline]
+    pub(super) fn known(&mut self, text: &KnownText) {
+        self.plain(if self.is_json { &text.json } else { &text.header });
     }
 
     /// Writes a list.
@@ -102,6 +121,16 @@ impl<'t> ValueText<'t> {
     #[inline]
     pub(super) fn number(&mut self, number: u64) {
         self.plain(itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
+impl KnownText {
+    /// What `write` writes.
+    pub(crate) fn new(write: impl Fn(&mut ValueText<'_>)) -> Self {
+        let mut known = Self::default();
+        write(&mut ValueText::of_header(&mut known.header));
+        write(&mut ValueText::of_json(&mut known.json));
+        known
     }
 }
 
@@ -186,7 +215,7 @@ impl HeaderSink for HeaderJson {
         let mut is_empty = false;
         let member = self.member(&name, |text| {
             let begin = text.len();
-            write(&mut ValueText { text, quote: b"\\\"" });
+            write(&mut ValueText::of_json(text));
             is_empty = text.len() == begin;
         });
         if !is_empty {

@@ -75,6 +75,12 @@ impl HeaderStyles {
         self.has(HeaderStyle::XRateLimitEpoch) || self.has(HeaderStyle::GitHub)
     }
 
+    /// Returns whether one of the styles has room for one limit only.
+    #[inline]
+    pub(super) fn show_one(self) -> bool {
+        self.show_unix_time() || self.has(HeaderStyle::XRateLimit) || self.has(HeaderStyle::RateLimitTrio)
+    }
+
     /// Returns whether there is no style.
     #[must_use]
     #[inline]

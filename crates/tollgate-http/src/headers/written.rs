@@ -7,9 +7,11 @@ use http::header::{CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderName, HeaderValue};
 
 use super::items::Item;
+use super::sink::KnownText;
+use super::value_buffers::write_value;
 use super::{
-    HeaderSink, HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, QuotaPolicies, ValueText,
-    retry_after_seconds, seconds_up,
+    HeaderSink, HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, ValueText, retry_after_seconds,
+    seconds_up,
 };
 
 pub(super) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -33,37 +35,43 @@ pub(crate) struct Written<I> {
 }
 
 /// The value of `RateLimit-Policy`.
-pub(crate) enum Policy<P = std::iter::Empty<&'static QuotaPolicies>> {
+pub(crate) enum Policy<'p> {
     None,
-    One(HeaderValue),
-    /// Those of several rules.
-    Several(P),
+    Value(HeaderValue),
+    Known(&'p KnownText),
 }
 
-impl Policy {
-    pub(super) fn of(value: Option<HeaderValue>) -> Self {
-        value.map_or(Self::None, Self::One)
+impl Policy<'_> {
+    /// The value; `None` if there is none.
+    pub(crate) fn value(self) -> Option<HeaderValue> {
+        match self {
+            Self::None => None,
+            Self::Value(value) => Some(value),
+            // A copy: all cores would share the counter of a value's references.
+            Self::Known(text) => write_value(|into| ValueText::of_header(into).known(text)),
+        }
+    }
+}
+
+impl From<Option<HeaderValue>> for Policy<'_> {
+    fn from(value: Option<HeaderValue>) -> Self {
+        value.map_or(Self::None, Self::Value)
     }
 }
 
 impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
     /// Adds the headers to a response that is written this long after the decision.
-    pub(crate) fn write<'p>(
-        self,
-        headers: &mut impl HeaderSink,
-        policy: Policy<impl Iterator<Item = &'p QuotaPolicies> + Clone>,
-        elapsed: Duration,
-    ) {
+    pub(crate) fn write(self, headers: &mut impl HeaderSink, policy: Policy<'_>, elapsed: Duration) {
         let tightest = |item: &Item<'_>| (item.state.remaining, Reverse(item.state.reset), item.state.limit);
-        let shown = self.items.clone().filter(Item::has_reset).min_by_key(tightest);
-        self.write_showing(headers, policy, elapsed, shown);
+        let items = self.items.clone().filter(Item::has_reset);
+        self.write_showing(headers, policy, elapsed, || items.min_by_key(tightest));
     }
 
     /// Adds the headers to the response to a refusal, right after the decision.
-    pub(crate) fn write_refusal<'p>(
+    pub(crate) fn write_refusal(
         self,
         headers: &mut impl HeaderSink,
-        policy: Policy<impl Iterator<Item = &'p QuotaPolicies> + Clone>,
+        policy: Policy<'_>,
         retry_after: Option<Duration>,
     ) {
         headers.add_value(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -75,17 +83,17 @@ impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
         }
         // The first of those with the longest reset.
         let slowest = |item: &Item<'_>| Reverse(item.state.reset);
-        let shown = self.items.clone().filter(Item::has_reset).min_by_key(slowest);
-        self.write_showing(headers, policy, Duration::ZERO, shown);
+        let items = self.items.clone().filter(Item::has_reset);
+        self.write_showing(headers, policy, Duration::ZERO, || items.min_by_key(slowest));
     }
 
-    /// Adds the headers. `shown` is the limit for the styles that have room for one only.
-    fn write_showing<'p>(
+    /// Adds the headers. `shown` returns the limit for the styles that have room for one only.
+    fn write_showing(
         self,
         headers: &mut impl HeaderSink,
-        policy: Policy<impl Iterator<Item = &'p QuotaPolicies> + Clone>,
+        policy: Policy<'_>,
         elapsed: Duration,
-        shown: Option<Item<'i>>,
+        shown: impl FnOnce() -> Option<Item<'i>>,
     ) {
         let Self { styles, items, unix_time } = self;
         if styles.has(HeaderStyle::Ietf) {
@@ -93,21 +101,22 @@ impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
             // policy of the inner service.
             let no_other_policy = match policy {
                 Policy::None => !headers.has(&RATELIMIT_POLICY),
-                Policy::One(policy) => headers.add_value(RATELIMIT_POLICY, policy),
-                Policy::Several(policies) => {
-                    headers.add(RATELIMIT_POLICY, |text| text.list(policies.clone(), QuotaPolicies::write))
-                }
+                Policy::Value(policy) => headers.add_value(RATELIMIT_POLICY, policy),
+                Policy::Known(policy) => headers.add(RATELIMIT_POLICY, |text| text.known(policy)),
             };
             if no_other_policy
                 && !headers.add(RATELIMIT, |text| {
-                    text.list(items.clone(), |item, text| write_item(text, item, elapsed))
+                    text.list(items.clone(), |item, text| write_item(text, item, elapsed));
                 })
                 && headers.has(&RATELIMIT)
             {
                 headers.remove(&RATELIMIT_POLICY);
             }
         }
-        let Some(Item { name, state: LimitState { limit, remaining, reset } }) = shown else { return };
+        if !styles.show_one() {
+            return;
+        }
+        let Some(Item { name, state: LimitState { limit, remaining, reset } }) = shown() else { return };
         let after = seconds_up(reset.saturating_sub(elapsed));
         let github = styles.has(HeaderStyle::GitHub);
         if github || styles.has(HeaderStyle::XRateLimit) || styles.has(HeaderStyle::XRateLimitEpoch) {

@@ -8,10 +8,11 @@ use tollgate::{Clock, Timestamp, TscClock};
 use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
 
 use super::named_limits::{NamedLimits, quotas};
+use super::policies::Policies;
 use super::refusal::RuleRefusal;
 use super::settings::{client, styles};
-use crate::headers::{Item, Written};
-use crate::{ClientAddress, HeaderSink, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies, UnixZero};
+use crate::headers::{Item, Policy, Written};
+use crate::{ClientAddress, HeaderSink, HeaderStyles, LimitHeaders, LimitState, UnixZero};
 
 /// One generation of rules, with what HTTP needs of it: how a client's address is found, the
 /// headers of a verdict, and the response to a refused request.
@@ -61,6 +62,7 @@ pub struct HttpRules<C = TscClock> {
     has_queues: bool,
     /// Of each rule: its own limits, and those of its tiers.
     limits: Box<[Box<[OnceLock<NamedLimits>]>]>,
+    policies: Policies,
 }
 
 impl<C> HttpRules<C> {
@@ -78,6 +80,7 @@ impl<C> HttpRules<C> {
             styles: styles(rules.answer.styles.as_deref()),
             has_queues: rules.rules.iter().any(has_queues),
             limits: rules.rules.iter().map(limits).collect(),
+            policies: Policies::default(),
             set,
         }
     }
@@ -169,7 +172,7 @@ impl<C: Clock> HttpRules<C> {
         }
         let headers = LimitHeaders::new(
             styles,
-            || QuotaPolicies::header_of_all(self.policies(lines)),
+            || self.policy(lines).value(),
             |items| self.told(lines).for_each(|(name, state)| items.add(name, state)),
         );
         match self.unix_time(styles, decided_at, unix_zero) {
@@ -189,8 +192,8 @@ impl<C: Clock> HttpRules<C> {
         unix_zero: &UnixZero,
         headers: &mut impl HeaderSink,
     ) {
-        let policy = QuotaPolicies::policy_of_all(self.policies(lines));
-        self.written(self.styles, lines, decided_at, unix_zero).write(headers, policy, elapsed);
+        let written = self.written(self.styles, lines, decided_at, unix_zero);
+        written.write(headers, self.policy(lines), elapsed);
     }
 
     /// Adds the headers of the response to a request that some of these lines refuse.
@@ -202,9 +205,8 @@ impl<C: Clock> HttpRules<C> {
         unix_zero: &UnixZero,
         headers: &mut impl HeaderSink,
     ) {
-        let policy = QuotaPolicies::policy_of_all(self.policies(lines));
         let written = self.written(styles, lines, decided_at, unix_zero);
-        written.write_refusal(headers, policy, retry_after);
+        written.write_refusal(headers, self.policy(lines), retry_after);
     }
 
     fn written<'l>(
@@ -222,8 +224,9 @@ impl<C: Clock> HttpRules<C> {
     }
 
     /// The policies that headers tell: of all enforced limits.
-    fn policies<'l>(&'l self, lines: &'l [Line]) -> impl Iterator<Item = &'l QuotaPolicies> + Clone {
-        enforced(lines).filter_map(|line| self.limits(line).policies.as_ref())
+    fn policy(&self, lines: &[Line]) -> Policy<'_> {
+        let policies = enforced(lines).filter_map(|line| self.limits(line).policies.as_ref());
+        self.policies.of(enforced(lines).map(|line| (line.rule, line.tier)), policies)
     }
 
     /// The states that headers tell: of the enforced limits that refuse, or if all admit, of all.

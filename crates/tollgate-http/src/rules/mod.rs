@@ -9,6 +9,7 @@
 
 mod http_rules;
 mod named_limits;
+mod policies;
 mod refusal;
 mod settings;
 

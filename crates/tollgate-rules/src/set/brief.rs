@@ -129,18 +129,19 @@ impl<C> RuleSet<C> {
     pub(super) fn recall(&self, scratch: &Scratch, lines: &mut Vec<Line>) {
         let Scratch { found, charges, refusal, now, cost, .. } = scratch;
         for (index, one) in found.concerned().iter().enumerate() {
-            let mut line = Line::new(one.rule, one.tier, false, self.cost(one, *cost));
-            if let Some(current) = &self.allowance(one).quotas {
-                let limiter = &current.shared.limiter;
-                let decision = match refusal {
-                    Some(refusal) => limiter.recall_refusal(refusal),
-                    None => charges.brief.get(index).and_then(|receipt| limiter.recall(receipt, *now)),
-                };
-                if let Some(decision) = decision {
-                    line.add_quotas(&decision, current, self.limited(one).max_wait);
-                }
+            lines.push(Line::new(one.rule, one.tier, false, self.cost(one, *cost)));
+            let (Some(line), Some(current)) = (lines.last_mut(), &self.allowance(one).quotas) else {
+                continue;
+            };
+            let limiter = &current.shared.limiter;
+            let decision = match refusal {
+                Some(refusal) => limiter.recall_refusal(refusal),
+                None => charges.brief.get(index).and_then(|receipt| limiter.recall(receipt, *now)),
+            };
+            // The short way has no queues, and nothing else to show.
+            if let Some(decision) = decision {
+                line.show(&decision);
             }
-            lines.push(line);
         }
     }
 }

@@ -119,33 +119,41 @@ impl Line {
         max_wait: Duration,
     ) -> bool {
         let mut shown = Self { delay: Duration::ZERO, ..*self };
-        (shown.limit, shown.remaining) = (u64::MAX, u64::MAX);
-        if decision.is_allowed() {
-            for part in decision.parts() {
-                let remaining = part.remaining();
-                if remaining < shown.remaining || shown.limit == u64::MAX {
-                    (shown.limit, shown.remaining) = (part.limit(), remaining);
-                    (shown.more_after, shown.reset_after) = (part.more_after(), part.reset_after());
-                    shown.number = Some(part.number());
-                }
-            }
-            (shown.ruling, shown.retry_after) = (Ruling::Admitted, None);
-        } else {
-            shown.ruling = if decision.is_never() { Ruling::Never } else { Ruling::Refused };
-            let number = decision.refused_by().unwrap_or_default();
-            if let Some(part) = decision.parts().nth(number) {
-                (shown.limit, shown.remaining) = (part.limit(), part.remaining());
-                (shown.retry_after, shown.reset_after) = (part.retry_after(), part.reset_after());
-                (shown.more_after, shown.number) = (part.more_after(), Some(number));
-            }
-        }
+        shown.show(decision);
         if current.may_queue {
             shown.wait_in_queue(decision, current, max_wait);
         }
-        let admits = shown.ruling == Ruling::Admitted;
+        let (admits, is_over) = (shown.ruling == Ruling::Admitted, shown.is_over);
         self.add(shown);
-        self.is_over = !decision.is_allowed() && !decision.is_never();
+        self.is_over = is_over;
         admits
+    }
+
+    /// Shows what the limits by time say, and nothing else. None of them is a queue, or
+    /// [`wait_in_queue`](Self::wait_in_queue) follows.
+    #[inline]
+    pub(super) fn show(&mut self, decision: &MultiDecision<'_>) {
+        (self.limit, self.remaining) = (u64::MAX, u64::MAX);
+        if decision.is_allowed() {
+            for part in decision.parts() {
+                let remaining = part.remaining();
+                if remaining < self.remaining || self.limit == u64::MAX {
+                    (self.limit, self.remaining) = (part.limit(), remaining);
+                    (self.more_after, self.reset_after) = (part.more_after(), part.reset_after());
+                    self.number = Some(part.number());
+                }
+            }
+            (self.ruling, self.retry_after) = (Ruling::Admitted, None);
+        } else {
+            self.ruling = if decision.is_never() { Ruling::Never } else { Ruling::Refused };
+            let number = decision.refused_by().unwrap_or_default();
+            if let Some(part) = decision.parts().nth(number) {
+                (self.limit, self.remaining) = (part.limit(), part.remaining());
+                (self.retry_after, self.reset_after) = (part.retry_after(), part.reset_after());
+                (self.more_after, self.number) = (part.more_after(), Some(number));
+            }
+        }
+        self.is_over = !decision.is_allowed() && !decision.is_never();
     }
 
     /// Refuses a request that would wait too long in a queue.

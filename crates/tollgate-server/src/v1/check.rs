@@ -29,7 +29,7 @@ use super::service::{Service, TICKET_LIFE};
 use super::tickets::TicketId;
 use crate::core::{Decider, Generation, ServerClock};
 use crate::metrics::Listener;
-use crate::web::{Answer, problem_at, read_json, with};
+use crate::web::{Answer, problem_at, read_json, with, with_headers};
 
 const JSON: &str = "application/json";
 
@@ -160,9 +160,7 @@ impl Service {
             write_undecided("error", decided.generation, &mut json);
         }
         write_end(decided.id, &mut json);
-        let mut answer = with(status(decided.ruling), JSON, json);
-        answer.headers_mut().extend(headers);
-        answer
+        with_headers(status(decided.ruling), headers, JSON, json)
     }
 
     /// Decides the requests of a batch, each for itself.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 
@@ -34,8 +34,19 @@ pub(crate) fn problem(status: StatusCode, detail: &str) -> Answer {
 
 /// A body of this type.
 pub(crate) fn with(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    with_headers(status, HeaderMap::new(), kind, body)
+}
+
+/// A body of this type, with other headers beside it.
+pub(crate) fn with_headers(
+    status: StatusCode,
+    mut headers: HeaderMap,
+    kind: &'static str,
+    body: impl Into<Bytes>,
+) -> Answer {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    *answer.headers_mut() = headers;
     answer
 }

@@ -25,7 +25,7 @@ mod serve;
 mod streams;
 mod untaken;
 
-pub(crate) use answer::{Answer, json, problem, problem_at, with};
+pub(crate) use answer::{Answer, json, problem, problem_at, with, with_headers};
 pub(crate) use body::{BodyError, read_body};
 pub(crate) use client::{Client, NoAddress};
 #[cfg(test)]
