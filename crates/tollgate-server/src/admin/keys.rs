@@ -9,7 +9,7 @@ use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
 use super::{Admin, Failure, Who, bad, decoded, key_text, parameter};
 use crate::core::ServerClock;
-use crate::web::{self, Answer, Client};
+use crate::web::{self, Answer, Client, Object, read_json};
 
 /// The most keys of a rule that are shown.
 const TOP: usize = 100;
@@ -17,8 +17,8 @@ const TOP: usize = 100;
 /// An order for the key of a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
-    request: Described,
+pub(super) struct Order {
+    request: Object<Described>,
     #[serde(rename = "do")]
     action: Action,
 }
@@ -37,7 +37,7 @@ enum Action {
 /// A request, as far as the rules need it.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Described {
+pub(super) struct Described {
     method: Option<String>,
     host: Option<String>,
     target: Option<String>,
@@ -91,8 +91,11 @@ impl Admin {
 
     /// `POST /admin/keys/{rule}` with a request: looks at its key, or helps it.
     pub(super) fn key(&self, who: Who, rule: &str, body: &[u8]) -> Result<Answer, Failure> {
-        let order: Order = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
-        let (name, request) = (decoded(rule), PlainRequest::from(order.request));
+        let Order { request: Object(described), action } = match read_json(body) {
+            Ok(Object(order)) => order,
+            Err(answer) => return Ok(*answer),
+        };
+        let (name, request) = (decoded(rule), PlainRequest::from(described));
         let mut decider = self.core.decider();
         let set = decider.handle().refresh();
         let index = index_of(set, &name)?;
@@ -106,13 +109,13 @@ impl Admin {
                 Failure(StatusCode::UNPROCESSABLE_ENTITY, "the rule has no key for this request".into())
             })?;
             let shown = self.core.metrics.shown_hash(key.as_bytes());
-            let done = match order.action {
+            let done = match action {
                 Action::Peek => Value::Null,
                 Action::Reset => key.reset().into(),
                 Action::Refund(units) => key.credit(units).into(),
             };
-            if !matches!(order.action, Action::Peek) {
-                tracing::info!(%who, rule = name, key = shown, action = ?order.action, %done, "a key was changed");
+            if !matches!(action, Action::Peek) {
+                tracing::info!(%who, rule = name, key = shown, ?action, %done, "a key was changed");
             }
             json!({ "key": shown, "done": done })
         };

@@ -31,6 +31,6 @@ pub(crate) use client::{Client, NoAddress};
 #[cfg(test)]
 pub(crate) use pointer::pointer_at;
 pub use probe::OpeningProbe;
-pub(crate) use read::read_json;
+pub(crate) use read::{Object, read_json};
 pub(crate) use serve::{LOOKS, serve};
 pub(crate) use untaken::Untaken;

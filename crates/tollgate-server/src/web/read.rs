@@ -1,12 +1,40 @@
 //! From JSON to a type of ours.
 
-use serde::Deserialize;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::answer::{Answer, problem_at};
 use super::pointer::pointer_at;
 
 /// The longest text of an error that is told: it may repeat a part of the body.
 const LONGEST: usize = 200;
+
+/// A type that is read from an object only. A derived reader takes an array of its fields as well.
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'b, T: Deserialize<'b>> Deserialize<'b> for Object<T> {
+    fn deserialize<D: Deserializer<'b>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read<T>(PhantomData<T>);
+
+        impl<'b, T: Deserialize<'b>> Visitor<'b> for Read<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Read(PhantomData))
+    }
+}
 
 /// Reads JSON. An error says where it is.
 pub(crate) fn read_json<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Box<Answer>> {

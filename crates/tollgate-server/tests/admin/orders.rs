@@ -105,6 +105,8 @@ async fn a_key_is_asked_for_by_its_request() {
         ("/admin/keys/user", order(json!({ "kye": 1 }), json!("peek")), 400),
         ("/admin/keys/user", order(ada.clone(), json!("forgive")), 400),
         ("/admin/keys/user", order(ada.clone(), json!({ "refund": -1 })), 400),
+        ("/admin/keys/user", order(json!([null, null]), json!("peek")), 400),
+        ("/admin/keys/user", json!([ada, "peek"]).to_string(), 400),
         ("/admin/keys/user", "{".into(), 400),
     ] {
         let answer = server.ask("POST", path, &body);
