@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http::header::ORIGIN;
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::auth::Auth;
@@ -17,7 +16,7 @@ use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::rls;
 use crate::settings::{Limits, Settings};
-use crate::web::{Answer, BodyError, problem, read_body};
+use crate::web::{self, Answer, BodyError, Route as _, problem, read_body};
 
 /// How long what a request was charged can be given back.
 pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -52,26 +51,20 @@ pub(super) enum Route {
     OpenApi,
 }
 
-/// All paths.
-pub(super) const ROUTES: [(&str, Route); 9] = [
-    ("/v1/check", Route::Act(Act::Check)),
-    ("/v1/auth", Route::Auth),
-    ("/v1/peek", Route::Act(Act::Peek)),
-    ("/v1/settle", Route::Settle),
-    ("/v1/acquire", Route::Act(Act::Acquire)),
-    ("/v1/release", Route::Release),
-    ("/v1/reserve", Route::Act(Act::Reserve)),
-    ("/json", Route::Json),
-    ("/openapi.json", Route::OpenApi),
-];
+impl web::Route for Route {
+    const PATHS: &'static [(&'static str, Self)] = &[
+        ("/v1/check", Self::Act(Act::Check)),
+        ("/v1/auth", Self::Auth),
+        ("/v1/peek", Self::Act(Act::Peek)),
+        ("/v1/settle", Self::Settle),
+        ("/v1/acquire", Self::Act(Act::Acquire)),
+        ("/v1/release", Self::Release),
+        ("/v1/reserve", Self::Act(Act::Reserve)),
+        ("/json", Self::Json),
+        ("/openapi.json", Self::OpenApi),
+    ];
 
-impl Route {
-    fn at(path: &str) -> Option<Self> {
-        ROUTES.iter().find(|(own, _)| *own == path).map(|(_, route)| *route)
-    }
-
-    /// The methods that it has; empty: any.
-    pub(super) fn methods(self) -> &'static [Method] {
+    fn methods(self) -> &'static [Method] {
         match self {
             Self::Auth => &[],
             Self::OpenApi => &[Method::GET, Method::HEAD],
@@ -106,19 +99,18 @@ impl Service {
 
     /// Answers a request.
     pub(super) async fn answer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Answer {
-        let Some(route) = Route::at(request.uri().path()) else {
+        let Some((route, _)) = Route::at(request.uri().path()) else {
             return problem(
                 StatusCode::NOT_FOUND,
                 "nothing is served at this path: see /openapi.json; the live page is on the admin listener",
             );
         };
-        let methods = route.methods();
-        if !methods.is_empty() && !methods.contains(request.method()) {
-            return not_allowed(methods);
+        if let Some(answer) = route.refuse(request.method()) {
+            return answer;
         }
         let act = match route {
             Route::Auth => return self.authorize(peer, request).await,
-            Route::OpenApi => return document(),
+            Route::OpenApi => return web::with(StatusCode::OK, "application/json", OPENAPI),
             Route::Act(_) | Route::Settle | Route::Release | Route::Json
                 if request.headers().contains_key(ORIGIN) =>
             {
@@ -157,7 +149,7 @@ impl Service {
     /// As [`post`](Self::post), with time for stores to answer.
     #[cfg(test)]
     pub(super) async fn post_waiting(&self, path: &str, body: &[u8]) -> Answer {
-        let route = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
+        let (route, _) = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
         self.serve(route, body).await
     }
 
@@ -179,19 +171,4 @@ impl Service {
         answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         answer
     }
-}
-
-fn not_allowed(methods: &[Method]) -> Answer {
-    let mut answer = problem(StatusCode::METHOD_NOT_ALLOWED, "this path has other methods");
-    let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    if let Ok(allow) = HeaderValue::from_str(&allow) {
-        answer.headers_mut().insert(ALLOW, allow);
-    }
-    answer
-}
-
-fn document() -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(OPENAPI.as_bytes())));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
 }

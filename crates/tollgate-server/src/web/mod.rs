@@ -6,6 +6,8 @@
 //! | `untaken` | what the client has not taken yet of its answers |
 //! | `streams` | the streams of HTTP/2, of which each can be reset alone |
 //! | `answer` | JSON and problem answers |
+//! | `route` | the paths that a listener serves, and their methods |
+//! | `openapi` | holds a document of OpenAPI to what it describes |
 //! | `heads` | where heads begin and end among the bytes of a connection |
 //! | `idle` | how long a connection may be without a request |
 //! | `body` | a request's body, up to a limit |
@@ -18,9 +20,12 @@ mod body;
 mod client;
 mod heads;
 mod idle;
+#[cfg(test)]
+pub(crate) mod openapi;
 mod pointer;
 mod probe;
 mod read;
+mod route;
 mod serve;
 mod streams;
 mod untaken;
@@ -32,5 +37,6 @@ pub(crate) use client::{Client, NoAddress};
 pub(crate) use pointer::pointer_at;
 pub use probe::OpeningProbe;
 pub(crate) use read::{Object, read_json};
+pub(crate) use route::Route;
 pub(crate) use serve::{LOOKS, serve};
 pub(crate) use untaken::Untaken;

@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
 
 /// The folder of fetched tools.
 pub(crate) fn folder() -> PathBuf {
@@ -40,6 +43,55 @@ pub(crate) fn python(packages: &[&str]) -> Option<PathBuf> {
         let _ = made && runs(Command::new(&python).args(["-m", "pip", "-q", "install"]).args(packages));
     }
     is_there().then_some(python).or_else(|| missing(&packages.join(" ")))
+}
+
+/// A call that schemathesis made, and the status of its answer.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) method: String,
+    /// Without the query.
+    pub(crate) path: String,
+    pub(crate) status: u64,
+}
+
+/// Has schemathesis call a server at random, with these arguments beside, and hold every answer to
+/// a document of OpenAPI. Returns the calls.
+pub(crate) async fn schemathesis(address: &str, document: &str, arguments: &[&str]) -> Option<Vec<Called>> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let python = python(&["schemathesis"])?;
+    let name = format!("tollgate-openapi-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("openapi.json"), document).unwrap();
+    let (url, calls) = (format!("http://{address}"), directory.join("calls.har"));
+    let mut command = Command::new(python.with_file_name("st"));
+    command
+        .arg("run")
+        .arg(directory.join("openapi.json"))
+        .args(["--url", &url])
+        .args(["--max-examples", "15", "--seed", "19", "--phases", "examples,coverage,fuzzing,stateful"])
+        .args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance"])
+        .args(["--checks", "response_schema_conformance,response_headers_conformance"])
+        .args(["--checks", "negative_data_rejection,allow_header_conformance"])
+        .args(["--suppress-health-check", "all", "--no-color", "--report-har-path"])
+        .arg(&calls)
+        .args(arguments)
+        .current_dir(&directory);
+    let run = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{text}{}", String::from_utf8_lossy(&run.stderr));
+    let read: Value = serde_json::from_slice(&std::fs::read(&calls).unwrap()).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
+    let called = |entry: &Value| {
+        let (request, url_text) = (&entry["request"], entry["request"]["url"].as_str()?);
+        let path = url_text.strip_prefix(&url)?.split(['?', '#']).next()?;
+        Some(Called {
+            method: request["method"].as_str()?.into(),
+            path: path.into(),
+            status: entry["response"]["status"].as_u64()?,
+        })
+    };
+    Some(read["log"]["entries"].as_array().unwrap().iter().filter_map(called).collect())
 }
 
 /// Finds Envoy on PATH, or in its wheel of PyPI.
