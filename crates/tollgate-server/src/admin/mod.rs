@@ -2,20 +2,25 @@
 //!
 //! | file | what |
 //! |------|------|
+//! | `routes` | the paths |
 //! | `access` | who may administer |
 //! | `rules` | the rules in force, what a reload would do, reloads |
 //! | `keys`, `key_text` | the keys of a rule: the most refused, one that is looked at or helped |
 //! | `parked` | requests that are kept for later |
 //! | `live`, `history` | what the live page shows |
 //! | `page` | the live page, and what its browser may load |
+//! | `openapi` | holds the document to the types |
 
 mod access;
 mod history;
 mod key_text;
 mod keys;
 mod live;
+#[cfg(test)]
+mod openapi;
 mod page;
 mod parked;
+mod routes;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -27,7 +32,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::Mutex;
 
@@ -35,9 +40,10 @@ use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer};
 use crate::metrics::Listener;
 use crate::settings::{Limits, Settings};
-use crate::web::{self, Answer, BodyError, problem};
+use crate::web::{self, Answer, BodyError, Route as _, problem};
 use access::Who;
 use history::History;
+use routes::{Guarded, OPENAPI, Open, Route};
 
 /// What the administration of a server needs.
 pub(crate) struct Admin {
@@ -75,16 +81,8 @@ impl Admin {
     }
 
     async fn answer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Answer {
-        let answered = match (request.method().as_str(), request.uri().path()) {
-            ("GET" | "HEAD", "/healthz") => Ok(text("ok\n")),
-            ("GET" | "HEAD", "/readyz") => Ok(self.ready()),
-            ("GET" | "HEAD", "/metrics") => self.read_tables(Self::metrics).await,
-            ("GET" | "HEAD", "/") => Ok(page::answer()),
-            (_, "/healthz" | "/readyz" | "/metrics" | "/") => Err(not_allowed("GET")),
-            (_, path) if path.starts_with("/admin/") => Arc::clone(&self).administer(peer, request).await,
-            _ => Err(Failure(StatusCode::NOT_FOUND, "there is no such page".into())),
-        };
-        let mut answer = answered.unwrap_or_else(|Failure(status, detail)| problem(status, &detail));
+        let served = self.serve(peer, request).await;
+        let mut answer = served.unwrap_or_else(|Failure(status, detail)| problem(status, &detail));
         let headers = answer.headers_mut();
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -94,30 +92,68 @@ impl Admin {
         answer
     }
 
-    async fn administer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Result<Answer, Failure> {
-        let who = access::admit(&request, peer, self.token.as_deref()).map_err(|denied| {
+    async fn serve(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Result<Answer, Failure> {
+        let path = request.uri().path().to_owned();
+        let Some((route, text)) = Route::at(&path) else {
+            if path.starts_with("/admin/") {
+                self.admit(peer, &request)?;
+            }
+            return Err(Failure(StatusCode::NOT_FOUND, "there is no such page".into()));
+        };
+        match route {
+            Route::Open(page) => match route.refuse(request.method()) {
+                Some(refusal) => Ok(refusal),
+                None => self.show(page).await,
+            },
+            Route::Guarded(act) => {
+                let who = self.admit(peer, &request)?;
+                match route.refuse(request.method()) {
+                    Some(refusal) => Ok(refusal),
+                    None => self.administer(act, who, text, request).await,
+                }
+            }
+        }
+    }
+
+    /// Who sends a request that only administrators may send.
+    fn admit(&self, peer: Peer, request: &Request<Incoming>) -> Result<Who, Failure> {
+        access::admit(request, peer, self.token.as_deref()).map_err(|denied| {
             tracing::warn!(?peer, path = request.uri().path(), ?denied, "administration was denied");
             self.core.metrics.protocol_error(Listener::Admin, "denied");
             Failure(denied.status(), denied.detail().into())
-        })?;
-        let path = request.uri().path().to_owned();
-        let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
-        let is_post = *request.method() == Method::POST;
-        match path["/admin/".len()..].split_once('/').unwrap_or((&path["/admin/".len()..], "")) {
-            ("rules", "") if is_get => Ok(self.show_rules()),
-            ("live", "") if is_get => self.read_tables(Self::show_live).await,
-            ("top", "") if is_get => self.show_top(request.uri().query()),
-            ("plan", "") if is_post => {
+        })
+    }
+
+    async fn show(self: Arc<Self>, page: Open) -> Result<Answer, Failure> {
+        match page {
+            Open::Page => Ok(page::answer()),
+            Open::Health => Ok(text("ok\n")),
+            Open::Ready => Ok(self.ready()),
+            Open::Metrics => self.read_tables(Self::metrics).await,
+        }
+    }
+
+    /// `text` is the part of the path that names a rule or a parked request.
+    async fn administer(
+        self: Arc<Self>,
+        act: Guarded,
+        who: Who,
+        text: &str,
+        request: Request<Incoming>,
+    ) -> Result<Answer, Failure> {
+        match act {
+            Guarded::OpenApi => Ok(web::with(StatusCode::OK, "application/json", OPENAPI)),
+            Guarded::Rules => Ok(self.show_rules()),
+            Guarded::Live => self.read_tables(Self::show_live).await,
+            Guarded::Top => self.show_top(request.uri().query()),
+            Guarded::Plan => {
                 let body = self.body(request).await?;
                 self.plan(body).await
             }
-            ("reload", "") if is_post => self.reload(who, request.uri().query()).await,
-            ("keys", rule) if is_post => self.key(who, rule, &self.body(request).await?),
-            ("parked", "") if is_get => self.list_parked(request.uri().query()).await,
-            ("parked", id) if !id.is_empty() => self.parked(who, request.method(), id).await,
-            ("rules" | "live" | "top" | "parked", "") => Err(not_allowed("GET")),
-            ("plan" | "reload", "") | ("keys", _) => Err(not_allowed("POST")),
-            _ => Err(Failure(StatusCode::NOT_FOUND, "there is no such page".into())),
+            Guarded::Reload => self.reload(who, request.uri().query()).await,
+            Guarded::Key => self.key(who, text, &self.body(request).await?),
+            Guarded::ParkedList => self.list_parked(request.uri().query()).await,
+            Guarded::Parked => self.parked(who, request.method(), text).await,
         }
     }
 
@@ -191,10 +227,6 @@ fn read_token(path: &std::path::Path) -> io::Result<Box<[u8]>> {
 
 fn text(body: &'static str) -> Answer {
     web::with(StatusCode::OK, "text/plain; charset=utf-8", body)
-}
-
-fn not_allowed(method: &str) -> Failure {
-    Failure(StatusCode::METHOD_NOT_ALLOWED, format!("this page answers {method} only"))
 }
 
 fn bad(detail: impl Into<String>) -> Failure {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Admin, Failure, Who, bad, not_allowed, parameter};
+use super::{Admin, Failure, Who, bad, parameter};
 use crate::park::{Entry, Filter, Id, State, Unchanged};
 use crate::web::{self, Answer};
 
@@ -69,10 +69,9 @@ impl Admin {
         let id: Id = id.parse().map_err(|_| unknown())?;
         let parks = &self.core.parks;
         let changed = match *method {
-            Method::GET | Method::HEAD => parks.entry(id).await,
             Method::DELETE => parks.change(id, Entry::cancel).await,
             Method::POST => parks.change(id, Entry::revive).await,
-            _ => return Err(not_allowed("GET, DELETE and POST")),
+            _ => parks.entry(id).await,
         };
         let entry = changed.map_err(|unchanged| match unchanged {
             Unchanged::Unknown => unknown(),

@@ -2,7 +2,8 @@
 
 use crate::client::{RULES, TestServer};
 
-const ADMIN: [(&str, &str); 6] = [
+const ADMIN: [(&str, &str); 7] = [
+    ("GET", "/openapi.json"),
     ("GET", "/admin/rules"),
     ("GET", "/admin/live"),
     ("GET", "/admin/top?rule=each"),

@@ -8,6 +8,7 @@
 //! | `logged` | everything that this process logs |
 //! | `secrets` | no key and no token where others read |
 //! | `browser` | the live page in a real browser |
+//! | `openapi` | a server that keeps its document |
 //! | `monitoring` | the dashboard, the alerts and the page about metrics, against a live server |
 
 mod access;
@@ -15,6 +16,7 @@ mod browser;
 mod client;
 mod logged;
 mod monitoring;
+mod openapi;
 mod orders;
 mod secrets;
 #[path = "../tools/mod.rs"]
