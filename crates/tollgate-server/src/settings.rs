@@ -34,7 +34,8 @@ pub struct Settings {
     pub envoy_max_keys: usize,
     /// Where `/v1/*` and `/json` are served.
     pub http: Vec<ListenAddress>,
-    /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*` and the live page are served.
+    /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*`, `/openapi.json` and the live page are
+    /// served.
     pub admin: Vec<ListenAddress>,
     /// Where Envoy's rate limit service is served.
     pub grpc: Vec<ListenAddress>,
@@ -70,7 +71,8 @@ pub struct Settings {
     /// Whether the server does not start on a damaged state file. Otherwise it puts the file aside
     /// and starts without state.
     pub strict_state: bool,
-    /// The file with the token that `/admin/*` asks for; `None`: it is served to this machine only.
+    /// The file with the token that `/admin/*` and `/openapi.json` ask for; `None`: they are served
+    /// to this machine only.
     pub admin_token: Option<PathBuf>,
     /// Whether `/admin/top` and the live page show keys, not hashes of them.
     pub show_keys: bool,

@@ -39,7 +39,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
     http: Vec<Where>,
 
-    /// Where /metrics, /healthz, /readyz, /admin/* and the live page are served; may be repeated
+    /// Where the live page, /metrics, /healthz, /readyz, /admin/* and /openapi.json are; may be
+    /// repeated
     /// [default: 127.0.0.1:9080]
     #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
     admin: Vec<Where>,
@@ -72,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Authentication")]
     resp_admin_password_file: Option<PathBuf>,
 
-    /// A file with the token that /admin/* asks for [default: it is served to this machine only]
+    /// A file with the token for /admin/* and /openapi.json [default: this machine only]
     #[arg(long, value_name = "FILE", help_heading = "Authentication")]
     admin_token_file: Option<PathBuf>,
 

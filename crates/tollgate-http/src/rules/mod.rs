@@ -4,6 +4,7 @@
 //! |------|------|
 //! | `http_rules` | one generation of rules: clients, headers, refusals |
 //! | `named_limits` | the limits of a rule or a tier, as headers show them |
+//! | `policies` | `RateLimit-Policy` of the rules that decide together |
 //! | `refusal` | the response to a request that rules refuse |
 //! | `settings` | settings of the file as those of this crate |
 

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_set_of_rules_has_its_policy_also_beyond_those_remembered() {
+    fn each_set_of_rules_has_its_own_policy() {
         let quota = |rule: u64| Quota::from(TokenBucket::new(Rate::per_second(rule + 1)));
         let rules: Vec<_> =
             (0..5).map(|rule| QuotaPolicies::new(&format!("rule-{rule}"), &[quota(rule)])).collect();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::service::Service;
 use super::tickets::{TicketId, Tickets};
-use crate::web::{Answer, json, problem, problem_at, read_json};
+use crate::web::{Answer, Object, json, problem, problem_at, read_json};
 
 /// The body of `/v1/settle` and of `/v1/release`.
 #[derive(Debug, Deserialize)]
@@ -40,8 +40,8 @@ pub(super) struct Settled {
 impl Service {
     /// Settles the ticket of a check or a reservation.
     pub(super) fn settle(&self, body: &[u8]) -> Answer {
-        let settlement = match read_json::<Settlement>(body) {
-            Ok(settlement) => settlement,
+        let settlement = match read_json::<Object<Settlement>>(body) {
+            Ok(Object(settlement)) => settlement,
             Err(answer) => return *answer,
         };
         if settlement.status.is_none() && settlement.cost.is_none() && !settlement.cancel {
@@ -52,8 +52,8 @@ impl Service {
 
     /// Gives back the places in flight of a ticket.
     pub(super) fn release(&self, body: &[u8]) -> Answer {
-        match read_json::<Settlement>(body) {
-            Ok(settlement) => self.end(&self.places, settlement),
+        match read_json::<Object<Settlement>>(body) {
+            Ok(Object(settlement)) => self.end(&self.places, settlement),
             Err(answer) => *answer,
         }
     }

@@ -120,6 +120,7 @@ async fn wrong_settlements_leave_the_ticket() {
         (json!({ "ticket": ticket, "cancel": true, "x": 0 }), "/x"),
         (json!({ "ticket": ticket, "cancel": 1 }), "/cancel"),
         (json!({ "ticket": 7, "cancel": true }), "/ticket"),
+        (json!([ticket, 200]), ""),
     ] {
         let answer = server.post("/v1/settle", wrong.to_string()).await;
         assert_eq!((answer.status.as_u16(), &answer.json()["pointer"]), (400, &json!(pointer)), "{wrong}");
