@@ -21,7 +21,7 @@ use crate::park::{FilePark, ParkError, Parks};
 use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
 use crate::state::{Begun, Keeper, StateError};
-use crate::workers::Workers;
+use crate::workers::{Workers, beside};
 use crate::{resp, rls, v1};
 
 /// A running server.
@@ -337,7 +337,7 @@ impl Server {
 
     async fn reload_by_signal(&self) {
         let (core, file) = (Arc::clone(&self.core), self.settings.rules.clone());
-        match tokio::task::spawn_blocking(move || reload(&core, &file)).await {
+        match beside(move || reload(&core, &file)).await {
             Ok(Ok(generation)) => match self.core.last_error() {
                 None => tracing::info!(generation, "SIGHUP: what the files say is in force"),
                 Some(error) => tracing::error!(

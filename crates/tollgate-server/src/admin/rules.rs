@@ -15,6 +15,7 @@ use tollgate_rules::{Conflict, Disk, Key, Limit, Limits, ReloadError, Rule, Sour
 use super::{Admin, Failure, Who, parameter};
 use crate::metrics::mode;
 use crate::web::{self, Answer};
+use crate::workers::beside;
 
 /// A rule, as operators see it.
 #[derive(Serialize)]
@@ -117,8 +118,8 @@ impl Admin {
 
 /// Runs what reads files and builds limiters where no connection waits for it.
 pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Failure(StatusCode::INTERNAL_SERVER_ERROR, "the server ends".into()))
+    let done = beside(work).await;
+    done.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 
 fn refused(error: &ReloadError) -> Value {

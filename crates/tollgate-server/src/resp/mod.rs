@@ -40,6 +40,7 @@ use tollgate::Timestamp;
 
 use crate::listen::{Connection, Drain};
 use crate::metrics::Listener;
+use crate::workers::beside;
 use connection::{Wait, Waited, Wire};
 use session::{Next, Session, Slow};
 
@@ -133,5 +134,5 @@ async fn do_slowly(shared: &Arc<Shared>, slow: Slow) -> io::Result<Option<i64>> 
         Slow::CountKeys => Ok(Some(shared.core.calls.load().usage().live_keys as i64)),
         Slow::ForgetKeys => shared.core.calls.clear().map(|()| None).map_err(io::Error::other),
     };
-    tokio::task::spawn_blocking(work).await?
+    beside(work).await?
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::file;
 use crate::core::Core;
+use crate::workers::beside;
 
 /// A task that saves the state, again and again.
 pub(crate) struct Keeper {
@@ -47,8 +48,8 @@ impl Keeper {
 /// Saves the state. A failure is logged and counted, also that of a save that panicked.
 async fn save(core: Arc<Core>, path: PathBuf) -> io::Result<()> {
     let (begun, kept, file) = (Instant::now(), Arc::clone(&core), path.clone());
-    let saving = tokio::task::spawn_blocking(move || file::save(&file, &kept));
-    let (saved, file) = (saving.await.map_err(io::Error::other).and_then(|saved| saved), path.display());
+    let saving = beside(move || file::save(&file, &kept));
+    let (saved, file) = (saving.await.and_then(|saved| saved), path.display());
     match saved {
         Ok(debts) => {
             let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -4,6 +4,7 @@
 //! they wake each other to take over work, which costs a system call and the cache. What a thread
 //! changes at every request it has for itself, by [`PerWorker`].
 
+mod beside;
 mod each;
 
 use std::io;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(crate) use beside::beside;
 pub(crate) use each::PerWorker;
 
 /// A connection that ends within this time is short.
