@@ -12,9 +12,12 @@ use tokio::sync::Mutex;
 
 use super::dial::Dial;
 use super::upload::Upload;
-use super::upstreams::{Failure, address};
+use super::upstreams::{Failure, address, take_back};
 use crate::settings::Upstream;
 use crate::workers::PerWorker;
+
+/// How many connections are tried for a request.
+const TRIES: usize = 2;
 
 pub(super) struct Streams {
     dial: Dial,
@@ -45,27 +48,30 @@ impl Streams {
         Self { dial, connections: PerWorker::new(workers) }
     }
 
-    /// Sends a request. If the upstream is not reached, the request stays as it was. A connection
-    /// that was silent for longer than `patience` is used no more; requests that are under way
-    /// keep it.
+    /// Sends a request. If the upstream is not reached, or takes no more requests, the request
+    /// stays as it was. A connection that was silent for longer than `patience` is used no more;
+    /// requests that are under way keep it.
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
         upstream: &Upstream,
         patience: Duration,
     ) -> Result<Response<Incoming>, Failure> {
-        let mut open = self.connection(patience).await?;
-        let mut sent = request.take().ok_or(Failure::Broken)?;
-        let length = sent.body().size_hint().exact();
-        address(&mut sent, length, upstream);
-        let mut error = match open.ask(sent).await {
-            Ok(response) => return Ok(response),
-            Err(error) => error,
-        };
-        // The upstream took no more requests by this connection, and has read nothing of this one.
-        let unsent = error.take_message().ok_or(Failure::Broken)?;
-        let mut open = self.connection(patience).await.map_err(|_| Failure::Broken)?;
-        open.ask(unsent).await.map_err(|_| Failure::Broken)
+        for _ in 0..TRIES {
+            let mut open = self.connection(patience).await?;
+            let mut sent = request.take().ok_or(Failure::Broken)?;
+            let length = sent.body().size_hint().exact();
+            address(&mut sent, length, upstream);
+            let mut error = match open.ask(sent).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            // The upstream took no more requests by this connection, and has read nothing of this.
+            let mut unsent = error.take_message().ok_or(Failure::Broken)?;
+            take_back(&mut unsent);
+            *request = Some(unsent);
+        }
+        Err(Failure::Connect)
     }
 
     /// The connection of this worker, or a new one.

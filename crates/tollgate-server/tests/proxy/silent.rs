@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
 
-use super::support::{LONG, Proxy, start, start_with};
+use super::support::{LONG, Proxy, eventually, full, start, start_with, upstream};
 use super::threads::{ANY, answers};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -96,13 +96,17 @@ async fn a_silent_connection_ends_no_upstreams_health() {
     assert!(accepted.load(Relaxed) >= 2);
 }
 
-/// An upstream that never answers `/never`, and how many connections it has.
-async fn answers_all_but_one(stream: TcpStream, leaves: Option<Arc<Notify>>) {
-    let answer = |request: Request<Incoming>| async move {
-        if request.uri().path() == "/never" {
-            std::future::pending::<()>().await;
+/// Answers all but `/never`, which it counts, until it is told to leave.
+async fn answers_all_but_one(stream: TcpStream, leaves: Option<Arc<Notify>>, held: Arc<AtomicUsize>) {
+    let answer = |request: Request<Incoming>| {
+        let held = Arc::clone(&held);
+        async move {
+            if request.uri().path() == "/never" {
+                held.fetch_add(1, Relaxed);
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
         }
-        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
     };
     let builder = http2::Builder::new(TokioExecutor::new());
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service_fn(answer)));
@@ -124,7 +128,7 @@ async fn an_answer_that_never_comes_costs_others_no_connection() {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Relaxed);
-            tokio::spawn(answers_all_but_one(stream, None));
+            tokio::spawn(answers_all_but_one(stream, None, Arc::default()));
         }
     });
     // Long enough for an answer in between on a machine with other work.
@@ -151,9 +155,9 @@ async fn a_connection_that_takes_no_more_costs_no_request() {
     let told = Arc::clone(&leaves);
     tokio::spawn(async move {
         let (first, _) = listener.accept().await.unwrap();
-        tokio::spawn(answers_all_but_one(first, Some(told)));
+        tokio::spawn(answers_all_but_one(first, Some(told), Arc::default()));
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answers_all_but_one(stream, None));
+            tokio::spawn(answers_all_but_one(stream, None, Arc::default()));
         }
     });
     let proxy = Arc::new(start(ANY, &[url]).await);
@@ -169,4 +173,56 @@ async fn a_connection_that_takes_no_more_costs_no_request() {
         assert_eq!(proxy.call("POST", "/x", &[], "body").await.status, 200);
     }
     kept.abort();
+}
+
+/// It says GOAWAY, and takes no connections any more. The other one may speak another version.
+#[tokio::test]
+async fn another_upstream_serves_what_a_leaving_one_refuses() {
+    for (scheme, expected) in
+        [("http", "POST /x?y HTTP/1.1 [\"a.test\"]"), ("h2c", "POST http://a.test/x?y HTTP/2.0 []")]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let leaving = format!("h2c://{}", listener.local_addr().unwrap());
+        let (leaves, held) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (told, counted) = (Arc::clone(&leaves), Arc::clone(&held));
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            drop(listener);
+            answers_all_but_one(stream, Some(told), counted).await;
+        });
+        let counted = Arc::clone(&held);
+        let other = upstream(move |request: Request<Incoming>| {
+            let counted = Arc::clone(&counted);
+            async move {
+                if request.uri().path() == "/never" {
+                    counted.fetch_add(1, Relaxed);
+                    std::future::pending::<()>().await;
+                }
+                let hosts: Vec<_> = request.headers().get_all("host").iter().collect();
+                let said =
+                    format!("{} {} {:?} {hosts:?}", request.method(), request.uri(), request.version());
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                Response::new(full([said.as_bytes(), &body].concat()))
+            }
+        });
+        let proxy = Arc::new(start(ANY, &[leaving, format!("{scheme}://{}", other.await)]).await);
+        // Each upstream serves one, so both are chosen in turn.
+        let never = tokio::spawn({
+            let proxy = Arc::clone(&proxy);
+            async move { tokio::join!(proxy.status("/never"), proxy.status("/never")) }
+        });
+        eventually(|| held.load(Relaxed) == 2).await;
+        leaves.notify_one();
+        for request in 0..4 {
+            sleep(Duration::from_millis(50)).await;
+            let answer = proxy.call("POST", "/x?y", &[], "body").await;
+            // The leaving one may serve some, before it says so.
+            let is_served = request < 3 && answer.body.is_empty();
+            assert!(
+                answer.status == 200 && (is_served || answer.body == format!("{expected}body")),
+                "{answer:?}"
+            );
+        }
+        never.abort();
+    }
 }

@@ -32,6 +32,7 @@ pub(crate) struct Proxy {
     pub(crate) rules: PathBuf,
 }
 
+#[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
