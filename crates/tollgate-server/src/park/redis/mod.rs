@@ -184,21 +184,12 @@ impl Inner {
 
     async fn add(self: Arc<Self>, entry: Entry, bounds: Bounds, request: Vec<u8>) -> Result<usize, NotKept> {
         self.durability.holds(&self.redis).await.map_err(NotKept::Store)?;
-        let (names, queue) = (&self.names, queue_name(&entry.rule, &entry.key));
-        let (stream, id) = (names.stream(&queue), entry.id.to_string());
+        let queue = queue_name(&entry.rule, &entry.key);
+        let (stream, id) = (self.names.stream(&queue), entry.id.to_string());
         let (json, bytes) = (json(&entry), entry.bytes.to_string());
         let most =
             [bounds.requests as u64, bounds.requests_per_key as u64, bounds.bytes, bounds.bytes_per_key];
         let [most, most_of_key, most_bytes, most_bytes_of_key] = most.map(|most| most.to_string());
-        let keys: [&[u8]; 7] = [
-            &stream,
-            &names.counts,
-            &names.dead_of,
-            &names.bytes_of,
-            &names.entries,
-            &names.order,
-            &names.due,
-        ];
         let arguments: [&[u8]; 10] = [
             entry.rule.as_bytes(),
             &queue,
@@ -211,7 +202,7 @@ impl Inner {
             most_bytes.as_bytes(),
             most_bytes_of_key.as_bytes(),
         ];
-        match self.run(&SCRIPTS.add, &keys, &arguments).await {
+        match self.run(&SCRIPTS.add, &self.names.of_request(&stream), &arguments).await {
             Ok(Data::Number(0)) => {
                 self.tell(&entry.rule, "full");
                 Err(NotKept::Full)
@@ -299,23 +290,11 @@ impl Inner {
         by: Option<&str>,
         pause: Duration,
     ) -> Result<bool, Failed> {
-        let names = &self.names;
         let queue = queue_name(&entry.rule, &entry.key);
-        let (stream, id, json) = (names.stream(&queue), entry.id.to_string(), json(entry));
+        let (stream, id, json) = (self.names.stream(&queue), entry.id.to_string(), json(entry));
         let (lease, pause, bytes, most) =
             (millis(LEASE), millis(pause), entry.bytes.to_string(), ENDED.to_string());
         let table = |entry: &Entry| if entry.state.is_held() { entry.state.name() } else { "ended" };
-        let keys: [&[u8]; 9] = [
-            &stream,
-            &names.counts,
-            &names.dead_of,
-            &names.bytes_of,
-            &names.entries,
-            &names.order,
-            &names.due,
-            &names.ended,
-            &names.dead,
-        ];
         let arguments: [&[u8]; 13] = [
             by.unwrap_or_default().as_bytes(),
             lease.as_bytes(),
@@ -331,6 +310,7 @@ impl Inner {
             pause.as_bytes(),
             most.as_bytes(),
         ];
+        let keys = self.names.of_request(&stream);
         let is_put = self.run(&SCRIPTS.change, &keys, &arguments).await? == Data::Number(1);
         if is_put {
             self.tell_of(entry);

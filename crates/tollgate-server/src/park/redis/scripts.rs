@@ -75,4 +75,11 @@ impl Names {
     pub(super) fn stream(&self, queue: &[u8]) -> Vec<u8> {
         [&*self.queue, queue].concat()
     }
+
+    /// What changes with a request of the queue that has this stream. `add.lua` and `move.lua` know
+    /// the names by this order.
+    pub(super) fn of_request<'a>(&'a self, stream: &'a [u8]) -> [&'a [u8]; 9] {
+        let Self { due, entries, order, counts, dead, dead_of, bytes_of, ended, .. } = self;
+        [stream, counts, dead_of, bytes_of, entries, order, due, ended, dead]
+    }
 }
