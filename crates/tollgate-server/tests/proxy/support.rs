@@ -126,6 +126,15 @@ impl Proxy {
         sender
     }
 
+    /// Two requests of this status, one after the other: the first is in flight no more. Each ends
+    /// its connection to the upstream, which counts them.
+    pub(crate) async fn twice(&self, status: u16, ended: &AtomicUsize) {
+        for request in 1..=2 {
+            assert_eq!(self.status("/").await, status, "request {request}");
+            eventually(|| ended.load(Relaxed) == request).await;
+        }
+    }
+
     /// Asks until the status is this one: what a client gave back is there soon.
     pub(crate) async fn until(&self, path: &str, status: u16) -> Answer {
         timeout(LONG, async {
