@@ -7,22 +7,32 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use futures_util::stream::iter;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tollgate_server::{ListenAddress, Server, Settings};
 
 use super::park::Kept;
-use super::support::{LONG, full, path, upstream};
+use super::support::{Body, LONG, full, path, upstream};
 
 const KEYS: u64 = 4;
 
 /// The bound of each key, beside all other rules: at once, and a second.
 const BOUND: (u64, u64) = (20, 200);
+
+/// The longest body that the proxy takes.
+const LONGEST: u64 = 1_000;
+
+/// How many bytes of a key may be parked: those of one longest body, and not of two.
+const BYTES: u64 = 1_500;
+
+const TOKEN: &str = "let me in";
 
 /// Numbers that only the seed decides.
 struct Random(u64);
@@ -34,20 +44,26 @@ impl Random {
     }
 }
 
-/// The rules of a file. `of` is any number.
-fn rules(kept: &Kept, of: u64) -> String {
+/// How the rules of a file begin, and what their rules that park have in common.
+fn begin(kept: &Kept, seed: u64) -> (String, String) {
     let (stores, store) = match kept {
         Kept::File => (String::new(), ""),
         Kept::Redis(server) => {
-            (format!("stores.shared = {{ url = '{}', deadline = '2s' }}", server.url()), ", store = 'shared'")
+            let place = format!("url = '{}', deadline = '2s', prefix = 'seed-{seed}'", server.url());
+            (format!("stores.shared = {{ {place} }}"), ", store = 'shared'")
         }
     };
-    let park = format!(
-        "forget = true, on_refusal = 'park', park = {{ tries = 1000, retry = '5ms' }}, key = 'header.x-key'{store}"
-    );
+    let park = format!("{{ tries = 1000, retry = '5ms', bytes_per_key = {BYTES} }}");
+    let park = format!("forget = true, on_refusal = 'park', park = {park}, key = 'header.x-key'{store}");
+    (format!("version = 1\n{stores}\n"), park)
+}
+
+/// The rules of a file. `of` is any number.
+fn rules(kept: &Kept, seed: u64, of: u64) -> String {
+    let (begin, park) = begin(kept, seed);
     let tier = "tier = [{ name = 'gold', match.header.x-tier = 'gold', limits = '40/s,burst=4' }]";
     // A rule with a store has no other name.
-    let (name, was) = if store.is_empty() { ("after", ", was = 'later'") } else { ("later", "") };
+    let (name, was) = if matches!(kept, Kept::File) { ("after", ", was = 'later'") } else { ("later", "") };
     let later = [
         format!("{{ name = 'later', limits = '20/s,burst=2', {park} }},"),
         format!("{{ name = '{name}'{was}, limits = '30/s,burst=1', {park} }},"),
@@ -62,7 +78,7 @@ fn rules(kept: &Kept, of: u64) -> String {
     ];
     let bound = format!("key = 'header.x-key', limits = '{}/s,burst={}'", BOUND.1, BOUND.0);
     format!(
-        "version = 1\n{stores}\nrule = [{}{}{{ name = 'bound', {bound} }}]",
+        "{begin}rule = [{}{}{{ name = 'bound', {bound} }}]",
         later[(of % 4) as usize],
         other[(of / 4 % 4) as usize]
     )
@@ -75,7 +91,9 @@ struct Life {
     state: PathBuf,
     park: PathBuf,
     upstream: String,
-    address: Mutex<SocketAddr>,
+    token: PathBuf,
+    /// The administration's, and the proxy's.
+    addresses: Mutex<[SocketAddr; 2]>,
 }
 
 impl Life {
@@ -85,34 +103,76 @@ impl Life {
         settings.forward.upstreams = vec![self.upstream.parse().unwrap()];
         settings.state = Some(self.state.clone());
         settings.park = matches!(self.kept, Kept::File).then(|| self.park.clone());
+        settings.forward.max_body = Some(LONGEST);
+        settings.admin.push("127.0.0.1:0".parse().unwrap());
+        settings.admin_token = Some(self.token.clone());
         let server = Server::start(settings).await.unwrap();
-        let Some(ListenAddress::Tcp(address)) = server.addresses().last() else { panic!("no listener") };
-        *self.address.lock().unwrap() = *address;
+        let tcp = |address: &ListenAddress| match address {
+            ListenAddress::Tcp(address) => *address,
+            _ => panic!("no TCP listener"),
+        };
+        let addresses: Vec<_> = server.addresses().map(tcp).collect();
+        *self.addresses.lock().unwrap() = addresses.try_into().unwrap();
         server
     }
 
-    /// The status of a request. `None`: it has no answer.
-    async fn ask(&self, path: &str, key: u64, is_gold: bool) -> Option<u16> {
-        let address = *self.address.lock().unwrap();
+    /// The most bytes that a queue takes now, of at most 1,000 requests.
+    async fn most_bytes(&self) -> Option<u64> {
+        let [admin, _] = *self.addresses.lock().unwrap();
+        let request = Request::get("/admin/parked?state=parked&most=1000").header("host", "a.test");
+        let request = request.header("authorization", format!("Bearer {TOKEN}")).body(full("")).unwrap();
+        let answer = send(admin, request).await?.into_body().collect().await.ok()?;
+        let listed: Value = serde_json::from_slice(&answer.to_bytes()).ok()?;
+        let mut queues = HashMap::<String, u64>::new();
+        for entry in listed["parked"].as_array()? {
+            let name = format!("{} {}", entry["rule"], entry["key"]);
+            *queues.entry(name).or_default() += entry["bytes"].as_u64().unwrap();
+        }
+        queues.into_values().max()
+    }
+
+    /// The status of a request. `None`: it has no answer. Only a chunked body's length is not told.
+    async fn ask(&self, path: &str, key: u64, is_gold: bool, is_chunked: bool) -> Option<u16> {
+        let [_, address] = *self.addresses.lock().unwrap();
         let request = Request::post(path).header("host", "a.test").header("x-key", key);
         let request = request.header("x-tier", if is_gold { "gold" } else { "none" });
-        let request = request.body(Full::new(Bytes::from_static(b"body"))).unwrap();
-        let stream = TokioIo::new(TcpStream::connect(address).await.ok()?);
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.ok()?;
-        tokio::spawn(connection);
-        let answer = tokio::time::timeout(LONG, sender.send_request(request)).await.expect("it ends").ok()?;
-        Some(answer.status().as_u16())
+        let length = length(path);
+        let body: Body = if is_chunked {
+            let halves =
+                [length / 2, length.div_ceil(2)].map(|half| Ok(Frame::data(vec![b'x'; half].into())));
+            StreamBody::new(iter(halves)).boxed()
+        } else {
+            full(vec![b'x'; length])
+        };
+        let request = request.body(body).unwrap();
+        Some(send(address, request).await?.status().as_u16())
     }
+}
+
+/// Sends a request by a connection of its own. `None`: there is no answer.
+async fn send(address: SocketAddr, request: Request<Body>) -> Option<Response<Incoming>> {
+    let stream = TokioIo::new(TcpStream::connect(address).await.ok()?);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.ok()?;
+    tokio::spawn(connection);
+    tokio::time::timeout(LONG, sender.send_request(request)).await.expect("it ends").ok()
+}
+
+/// The length of a request's body, with which its path ends.
+fn length(path: &str) -> usize {
+    path.rsplit('/').next().unwrap().parse().unwrap()
 }
 
 async fn run(kept: Kept, seed: u64) {
     let (got, asked) = (Arc::new(Mutex::new(HashMap::<String, u64>::new())), Arc::new(AtomicU64::new(0)));
     let (noted, times) = (Arc::clone(&got), Arc::clone(&asked));
-    let address = upstream(move |request: Request<hyper::body::Incoming>| {
+    let address = upstream(move |request: Request<Incoming>| {
         let (noted, times) = (Arc::clone(&noted), Arc::clone(&times));
         async move {
             let path = request.uri().path().to_owned();
-            assert_eq!(request.into_body().collect().await.unwrap().to_bytes(), "body");
+            // It breaks off if it is longer than it may be.
+            let Ok(body) = request.into_body().collect().await else { return Response::new(full("")) };
+            let length = length(&path);
+            assert!(body.to_bytes() == vec![b'x'; length] && length as u64 <= LONGEST, "{path}");
             let number = times.fetch_add(1, Relaxed);
             sleep(Duration::from_millis(number % 5)).await;
             // It fails now and then.
@@ -127,28 +187,42 @@ async fn run(kept: Kept, seed: u64) {
         rules: path("random.toml"),
         state: path("random-state"),
         park: path("random-park"),
-        address: Mutex::new(([127, 0, 0, 1], 1).into()),
+        token: path("random-token"),
+        addresses: Mutex::new([([127, 0, 0, 1], 1).into(); 2]),
         kept,
     });
-    std::fs::write(&life.rules, rules(&life.kept, 0)).unwrap();
+    std::fs::write(&life.token, TOKEN).unwrap();
+    std::fs::write(&life.rules, rules(&life.kept, seed, 0)).unwrap();
     let mut server = life.begin().await;
     let mut clients = JoinSet::new();
     for client in 0..6 {
         let life = Arc::clone(&life);
         clients.spawn(async move {
             let mut random = Random(seed * 100 + client);
-            let (mut kept, mut refused) = (Vec::new(), 0);
+            let (mut kept, mut refused, mut too_long) = (Vec::new(), Vec::new(), 0);
             let mut answered = 0;
             for number in 0.. {
                 if answered == 60 {
                     break;
                 }
                 let (key, is_bad) = (random.below(KEYS), random.below(8) == 0);
-                let path = format!("/{}/{key}/{client}-{number}", if is_bad { "bad" } else { "good" });
-                let status = life.ask(&path, key, random.below(3) == 0).await;
+                let length = match random.below(8) {
+                    0 => LONGEST + 1 + random.below(LONGEST),
+                    1..4 => random.below(LONGEST + 1),
+                    _ => random.below(10),
+                };
+                let kind = if is_bad { "bad" } else { "good" };
+                let path = format!("/{kind}/{key}/{client}-{number}/{length}");
+                let (is_gold, is_chunked) = (random.below(3) == 0, random.below(3) == 0);
+                let status = life.ask(&path, key, is_gold, is_chunked).await;
                 match status {
+                    Some(status) if length > LONGEST => {
+                        // The rules may refuse it before its end is seen.
+                        assert!(status == 413 || status == 429 && is_chunked, "{path}: {status}");
+                        too_long += 1;
+                    }
                     Some(202) => kept.push(path),
-                    Some(429) => refused += 1,
+                    Some(429) => refused.push(path),
                     // The proxy begins again.
                     None => sleep(Duration::from_millis(20)).await,
                     // The upstream's.
@@ -157,13 +231,21 @@ async fn run(kept: Kept, seed: u64) {
                 answered += u64::from(status.is_some());
                 sleep(Duration::from_millis(random.below(9))).await;
             }
-            (kept, refused)
+            (kept, refused, too_long)
         });
     }
+    let most_bytes = Arc::new(AtomicU64::new(0));
+    let (watched, noted) = (Arc::clone(&life), Arc::clone(&most_bytes));
+    let watch = tokio::spawn(async move {
+        loop {
+            noted.fetch_max(watched.most_bytes().await.unwrap_or_default(), Relaxed);
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
     let mut random = Random(seed);
     for turn in 0..20 {
         sleep(Duration::from_millis(random.below(60))).await;
-        let text = rules(&life.kept, random.below(16));
+        let text = rules(&life.kept, seed, random.below(16));
         std::fs::write(&life.rules, &text).unwrap();
         server.reload().unwrap_or_else(|error| panic!("{error:?}\n{text}"));
         if turn % 7 == 6 {
@@ -171,10 +253,13 @@ async fn run(kept: Kept, seed: u64) {
             server = life.begin().await;
         }
     }
-    let (kept, refused): (Vec<_>, Vec<u64>) = clients.join_all().await.into_iter().unzip();
-    let kept: Vec<String> = kept.concat();
-    let refused: u64 = refused.iter().sum();
-    std::fs::write(&life.rules, rules(&life.kept, 12)).unwrap();
+    let (mut kept, mut refused, mut too_long) = (Vec::<String>::new(), Vec::<String>::new(), 0);
+    for client in clients.join_all().await {
+        kept.extend(client.0);
+        refused.extend(client.1);
+        too_long += client.2;
+    }
+    std::fs::write(&life.rules, rules(&life.kept, seed, 12)).unwrap();
     server.reload().unwrap();
     let ends = Instant::now() + 4 * LONG;
     loop {
@@ -196,10 +281,31 @@ async fn run(kept: Kept, seed: u64) {
     for path in &kept {
         assert_eq!(sent[&format!("{path} 200")], 1, "seed {seed}: {path} was sent again");
     }
-    eprintln!("seed {seed}: {} kept, {refused} refused, {} sent", kept.len(), sent.values().sum::<u64>());
-    assert!(kept.len() > 20, "seed {seed}: only {} were kept", kept.len());
+    for path in &refused {
+        let is_sent = [200, 503].iter().any(|status| sent.contains_key(&format!("{path} {status}")));
+        assert!(!is_sent, "seed {seed}: {path} was refused, and sent");
+    }
+    // The bytes have come back: a key may have another long one.
+    let (begin, park) = begin(&life.kept, seed);
+    let names: &[&str] = if matches!(life.kept, Kept::File) { &["later", "after"] } else { &["later"] };
+    for name in names {
+        let rule = format!("rule = [{{ name = '{name}', limits = '1/h', {park} }}]");
+        std::fs::write(&life.rules, format!("{begin}{rule}")).unwrap();
+        server.reload().unwrap();
+        for key in 0..KEYS {
+            life.ask(&format!("/good/{key}/{name}/1"), key, false, false).await;
+            let status = life.ask(&format!("/good/{key}/{name}/{LONGEST}"), key, false, false).await;
+            assert_eq!(status, Some(202), "seed {seed}: {name} of key {key}");
+        }
+    }
+    watch.abort();
+    let most = most_bytes.load(Relaxed);
+    let (kept, refused, sent) = (kept.len(), refused.len(), sent.values().sum::<u64>());
+    eprintln!("seed {seed}: {kept} kept, {refused} refused, {too_long} too long, {sent} sent, {most} bytes");
+    assert!(kept > 5 && too_long > 5, "seed {seed}: only {kept} were kept, {too_long} too long");
+    assert!(most > BYTES / 2 && most <= BYTES, "seed {seed}: a key had {most} bytes");
     server.end().await.unwrap();
-    for file in [&life.rules, &life.state, &life.park] {
+    for file in [&life.rules, &life.state, &life.park, &life.token] {
         let _ = std::fs::remove_file(file);
     }
 }
