@@ -8,11 +8,13 @@
 //! | `counts` | naive models of `CL.THROTTLE` and of files of envoyproxy/ratelimit |
 //! | `program` | random programs of one thread, answer by answer |
 //! | `threads` | several threads, and what no key may pass |
+//! | `quotas` | several threads, and limits of `quota_mode` in files of envoyproxy/ratelimit |
 //! | `table` | which verbs follow which, as `docs/correctness.md` shows it |
 
 mod counts;
 mod mirror;
 mod program;
+mod quotas;
 mod rooms;
 mod rules;
 mod table;
