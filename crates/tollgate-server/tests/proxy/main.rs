@@ -3,6 +3,7 @@
 mod bodies;
 #[path = "../../../tollgate-redis/tests/support/cluster.rs"]
 mod cluster;
+mod given_up;
 mod heads;
 mod heads2;
 mod leaves;
