@@ -30,7 +30,8 @@ impl ParkStore for RedisPark {
         bounds: &'a Bounds,
         request: Vec<u8>,
     ) -> Later<'a, Result<usize, NotKept>> {
-        // A task of its own: the client may leave meanwhile.
+        // A task of its own: the client may leave meanwhile. When the server ends, it does not wait
+        // for the task, and need not: the 202 comes after it.
         let added = tokio::spawn(Arc::clone(&self.0).add(entry, bounds.clone(), request));
         Box::pin(async { added.await.unwrap_or(Err(NotKept::Store(ParkError::Closed))) })
     }
