@@ -91,21 +91,6 @@ pub(crate) fn free_port() -> Result<u16, String> {
     Ok(address.map_err(|error| format!("no port is free: {error}"))?.port())
 }
 
-/// Returns for how long the host of this virtual machine has taken the servers' core from it since
-/// it started. It is counted in hundredths of a second.
-pub(crate) fn stolen() -> Result<Duration, String> {
-    let stat = fs::read_to_string("/proc/stat").map_err(|error| format!("/proc/stat: {error}"))?;
-    let ticks = stolen_ticks(&stat, SERVER).ok_or_else(|| format!("/proc/stat: {stat}"))?;
-    Ok(Duration::from_millis(ticks * 10))
-}
-
-/// Returns the stolen time of a core in `/proc/stat`, in hundredths of a second.
-fn stolen_ticks(stat: &str, core: &str) -> Option<u64> {
-    let name = format!("cpu{core}");
-    let line = stat.lines().find(|line| line.split(' ').next() == Some(&name))?;
-    line.split_whitespace().nth(8)?.parse().ok()
-}
-
 /// Returns the user and system time of `/proc/PID/stat`, in hundredths of a second.
 fn cpu_ticks(stat: &str) -> Option<f64> {
     // The name is in brackets and may contain blanks. User and system time are fields 14 and 15.
@@ -122,12 +107,5 @@ mod tests {
     fn processor_time_is_found_after_any_process_name() {
         let stat = "7 (a) b 1 2) S 1 7 7 0 -1 4194304 100 0 0 0 23 19 0 0 20 0 3 0 1 2 3";
         assert_eq!(cpu_ticks(stat), Some(42.0));
-    }
-
-    #[test]
-    fn stolen_time_is_that_of_the_core() {
-        let stat = "cpu  9 9 9 9 9 9 9 90 0 0\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu10 9 9 9 9 9 9 9 80 0 0\n";
-        assert_eq!([stolen_ticks(stat, "1"), stolen_ticks(stat, "10")], [Some(8), Some(80)]);
-        assert_eq!(stolen_ticks(stat, "2"), None);
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn load(
             (0..PIPELINE).for_each(|key| command((number * PIPELINE + key) % keys, into));
         },
     };
-    load.run()
+    load.run_with_witness()
 }
 
 /// Brings so many keys into debt, as fast as the server takes them.

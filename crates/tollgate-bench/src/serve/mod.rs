@@ -14,6 +14,7 @@
 //! | `proxies` | the proxies beside `tollgate proxy`, and the server behind them |
 //! | `memory` | what ten million keys take |
 //! | `open_loop`, `commands` | messages at fixed times |
+//! | `witness` | whether the servers' core was there |
 //! | `tail`, `stalls` | the slowest answers, and the longest |
 //! | `trace` | how many requests of a trace are admitted under one limit |
 //! | `summary` | all targets in one table |
@@ -29,6 +30,7 @@ mod stalls;
 mod summary;
 mod tail;
 mod trace;
+mod witness;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

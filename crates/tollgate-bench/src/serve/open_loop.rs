@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::witness::Witness;
+
 /// The connections of a load: more than are ever busy while the server keeps up.
 const CONNECTIONS: usize = 64;
 
@@ -16,6 +18,9 @@ const SILENT: Duration = Duration::from_secs(20);
 
 /// From this gap on between two of its own looks, the loader itself had no processor.
 const OWN_GAP: Duration = Duration::from_micros(500);
+
+/// From this latency on it matters whether the server had its core.
+const SLOW: Duration = Duration::from_millis(1);
 
 /// How the end of an answer is found.
 #[derive(Clone, Copy)]
@@ -40,8 +45,11 @@ pub(super) struct OpenLoop<'m> {
 /// How long answers took, from the time when their messages were due.
 pub(super) struct Latencies {
     nanos: Histogram<u64>,
-    /// Messages that were under way while the loader had no processor. They are in no figure.
+    /// Messages that were under way while the loader had no processor, or the server's was taken.
+    /// They are in no figure.
     pub(super) disturbed: u64,
+    /// For how long the server's core was taken at most; zero without a witness.
+    pub(super) taken: Duration,
 }
 
 impl Latencies {
@@ -49,7 +57,7 @@ impl Latencies {
         // With bounds: what is above a histogram's range is recorded as its upper end.
         let longest = 2 * SILENT.as_nanos() as u64;
         let nanos = Histogram::new_with_bounds(1, longest, 3).expect("three digits are possible");
-        Self { nanos, disturbed: 0 }
+        Self { nanos, disturbed: 0, taken: Duration::ZERO }
     }
 
     /// Records the latency of an answer that the loader itself did not hold up.
@@ -57,7 +65,7 @@ impl Latencies {
         self.nanos.saturating_record(latency.as_nanos() as u64);
     }
 
-    /// Whether other programs held the loader's processor for so long that the rest tells nothing.
+    /// Whether others held the processors for so long that the rest tells nothing.
     pub(super) fn is_disturbed(&self) -> bool {
         self.disturbed > self.nanos.len() / 20
     }
@@ -79,11 +87,35 @@ struct Connection {
 }
 
 impl OpenLoop<'_> {
+    /// As [`run`](Self::run), with a witness on the server's core: what it could not answer because
+    /// the core was taken counts as disturbed.
+    pub(super) fn run_with_witness(&self) -> Result<Latencies, String> {
+        let witness = Witness::start()?;
+        let (mut latencies, slow) = self.run_and_keep()?;
+        let gaps = witness.end();
+        latencies.taken = gaps.longest();
+        for (due, answered) in slow {
+            if gaps.held_up(due, answered) {
+                latencies.disturbed += 1;
+            } else {
+                latencies.record(answered - due);
+            }
+        }
+        Ok(latencies)
+    }
+
     /// Sends all messages and waits for all answers.
     pub(super) fn run(&self) -> Result<Latencies, String> {
+        let (mut latencies, slow) = self.run_and_keep()?;
+        slow.into_iter().for_each(|(due, answered)| latencies.record(answered - due));
+        Ok(latencies)
+    }
+
+    /// Returns beside the latencies when slow answers were due, and when they came.
+    fn run_and_keep(&self) -> Result<(Latencies, Vec<(Instant, Instant)>), String> {
         let mut connections = (0..CONNECTIONS).map(|_| self.connect()).collect::<Result<Vec<_>, _>>()?;
         let mut idle: VecDeque<usize> = (0..CONNECTIONS).collect();
-        let mut latencies = Latencies::new();
+        let (mut latencies, mut slow) = (Latencies::new(), Vec::new());
         let (mut sent, mut answered, mut message) = (0, 0, Vec::new());
         let begun = Instant::now();
         // The end of the loader's last gap, when it last looked, the last answer.
@@ -118,6 +150,8 @@ impl OpenLoop<'_> {
                 (looked, heard) = (now, now);
                 if due <= gap {
                     latencies.disturbed += 1;
+                } else if now - due > SLOW {
+                    slow.push((begun + due, begun + now));
                 } else {
                     latencies.record(now - due);
                 }
@@ -126,7 +160,7 @@ impl OpenLoop<'_> {
                 idle.push_back(index);
             }
         }
-        Ok(latencies)
+        Ok((latencies, slow))
     }
 
     fn due(&self, number: u64, now: Duration) -> Duration {

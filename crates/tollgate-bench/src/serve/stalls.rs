@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::time::SystemTime;
 
 use crate::error::BenchError;
-use crate::process::stolen;
 
 use super::commands::{self, PIPELINE, fill, load};
 use super::open_loop::{Answer, Latencies, OpenLoop};
@@ -40,15 +39,15 @@ pub(super) fn measure(servers: &Servers, keys: u64, summary: &mut Summary) -> Re
         "{RATE} pipelines of {PIPELINE} commands a second, in an open loop. *Disturbed* are those during which"
     );
     println!(
-        "the loader itself had no processor; they count nowhere. *Taken* is for how long the host of this"
+        "the loader itself had no processor, or the server's core was taken by the host of this virtual"
     );
     println!(
-        "virtual machine ran something else on the server's core: no server answers then. So a load whose"
+        "machine, as a witness on that core saw: no server answers then. They count nowhere. *Taken* is"
     );
     println!(
-        "longest answer exceeds {AT_MOST} ms is tried again, {TRIES} times in all, and the shortest counts: a"
+        "for how long at most. A load whose longest answer exceeds {AT_MOST} ms is tried again, {TRIES} times in all,"
     );
-    println!("stall of the server's own comes back each time.\n");
+    println!("and the shortest counts: a stall of the server's own comes back each time.\n");
     println!("| | p99.9 | longest | disturbed | taken |\n|---|---|---|---|---|");
     phases(servers, keys, summary).map_err(BenchError::Tool)?;
     println!();
@@ -129,17 +128,21 @@ impl Phases<'_> {
         let (mut figure, mut note) = (f64::NAN, String::new());
         for tries in 1..=if has_target { TRIES } else { 1 } {
             eprintln!("stalls {what}, try {tries}");
-            let before = stolen()?;
             let latencies = load()?;
-            let taken = stolen()?.saturating_sub(before).as_millis();
+            let taken = latencies.taken.as_secs_f64() * 1e3;
             let longest = latencies.longest_millis();
             let (p999, disturbed) = (latencies.p999_micros(), latencies.disturbed);
-            println!("| {what} | {p999:.0} us | {longest:.2} ms | {disturbed} | {taken} ms |");
+            println!("| {what} | {p999:.0} us | {longest:.2} ms | {disturbed} | {taken:.2} ms |");
             if !latencies.is_disturbed() {
                 // Of a number and none it is the number.
                 figure = figure.min(longest);
             }
-            note = format!(" ({tries} tries; in the last the host took {taken} ms)");
+            note = match tries {
+                1 => format!(" ({disturbed} of all disturbed; the core was taken for up to {taken:.1} ms)"),
+                _ => format!(
+                    " ({tries} tries; in the last {disturbed} disturbed, the core taken for up to {taken:.1} ms)"
+                ),
+            };
             if figure <= AT_MOST {
                 break;
             }
@@ -161,7 +164,7 @@ fn requests(server: &Running, clients: u64) -> Result<Latencies, String> {
         answer: Answer::Http,
         message: &request_of,
     };
-    load.run()
+    load.run_with_witness()
 }
 
 /// Reads a metric without labels.

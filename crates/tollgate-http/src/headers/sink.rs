@@ -124,6 +124,7 @@ impl<'t> ValueText<'t> {
     }
 }
 
+#[cfg(feature = "rules")]
 impl KnownText {
     /// What `write` writes.
     pub(crate) fn new(write: impl Fn(&mut ValueText<'_>)) -> Self {

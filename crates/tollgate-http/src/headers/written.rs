@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::items::Item;
 use super::sink::KnownText;
+#[cfg(feature = "rules")]
 use super::value_buffers::write_value;
 use super::{
     HeaderSink, HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, ValueText, retry_after_seconds,
@@ -38,9 +39,11 @@ pub(crate) struct Written<I> {
 pub(crate) enum Policy<'p> {
     None,
     Value(HeaderValue),
+    #[cfg_attr(not(feature = "rules"), expect(dead_code, reason = "only rules of a file are known"))]
     Known(&'p KnownText),
 }
 
+#[cfg(feature = "rules")]
 impl Policy<'_> {
     /// The value; `None` if there is none.
     pub(crate) fn value(self) -> Option<HeaderValue> {
