@@ -56,7 +56,7 @@ impl Row {
     fn line(&self) -> String {
         let Self { what, figure, at_most, unit, note } = self;
         if figure.is_nan() {
-            return format!("| {what} | disturbed | {at_most}{unit} | **not measured** |\n");
+            return format!("| {what} | disturbed{note} | {at_most}{unit} | **not measured** |\n");
         }
         let verdict = if self.is_met() { "met" } else { "**missed**" };
         format!("| {what} | {figure:.2}{unit}{note} | {at_most}{unit} | {verdict} |\n")
