@@ -7,7 +7,7 @@ use crate::web;
 /// The interface as a document.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
-/// What is done at a path.
+/// What a path serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Open(Open),

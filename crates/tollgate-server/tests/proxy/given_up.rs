@@ -163,7 +163,7 @@ async fn connections_given_up_under_reloads_lose_nothing() {
     }
     let answers: Vec<_> = clients.await.unwrap().into_iter().flatten().collect();
     upstream.is_well.store(true, Relaxed);
-    // What was given up has come back, or none would be admitted.
+    // One request at a time: if one that was given up were in flight still, none would be admitted.
     reload("version = 1\nrule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]".into());
     let all_well = async {
         let mut in_a_row = 0;
