@@ -31,7 +31,7 @@ impl Keeper {
                     () = tokio::time::sleep(interval) => {}
                 }
                 // It is logged and counted; the next one may succeed.
-                let _ = save(Arc::clone(&kept), file.clone()).await;
+                let _ = save(Arc::clone(&kept), file.clone(), false).await;
             }
         });
         Self { core, path, task }
@@ -41,15 +41,20 @@ impl Keeper {
     pub(crate) async fn finish(self) -> io::Result<()> {
         // A task that panicked saves nothing either.
         let _ = self.task.await;
-        save(self.core, self.path).await
+        save(self.core, self.path, true).await
     }
 }
 
 /// Saves the state. A failure is logged and counted, also that of a save that panicked.
-async fn save(core: Arc<Core>, path: PathBuf) -> io::Result<()> {
+async fn save(core: Arc<Core>, path: PathBuf, is_last: bool) -> io::Result<()> {
     let (begun, kept, file) = (Instant::now(), Arc::clone(&core), path.clone());
-    let saving = beside(move || file::save(&file, &kept));
-    let (saved, file) = (saving.await.and_then(|saved| saved), path.display());
+    let work = move || file::save(&file, &kept);
+    let saved = match is_last {
+        false => beside(work).await,
+        // No thread serves any more, and the process may be killed if this takes long.
+        true => tokio::task::spawn_blocking(work).await.map_err(io::Error::other),
+    };
+    let (saved, file) = (saved.and_then(|saved| saved), path.display());
     match saved {
         Ok(debts) => {
             let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
