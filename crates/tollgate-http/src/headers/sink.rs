@@ -36,13 +36,13 @@ mod sealed {
 
 impl sealed::Sealed for HeaderMap {}
 impl sealed::Sealed for HeaderJson {}
-impl<A: HeaderSink, B: HeaderSink> sealed::Sealed for (&mut A, &mut B) {}
+impl sealed::Sealed for (&mut HeaderMap, &mut HeaderJson) {}
 
-/// The value of a header, while it is written.
+/// The value of a header, while it is written: as that of a header, as a text of JSON, where quotes
+/// are escaped, or as both.
 pub struct ValueText<'t> {
-    text: &'t mut BytesMut,
-    /// Whether it is a text of JSON, where quotes are escaped.
-    is_json: bool,
+    header: Option<&'t mut BytesMut>,
+    json: Option<&'t mut BytesMut>,
 }
 
 /// The value of a header that is written again and again.
@@ -76,34 +76,48 @@ pub struct HeaderJson {
 
 impl<'t> ValueText<'t> {
     /// The text of a header.
-    pub(super) fn of_header(text: &'t mut BytesMut) -> Self {
-        Self { text, is_json: false }
+    pub(super) fn of_header(header: &'t mut BytesMut) -> Self {
+        Self { header: Some(header), json: None }
     }
 
     /// The text of a header in JSON.
-    fn of_json(text: &'t mut BytesMut) -> Self {
-        Self { text, is_json: true }
+    fn of_json(json: &'t mut BytesMut) -> Self {
+        Self { header: None, json: Some(json) }
+    }
+
+    /// Both texts.
+    fn of_both(header: &'t mut BytesMut, json: &'t mut BytesMut) -> Self {
+        Self { header: Some(header), json: Some(json) }
+    }
+
+    #[inline]
+    fn push(&mut self, header: &[u8], json: &[u8]) {
+        if let Some(text) = &mut self.header {
+            text.extend_from_slice(header);
+        }
+        if let Some(text) = &mut self.json {
+            text.extend_from_slice(json);
+        }
     }
 
     /// Writes text without quotes, backslashes and control characters.
     #[inline]
     pub(super) fn plain(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(text);
+        self.push(text, text);
     }
 
     /// Writes such text between quotes.
     #[inline]
     pub(super) fn quoted(&mut self, text: &[u8]) {
-        let quote: &[u8] = if self.is_json { b"\\\"" } else { b"\"" };
-        self.plain(quote);
+        self.push(b"\"", b"\\\"");
         self.plain(text);
-        self.plain(quote);
+        self.push(b"\"", b"\\\"");
     }
 
     /// Writes a text that is known.
     #[inline]
     pub(super) fn known(&mut self, text: &KnownText) {
-        self.plain(if self.is_json { &text.json } else { &text.header });
+        self.push(&text.header, &text.json);
     }
 
     /// Writes a list.
@@ -163,12 +177,6 @@ impl HeaderSink for HeaderMap {
 }
 
 impl HeaderJson {
-    /// No headers, with room for so many bytes.
-    #[must_use]
-    pub fn with_capacity(bytes: usize) -> Self {
-        Self { text: BytesMut::with_capacity(bytes), members: Vec::new() }
-    }
-
     /// Removes all headers, and keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();
@@ -249,13 +257,27 @@ impl HeaderSink for HeaderJson {
 }
 
 /// Adds each header to both.
-impl<A: HeaderSink, B: HeaderSink> HeaderSink for (&mut A, &mut B) {
+impl HeaderSink for (&mut HeaderMap, &mut HeaderJson) {
     fn has(&self, name: &HeaderName) -> bool {
-        self.0.has(name)
+        HeaderSink::has(self.0, name)
     }
 
     fn add(&mut self, name: HeaderName, write: impl Fn(&mut ValueText<'_>)) -> bool {
-        self.0.add(name.clone(), &write) && self.1.add(name, write)
+        if self.has(&name) {
+            return false;
+        }
+        let (map, json) = self;
+        let begin = json.text.len();
+        // Once for both: to work out the numbers' digits takes longer than to copy them.
+        let mut member = begin..begin;
+        let value = write_value(|header| {
+            member = json.member(&name, |json| write(&mut ValueText::of_both(header, json)));
+        });
+        let is_added = value.is_some_and(|value| map.add_value(name.clone(), value));
+        if is_added {
+            json.members.push((name, member));
+        }
+        is_added
     }
 
     fn add_value(&mut self, name: HeaderName, value: HeaderValue) -> bool {

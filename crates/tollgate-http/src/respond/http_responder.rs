@@ -154,8 +154,10 @@ fn text(refusal: &Refusal<'_>) -> String {
 pub(super) fn sentence(refusal: &Refusal<'_>) -> String {
     let (name, cost, limit) = (refusal.limit_name(), refusal.cost(), refusal.limit());
     match (refusal.reason(), refusal.retry_after_seconds()) {
+        // Not formatted, as above.
         (RefusalReason::Limited, Some(seconds)) => {
-            format!("the limit {name} is spent, retry after {seconds} s")
+            let mut digits = itoa::Buffer::new();
+            ["the limit ", name, " is spent, retry after ", digits.format(seconds), " s"].concat()
         }
         (RefusalReason::Limited, None) => format!("the limit {name} is spent"),
         (RefusalReason::CostAboveLimit, _) => {

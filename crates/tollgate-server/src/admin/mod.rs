@@ -33,14 +33,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, StatusCode};
-use hyper::body::Incoming;
 use tokio::sync::Mutex;
 
 use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer};
 use crate::metrics::Listener;
 use crate::settings::{Limits, Settings};
-use crate::web::{self, Answer, BodyError, Route as _, problem};
+use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem};
 use access::Who;
 use history::History;
 use routes::{Guarded, OPENAPI, Open, Route};
@@ -80,7 +79,7 @@ impl Admin {
         Ok(admin)
     }
 
-    async fn answer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Answer {
+    async fn answer(self: Arc<Self>, peer: Peer, request: Request<RequestBody>) -> Answer {
         let served = self.serve(peer, request).await;
         let mut answer = served.unwrap_or_else(|Failure(status, detail)| problem(status, &detail));
         let headers = answer.headers_mut();
@@ -92,7 +91,7 @@ impl Admin {
         answer
     }
 
-    async fn serve(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Result<Answer, Failure> {
+    async fn serve(self: Arc<Self>, peer: Peer, request: Request<RequestBody>) -> Result<Answer, Failure> {
         let path = request.uri().path().to_owned();
         let Some((route, text)) = Route::at(&path) else {
             if path.starts_with("/admin/") {
@@ -116,7 +115,7 @@ impl Admin {
     }
 
     /// Who sends a request that only administrators may send.
-    fn admit(&self, peer: Peer, request: &Request<Incoming>) -> Result<Who, Failure> {
+    fn admit(&self, peer: Peer, request: &Request<RequestBody>) -> Result<Who, Failure> {
         access::admit(request, peer, self.token.as_deref()).map_err(|denied| {
             tracing::warn!(?peer, path = request.uri().path(), ?denied, "administration was denied");
             self.core.metrics.protocol_error(Listener::Admin, "denied");
@@ -139,7 +138,7 @@ impl Admin {
         act: Guarded,
         who: Who,
         text: &str,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> Result<Answer, Failure> {
         match act {
             Guarded::OpenApi => Ok(web::with(StatusCode::OK, "application/json", OPENAPI)),
@@ -171,7 +170,7 @@ impl Admin {
         done.unwrap_or_else(|Failure(status, detail)| problem(status, &detail))
     }
 
-    async fn body(&self, request: Request<Incoming>) -> Result<Bytes, Failure> {
+    async fn body(&self, request: Request<RequestBody>) -> Result<Bytes, Failure> {
         let read = web::read_body(request.into_body(), self.limits.body_bytes, self.limits.read_timeout);
         read.await.map_err(|error| match error {
             BodyError::TooLong => Failure(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long".into()),

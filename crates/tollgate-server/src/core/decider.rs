@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_queue::ArrayQueue;
 use futures_util::future::join_all;
+use tollgate_http::HeaderJson;
 use tollgate_rules::{
     Ask, AskRule, AskRuleError, Handle, Request, Scratch, StoredAnswer, StoredAsk, Verdict,
 };
@@ -22,6 +23,8 @@ pub(crate) struct Decider {
     scratch: Scratch,
     /// That of the handle's rules, once they are refreshed.
     generation: Arc<Generation>,
+    /// Room for the headers of an answer, which its user takes and gives back.
+    pub(crate) headers: HeaderJson,
 }
 
 /// What stores have answered for a request that is not decided yet.
@@ -45,7 +48,7 @@ impl Unasked {
 
 impl Decider {
     pub(super) fn new(handle: Handle<ServerClock>, generation: Arc<Generation>) -> Self {
-        Self { handle, scratch: Scratch::default(), generation }
+        Self { handle, scratch: Scratch::default(), generation, headers: HeaderJson::default() }
     }
 
     /// Decides a request by the rules in force, and has `act` take the verdict with the generation
@@ -61,10 +64,12 @@ impl Decider {
     ) -> T {
         let mut asked = Asked::default();
         loop {
-            match self.step(core, &request, ask, &mut asked, &mut act) {
+            let unasked = match self.step(core, &request, ask, &mut asked, &mut act) {
                 Ok(done) => return done,
-                Err(unasked) => asked = unasked.answer(asked.tries).await,
-            }
+                Err(unasked) => unasked,
+            };
+            // Boxed, as it is rare, and requests without stores would have room for it.
+            asked = Box::pin(unasked.answer(asked.tries)).await;
         }
     }
 

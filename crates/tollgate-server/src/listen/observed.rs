@@ -4,17 +4,25 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream that shows `observe` the bytes that arrive, before they are read.
 pub(crate) struct Observed<S, O> {
     stream: S,
     observe: O,
+    /// What arrived before.
+    unread: Bytes,
 }
 
 impl<S, O: FnMut(&[u8])> Observed<S, O> {
     pub(crate) fn new(stream: S, observe: O) -> Self {
-        Self { stream, observe }
+        Self::after(Bytes::new(), stream, observe)
+    }
+
+    /// A stream of which these bytes have arrived already. They are read first.
+    pub(crate) fn after(unread: Bytes, stream: S, observe: O) -> Self {
+        Self { stream, observe, unread }
     }
 }
 
@@ -25,7 +33,14 @@ impl<S: AsyncRead + Unpin, O: FnMut(&[u8]) + Unpin> AsyncRead for Observed<S, O>
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        let read = match self.unread.is_empty() {
+            true => ready!(Pin::new(&mut self.stream).poll_read(context, buffer)),
+            false => {
+                let count = self.unread.len().min(buffer.remaining());
+                buffer.put_slice(&self.unread.split_to(count));
+                Ok(())
+            }
+        };
         if buffer.filled().len() > before {
             (self.observe)(&buffer.filled()[before..]);
         }

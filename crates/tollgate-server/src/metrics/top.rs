@@ -114,10 +114,12 @@ impl Half {
         // The first entry with this count: one more there keeps the order.
         let count = self.entries[at].at_most;
         let first = self.entries.partition_point(|entry| entry.at_most > count);
-        self.entries.swap(at, first);
-        self.entries[first].at_most += 1;
-        self.places.insert(self.entries[at].hash, at);
-        self.places.insert(hash, first);
+        self.entries[at].at_most += 1;
+        if at != first {
+            self.entries.swap(at, first);
+            self.places.insert(self.entries[at].hash, at);
+            self.places.insert(hash, first);
+        }
     }
 
     /// Makes an entry for a key: a free one, or that of the rarest key, whose count it inherits.
@@ -130,7 +132,9 @@ impl Half {
             self.places.remove(&rarest.hash);
             *rarest = Refused { hash, key, at_most: rarest.at_most, doubt: rarest.at_most };
         }
-        self.entries.len() - 1
+        let at = self.entries.len() - 1;
+        self.places.insert(hash, at);
+        at
     }
 }
 

@@ -177,6 +177,15 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty())
 }
 
+/// Whether the last line of `Connection` is the only one, and names no header: as in most heads that
+/// have it.
+fn lists_none(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(CONNECTION).into_iter().map(HeaderValue::as_bytes);
+    let line = lines.next_back().unwrap_or_default();
+    lines.next().is_none()
+        && (line.eq_ignore_ascii_case(b"keep-alive") || line.eq_ignore_ascii_case(b"close"))
+}
+
 /// Takes out the headers of one connection, of those that the head `has`. Those that say who the
 /// client is stay, although `Connection` lists them: else a client could hide what a trusted proxy
 /// says of it.
@@ -185,12 +194,8 @@ pub(super) fn strip(headers: &mut HeaderMap, has: Marks, client_header: &str) {
         let mut te = headers.get_all(TE).into_iter().filter_map(|line| line.to_str().ok());
         te.any(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case("trailers")))
     };
-    if has.has(Marks::CONNECTION) {
-        // These two are in most heads that have the header, and name no other one.
-        let is_other =
-            |name: &&str| !["keep-alive", "close"].iter().any(|word| name.eq_ignore_ascii_case(word));
-        let names: Vec<HeaderName> =
-            listed(headers).filter(is_other).filter_map(|name| name.parse().ok()).collect();
+    if has.has(Marks::CONNECTION) && !lists_none(headers) {
+        let names: Vec<HeaderName> = listed(headers).filter_map(|name| name.parse().ok()).collect();
         let is_kept = |name: &HeaderName| {
             *name == HOST || *name == CONTENT_LENGTH || is_of_proxies(name, client_header)
         };

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{SendRequest, handshake};
 
 use super::dial::Dial;
@@ -76,7 +75,15 @@ impl Pool {
                 None => (Box::pin(Link::connect(self.dial.clone())).await?, true),
             };
             let sent = request.take().ok_or(Failure::Broken)?;
-            match link.ask(sent).await {
+            let answered = {
+                let mut answer = pin!(link.sender.try_send_request(sent));
+                poll_fn(|context| {
+                    link.drive(context);
+                    answer.as_mut().poll(context)
+                })
+                .await
+            };
+            match answered {
                 Ok(response) => {
                     return Ok((response, Serving { link: Some(link), idle: Arc::clone(idle) }));
                 }
@@ -106,22 +113,6 @@ impl Link {
                 tracing::debug!(%error, "a connection to an upstream ended");
             }
             self.driver = None;
-        }
-    }
-
-    /// Sends a request. Not an `async fn`, which would move the request once more.
-    fn ask(
-        &mut self,
-        request: Request<Upload>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> {
-        let answer = self.sender.try_send_request(request);
-        async move {
-            let mut answer = pin!(answer);
-            poll_fn(|context| {
-                self.drive(context);
-                answer.as_mut().poll(context)
-            })
-            .await
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use tollgate_tower::{RulesLayer, RulesService};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -28,7 +28,7 @@ use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer, Stream};
 use crate::metrics::Listener;
 use crate::settings::{Limits, ProxySettings, Settings};
-use crate::web::{self, problem};
+use crate::web::{self, RequestBody, problem};
 
 /// How often idle connections to upstreams are looked at.
 const SWEEPS: Duration = Duration::from_secs(1);
@@ -138,7 +138,7 @@ impl Proxy {
 }
 
 impl Client {
-    async fn answer(self: Arc<Self>, mut request: Request<Incoming>) -> Response<Answered> {
+    async fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Response<Answered> {
         let Proxy { core, settings, own_host, service, .. } = &*self.proxy;
         let switching = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http_body_util::{BodyExt, Either, Full};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::head::strip_trailers;
 use super::patience::{Late, Patience};
 use crate::settings::ProxySettings;
+use crate::web::RequestBody;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
@@ -30,7 +31,7 @@ const DISCARDED: (usize, Duration) = (1 << 20, Duration::from_secs(5));
 pub(super) struct Upload(Option<Arc<Mutex<Arriving>>>);
 
 struct Arriving {
-    body: Either<Incoming, Full<Bytes>>,
+    body: RequestBody,
     /// Data as one part: each part would cost more than the smallest ones have bytes.
     held: BytesMut,
     held_trailers: Option<Frame<Bytes>>,
@@ -84,7 +85,7 @@ impl Arriving {
             };
             self.left = left;
         }
-        Poll::Ready(polled)
+        Poll::Ready(polled.map(|frame| frame.map_err(Into::into)))
     }
 
     /// It breaks off, unless it is too long.
@@ -95,7 +96,7 @@ impl Arriving {
 
 impl Upload {
     pub(super) fn new(
-        body: Incoming,
+        body: RequestBody,
         is_expecting: bool,
         settings: &ProxySettings,
         ends: Option<Instant>,
@@ -106,7 +107,7 @@ impl Upload {
         }
         let patience = Patience::new(settings.idle_timeout, ends);
         let bounds = (settings.held_bytes, settings.max_body.unwrap_or(u64::MAX));
-        Self::of(Either::Left(body), bounds, is_expecting, patience, client_header)
+        Self::of(body, bounds, is_expecting, patience, client_header)
     }
 
     /// A body that is whole.
@@ -115,11 +116,11 @@ impl Upload {
             return Self(None);
         }
         let patience = Patience::new(Duration::ZERO, None);
-        Self::of(Either::Right(Full::new(body)), (0, u64::MAX), false, patience, "")
+        Self::of(RequestBody::whole(body), (0, u64::MAX), false, patience, "")
     }
 
     fn of(
-        body: Either<Incoming, Full<Bytes>>,
+        body: RequestBody,
         (most_held, left): (usize, u64),
         is_expecting: bool,
         patience: Patience,
@@ -184,7 +185,7 @@ impl Upload {
         }
         (arriving.is_left, arriving.failure) = (true, Some(BadBody::Broken));
         // A stream of HTTP/2 is not reset while its body is here.
-        arriving.body = Either::Right(Full::default());
+        arriving.body = RequestBody::whole(Bytes::new());
         if let Some(waker) = arriving.waker.take() {
             drop(arriving);
             waker.wake();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use tonic::Status;
 
-use crate::web::{BodyError, read_body};
+use crate::web::{BodyError, RequestBody, read_body};
 
 /// The most bytes of a message.
 pub(super) const MESSAGE: usize = 256 << 10;
@@ -16,11 +16,14 @@ const PREFIX: usize = 5;
 
 /// Reads the body of a call with one message. What it declares as its length is there.
 pub(super) async fn read(body: Incoming, timeout: Duration) -> Result<Bytes, Status> {
-    let body = read_body(body, MESSAGE + PREFIX, timeout).await.map_err(|error| match error {
-        BodyError::TooLong => too_long(),
-        BodyError::TooSlow => Status::deadline_exceeded("the message did not arrive in time"),
-        BodyError::Broken => Status::cancelled("the message broke off"),
-    })?;
+    let body =
+        read_body(RequestBody::Arriving(body), MESSAGE + PREFIX, timeout).await.map_err(
+            |error| match error {
+                BodyError::TooLong => too_long(),
+                BodyError::TooSlow => Status::deadline_exceeded("the message did not arrive in time"),
+                BodyError::Broken => Status::cancelled("the message broke off"),
+            },
+        )?;
     check(&body)?;
     Ok(body)
 }

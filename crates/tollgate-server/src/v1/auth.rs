@@ -11,9 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use ipnet::IpNet;
 use tollgate_http::RequestHead;
 use tollgate_rules::{Ask, Field, Ticket, Verdict};
@@ -23,7 +22,7 @@ use crate::core::{Generation, ServerClock};
 use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::web::{Answer, NoAddress, problem};
+use crate::web::{Answer, NoAddress, RequestBody, problem};
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -90,7 +89,7 @@ impl Auth {
 impl Service {
     /// Answers whether a request may pass. One that has to wait in a queue is answered when its
     /// turn has come.
-    pub(super) async fn authorize(&self, peer: Peer, request: Request<Incoming>) -> Answer {
+    pub(super) async fn authorize(&self, peer: Peer, head: &mut Parts, body: RequestBody) -> Answer {
         let refuse = |detail: &str| {
             self.core.metrics.protocol_error(Listener::Http, "auth");
             problem(StatusCode::BAD_REQUEST, detail)
@@ -98,8 +97,7 @@ impl Service {
         if !self.auth.trusts(peer) {
             return refuse("the peer is not trusted to name requests");
         }
-        let deny = deny(request.uri().query());
-        let (mut head, body) = request.into_parts();
+        let deny = deny(head.uri.query());
         // Only behind the body it shows that the client leaves.
         if let Err(answer) = self.read(body).await {
             return answer;
@@ -108,14 +106,14 @@ impl Service {
             Ok(connection) => connection,
             Err(detail) => return refuse(&detail),
         };
-        let judged = match self.judge(&head, connection).await {
+        let judged = match self.judge(head, connection).await {
             Ok(judged) => judged,
             Err(detail) => return refuse(detail),
         };
         match judged {
             Judged::Admitted { headers, turn } => {
                 if let Some((delay, turn)) = turn {
-                    tokio::time::sleep(delay).await;
+                    Box::pin(tokio::time::sleep(delay)).await;
                     turn.act();
                 }
                 let mut answer = Answer::default();
@@ -141,10 +139,9 @@ impl Service {
 
     /// Decides the request. An error says what the proxy does not.
     async fn judge(&self, head: &Parts, connection: Option<IpAddr>) -> Result<Judged, &'static str> {
-        let headers = &head.headers;
-        let method = one(headers, &METHOD)?.ok_or("there is no X-Forwarded-Method")?;
-        let target = one(headers, &URI)?.ok_or("there is no X-Forwarded-Uri")?;
-        let host = one(headers, &HOST)?;
+        let [method, target, host] = ones(&head.headers, [&METHOD, &URI, &HOST])?;
+        let method = method.ok_or("there is no X-Forwarded-Method")?;
+        let target = target.ok_or("there is no X-Forwarded-Uri")?;
         let labels = &*self.auth.labels;
         let request = |generation: &Generation| {
             let client = generation.http.client();
@@ -192,35 +189,45 @@ fn deny(query: Option<&str>) -> Option<StatusCode> {
     StatusCode::from_u16(status).ok()
 }
 
-/// Returns the value of a header that may not come twice.
-fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h HeaderValue>, &'static str> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next();
-    match values.next() {
-        None => Ok(first.filter(|value| !value.is_empty())),
-        Some(_) => Err("a header X-Forwarded-* comes twice"),
+/// Returns the values of headers that may not come twice. One pass finds all: to look each one up
+/// costs more.
+fn ones<'h, const N: usize>(
+    headers: &'h HeaderMap,
+    names: [&HeaderName; N],
+) -> Result<[Option<&'h HeaderValue>; N], &'static str> {
+    let mut values = [None; N];
+    for (name, value) in headers {
+        if let Some(place) = names.iter().position(|own| *own == name)
+            && values[place].replace(value).is_some()
+        {
+            return Err("a header X-Forwarded-* comes twice");
+        }
     }
+    Ok(values.map(|value| value.filter(|value| !value.is_empty())))
 }
 
 /// Takes the last entry out of `X-Forwarded-For`: the address of the connection that the proxy has
 /// from its client. The rest is sent by the client, or by another proxy.
 fn take_connection(headers: &mut HeaderMap) -> Result<Option<IpAddr>, String> {
-    let mut lines = headers.get_all(FOR).iter();
-    let Some(last) = lines.next_back() else { return Ok(None) };
-    let mut kept: Vec<HeaderValue> = lines.cloned().collect();
+    let is_one = headers.iter().filter(|(name, _)| **name == FOR).nth(1).is_none();
+    let mut kept: Vec<HeaderValue> = match is_one {
+        true => Vec::new(),
+        false => headers.get_all(FOR).iter().cloned().collect(),
+    };
+    let removed = headers.remove(FOR);
+    let Some(last) = kept.pop().or(removed) else { return Ok(None) };
     let bytes = last.as_bytes();
     let (rest, entry) = match bytes.iter().rposition(|byte| *byte == b',') {
         Some(comma) => (&bytes[..comma], &bytes[comma + 1..]),
         None => (&[][..], bytes),
     };
-    let entry = String::from_utf8_lossy(entry);
-    let Some(address) = address(entry.trim()) else {
+    let Some(address) = str::from_utf8(entry).ok().and_then(|entry| address(entry.trim())) else {
+        let entry = String::from_utf8_lossy(entry);
         return Err(format!("the last entry of X-Forwarded-For: {}", NoAddress::of(&entry)));
     };
     if !rest.is_empty() {
         kept.extend(HeaderValue::from_bytes(rest));
     }
-    headers.remove(FOR);
     for line in kept {
         headers.append(FOR, line);
     }

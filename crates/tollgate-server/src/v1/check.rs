@@ -77,9 +77,8 @@ struct Decided {
 }
 
 impl Answers {
-    fn with_room(requests: usize) -> Self {
-        let json = Vec::with_capacity(requests * USUAL + END);
-        Self { json, headers: HeaderJson::with_capacity(USUAL) }
+    fn with_room(requests: usize, headers: HeaderJson) -> Self {
+        Self { json: Vec::with_capacity(requests * USUAL + END), headers }
     }
 }
 
@@ -136,13 +135,15 @@ impl Service {
         }
         let mut decider = self.core.decider();
         if let Some(calls) = &body.requests {
+            // Boxed, as they are rare, and single requests would have room for them.
             return match body.together {
-                Some(true) => self.together(&mut decider, act, calls).await,
-                _ => self.each(&mut decider, act, calls).await,
+                Some(true) => Box::pin(self.together(&mut decider, act, calls)).await,
+                _ => Box::pin(self.each(&mut decider, act, calls)).await,
             };
         }
         let (call, ask) = (&body.one, act.ask(&body.one));
-        let (mut answers, mut headers) = (Answers::with_room(1), HeaderMap::new());
+        let mut answers = Answers::with_room(1, take(&mut decider.headers));
+        let mut headers = HeaderMap::new();
         let decided = decider.decide(
             &self.core,
             |_| call,
@@ -153,6 +154,7 @@ impl Service {
             },
         );
         let mut decided = decided.await;
+        decider.headers = answers.headers;
         drop(decider);
         let mut json = answers.json;
         if !self.keep(act, &mut decided) {
@@ -166,7 +168,7 @@ impl Service {
     /// Decides the requests of a batch, each for itself.
     async fn each(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         let mut made = Made(Vec::with_capacity(calls.len()));
-        let mut answers = Answers::with_room(calls.len());
+        let mut answers = Answers::with_room(calls.len(), HeaderJson::default());
         let decided = decider.decide_all(
             &self.core,
             calls.len(),
@@ -196,7 +198,7 @@ impl Service {
     async fn together(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         loop {
             let mut made = Made(Vec::with_capacity(calls.len()));
-            let (mut answers, mut refused) = (Answers::with_room(calls.len()), None);
+            let (mut answers, mut refused) = (Answers::with_room(calls.len(), HeaderJson::default()), None);
             let decided = decider.decide_all(
                 &self.core,
                 calls.len(),

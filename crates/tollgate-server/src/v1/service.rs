@@ -1,12 +1,15 @@
 //! The state that all connections of the HTTP API share, and the routes.
 
+use std::future::ready;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::Either;
 use http::header::ORIGIN;
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
 
 use super::auth::Auth;
 use super::check::Act;
@@ -16,7 +19,7 @@ use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::rls;
 use crate::settings::{Limits, Settings};
-use crate::web::{self, Answer, BodyError, Route as _, problem, read_body};
+use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem, read_body};
 
 /// How long what a request was charged can be given back.
 pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -97,33 +100,30 @@ impl Service {
         if act == Act::Acquire { &self.places } else { &self.tickets }
     }
 
-    /// Answers a request.
-    pub(super) async fn answer(self: Arc<Self>, peer: Peer, request: Request<Incoming>) -> Answer {
-        let Some((route, _)) = Route::at(request.uri().path()) else {
-            return problem(
-                StatusCode::NOT_FOUND,
-                "nothing is served at this path: see /openapi.json; the live page is on the admin listener",
-            );
-        };
-        if let Some(answer) = route.refuse(request.method()) {
-            return answer;
-        }
-        let act = match route {
-            Route::Auth => return self.authorize(peer, request).await,
-            Route::OpenApi => return web::with(StatusCode::OK, "application/json", OPENAPI),
-            Route::Act(_) | Route::Settle | Route::Release | Route::Json
-                if request.headers().contains_key(ORIGIN) =>
-            {
-                // A browser says where a page comes from, other callers do not.
-                return problem(StatusCode::FORBIDDEN, "web pages may not call this");
+    /// Answers a request. Only what its route needs of it is kept in the future: the larger that is,
+    /// the longer each request takes.
+    pub(super) fn answer(
+        self: Arc<Self>,
+        peer: Peer,
+        request: Request<RequestBody>,
+    ) -> impl Future<Output = Answer> + Send + 'static {
+        let (mut head, body) = request.into_parts();
+        match route(&head) {
+            Break(answer) => Either::Left(Either::Left(ready(answer))),
+            Continue(Route::Auth) => {
+                Either::Left(Either::Right(async move { self.authorize(peer, &mut head, body).await }))
             }
-            route => route,
-        };
-        let body = match self.read(request.into_body()).await {
+            Continue(route) => Either::Right(async move { self.act(route, body).await }),
+        }
+    }
+
+    /// Reads a body, and answers it.
+    async fn act(&self, route: Route, body: RequestBody) -> Answer {
+        let body = match self.read(body).await {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = self.serve(act, &body).await;
+        let answer = self.serve(route, &body).await;
         if answer.status() == StatusCode::BAD_REQUEST {
             self.core.metrics.protocol_error(Listener::Http, "body");
         }
@@ -135,7 +135,8 @@ impl Service {
         match route {
             Route::Act(act) => self.check(act, body).await,
             Route::Settle => self.settle(body),
-            Route::Json => rls::json(&self.core, body).await,
+            // Boxed, as it is rare, and other requests would have room for it.
+            Route::Json => Box::pin(rls::json(&self.core, body)).await,
             Route::Release | Route::Auth | Route::OpenApi => self.release(body),
         }
     }
@@ -154,7 +155,7 @@ impl Service {
     }
 
     /// Reads a body, or says why not.
-    pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Answer> {
+    pub(super) async fn read(&self, body: RequestBody) -> Result<Bytes, Answer> {
         let most = self.limits.body_bytes;
         read_body(body, most, self.limits.read_timeout).await.map_err(|error| self.refuse(error))
     }
@@ -170,5 +171,29 @@ impl Service {
         // The rest of the body is not read.
         answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         answer
+    }
+}
+
+/// The route of a request whose body is needed, or else the answer.
+fn route(head: &Parts) -> ControlFlow<Answer, Route> {
+    let Some((route, _)) = Route::at(head.uri.path()) else {
+        return Break(problem(
+            StatusCode::NOT_FOUND,
+            "nothing is served at this path: see /openapi.json; the live page is on the admin listener",
+        ));
+    };
+    if let Some(answer) = route.refuse(&head.method) {
+        return Break(answer);
+    }
+    match route {
+        Route::Auth => Continue(route),
+        Route::OpenApi => Break(web::with(StatusCode::OK, "application/json", OPENAPI)),
+        Route::Act(_) | Route::Settle | Route::Release | Route::Json => {
+            // A browser says where a page comes from, other callers do not.
+            match head.headers.contains_key(ORIGIN) {
+                true => Break(problem(StatusCode::FORBIDDEN, "web pages may not call this")),
+                false => Continue(route),
+            }
+        }
     }
 }

@@ -1,17 +1,60 @@
 //! A request's body, up to a limit.
 
 use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 /// How many times the limit is read of a body that is too long, before it is refused: a client that
 /// writes still may not see an answer.
 const DISCARDED: usize = 8;
+
+/// The body of a request.
+pub(crate) enum RequestBody {
+    /// It came with its head. `None`: it was read, or there is none.
+    Whole(Option<Bytes>),
+    /// It is still to come.
+    Arriving(Incoming),
+}
+
+impl RequestBody {
+    pub(crate) fn whole(body: Bytes) -> Self {
+        Self::Whole(Some(body).filter(|body| !body.is_empty()))
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
+            Self::Arriving(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_none(),
+            Self::Arriving(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Arriving(body) => body.size_hint(),
+        }
+    }
+}
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +69,18 @@ pub(crate) enum BodyError {
 
 /// Reads a body of at most so many bytes, in at most this time. Memory grows with what arrives,
 /// never with a length that is only announced.
-pub(crate) async fn read_body(body: Incoming, most: usize, timeout: Duration) -> Result<Bytes, BodyError> {
+pub(crate) async fn read_body(body: RequestBody, most: usize, timeout: Duration) -> Result<Bytes, BodyError> {
+    let body = match body {
+        RequestBody::Whole(body) if body.as_ref().is_none_or(|body| body.len() <= most) => {
+            return Ok(body.unwrap_or_default());
+        }
+        body => body,
+    };
     if body.size_hint().lower() > most.saturating_mul(DISCARDED) as u64 {
         return Err(BodyError::TooLong);
     }
-    let mut whole = pin!(collect(body, most));
+    // Boxed: requests that came whole would have room for it.
+    let mut whole = Box::pin(collect(body, most));
     // Most bodies come with their heads: they need no timer.
     match poll_fn(|context| Poll::Ready(whole.as_mut().poll(context))).await {
         Poll::Ready(body) => body,
@@ -38,7 +88,7 @@ pub(crate) async fn read_body(body: Incoming, most: usize, timeout: Duration) ->
     }
 }
 
-async fn collect(mut body: Incoming, most: usize) -> Result<Bytes, BodyError> {
+async fn collect(mut body: RequestBody, most: usize) -> Result<Bytes, BodyError> {
     let (mut read, mut first, mut all) = (0_usize, Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };

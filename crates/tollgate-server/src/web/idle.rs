@@ -14,16 +14,22 @@ use crate::settings::Limits;
 /// How long a connection from which nothing has come is waited for when the server ends.
 const FIRST_BYTES: Duration = Duration::from_secs(2);
 
+/// A request was answered after the last look, which is to note the time: each request would have to
+/// read a clock.
+const UNSEEN: u64 = u64::MAX;
+
 /// What a connection does.
 pub(super) struct Activity {
     since: Instant,
     /// When the head that is arriving began, in milliseconds, plus one; 0: none is.
     head: AtomicU64,
-    /// When the last request was answered.
+    /// When the last request was answered, as far as a look has seen that: [`UNSEEN`] until then.
     answered: AtomicU64,
     requests: AtomicU32,
     /// Whether its first bytes have told whether it is HTTP/1 or HTTP/2.
     has_begun: AtomicBool,
+    /// Whether the server ends, and with it the connection.
+    is_ending: AtomicBool,
 }
 
 /// A request that is being answered.
@@ -38,6 +44,7 @@ impl Activity {
             answered: AtomicU64::new(0),
             requests: AtomicU32::new(0),
             has_begun: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
         })
     }
 
@@ -58,6 +65,15 @@ impl Activity {
     /// The first bytes of the connection have arrived.
     pub(super) fn connection_begins(&self) {
         self.has_begun.store(true, Relaxed);
+    }
+
+    /// The connection ends after the request that it serves.
+    pub(super) fn end(&self) {
+        self.is_ending.store(true, Relaxed);
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
     }
 
     /// Waits for the first bytes of a connection that has just been made: its client may have sent
@@ -86,22 +102,29 @@ impl Activity {
         }
     }
 
-    /// Whether a head arrives too slowly, or no request has come for too long.
+    /// Looks whether a head arrives too slowly, or no request has come for too long.
     pub(super) fn is_overdue(&self, limits: &Limits) -> bool {
         // Another thread may note a later time than this one has read.
         let is_past =
             |since: u64, time: Duration| u128::from(self.now().saturating_sub(since)) >= time.as_millis();
         let head = self.head.load(Relaxed);
         let is_slow = head > 0 && is_past(head - 1, limits.read_timeout);
-        let is_idle =
-            self.requests.load(Relaxed) == 0 && is_past(self.answered.load(Relaxed), limits.idle_timeout);
+        let answered = match self.answered.load(Relaxed) {
+            UNSEEN => {
+                let now = self.now();
+                self.answered.store(now, Relaxed);
+                now
+            }
+            at => at,
+        };
+        let is_idle = self.requests.load(Relaxed) == 0 && is_past(answered, limits.idle_timeout);
         is_slow || is_idle
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.answered.store(self.0.now().max(1), Relaxed);
+        self.0.answered.store(UNSEEN, Relaxed);
         self.0.requests.fetch_sub(1, Relaxed);
     }
 }
@@ -120,5 +143,19 @@ mod tests {
         while began.elapsed() < Duration::from_millis(100) {
             assert!(!activity.is_overdue(&limits));
         }
+    }
+
+    #[test]
+    fn a_connection_is_idle_from_the_look_after_its_answer_on() {
+        let activity = Activity::new();
+        let limits = Limits { idle_timeout: Duration::from_millis(50), ..Limits::default() };
+        let busy = activity.begin(Version::HTTP_11);
+        std::thread::sleep(limits.idle_timeout);
+        assert!(!activity.is_overdue(&limits), "a request is being answered");
+        drop(busy);
+        std::thread::sleep(limits.idle_timeout);
+        assert!(!activity.is_overdue(&limits), "this look notes the time");
+        std::thread::sleep(limits.idle_timeout);
+        assert!(activity.is_overdue(&limits));
     }
 }

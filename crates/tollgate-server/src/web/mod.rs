@@ -10,6 +10,7 @@
 //! | `openapi` | holds a document of OpenAPI to what it describes |
 //! | `heads` | where heads begin and end among the bytes of a connection |
 //! | `idle` | how long a connection may be without a request |
+//! | `plain` | requests of HTTP/1 that are served without hyper |
 //! | `body` | a request's body, up to a limit |
 //! | `client` | the address of a client, as text |
 //! | `read`, `pointer` | JSON, and where an error in it is |
@@ -22,6 +23,7 @@ mod heads;
 mod idle;
 #[cfg(test)]
 pub(crate) mod openapi;
+mod plain;
 mod pointer;
 mod probe;
 mod read;
@@ -31,7 +33,7 @@ mod streams;
 mod untaken;
 
 pub(crate) use answer::{Answer, json, problem, problem_at, with, with_headers};
-pub(crate) use body::{BodyError, read_body};
+pub(crate) use body::{BodyError, RequestBody, read_body};
 pub(crate) use client::{Client, NoAddress};
 #[cfg(test)]
 pub(crate) use pointer::pointer_at;

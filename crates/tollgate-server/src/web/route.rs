@@ -16,9 +16,12 @@ pub(crate) trait Route: Copy + 'static {
     /// The route of a path, and the text that its part in braces stands for.
     fn at(path: &str) -> Option<(Self, &str)> {
         Self::PATHS.iter().find_map(|(own, route)| {
-            let (fixed, has_text) = own.split_once('{').map_or((*own, false), |(fixed, _)| (fixed, true));
-            let text = path.strip_prefix(fixed)?;
-            (text.is_empty() != has_text).then_some((*route, text))
+            if !own.ends_with('}') {
+                return (*own == path).then_some((*route, ""));
+            }
+            let (fixed, _) = own.split_once('{')?;
+            let text = path.strip_prefix(fixed).filter(|text| !text.is_empty())?;
+            Some((*route, text))
         })
     }
 

@@ -2,19 +2,25 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::sync::Arc;
+use std::future::{poll_fn, ready};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::Either;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::MissedTickBehavior;
 
+use super::body::RequestBody;
 use super::heads::Heads;
 use super::idle::Activity;
+use super::plain::{Left, Plain};
 use super::streams::StreamExecutor;
 use super::untaken::Untaken;
 use crate::listen::{Drain, Observed, Seldom, Stream};
@@ -24,7 +30,7 @@ use crate::settings::Limits;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The most headers of a request.
-const HEADERS: usize = 100;
+pub(super) const HEADERS: usize = 100;
 
 /// The most streams of a connection of HTTP/2 at a time. The server holds at most two parts of the
 /// answer of each that its client does not take.
@@ -45,8 +51,68 @@ pub(crate) async fn serve<F, B>(
     limits: &Limits,
     drain: &Drain,
     counted: (Listener, Arc<Metrics>),
-    handler: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
 ) where
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
+{
+    let (activity, untaken, mut stream) = (Activity::new(), Untaken::default(), stream);
+    let (watched, looked, limits) = (Arc::clone(&activity), untaken.clone(), *limits);
+    let mut overdue = Seldom::new(async move {
+        let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            if watched.is_overdue(&limits) {
+                return "no request came in time";
+            }
+            if looked.is_overdue(limits.idle_timeout) {
+                return "its client does not take an answer";
+            }
+        }
+    });
+    let (told, beginning) = (drain.ends.clone(), Arc::clone(&activity));
+    let mut ends = Seldom::new(async move {
+        told.cancelled_owned().await;
+        // Before it knows the protocol, hyper closes the connection at once.
+        beginning.wait_for_first_bytes().await;
+    });
+    let served = async {
+        let plain = Plain::new(&mut stream, &activity, &untaken);
+        let Left::Other { read, answer } = plain.serve(&counted, &handler).await else { return };
+        let (mut heads, mut opening) = (Heads::new(Arc::clone(&activity)), untaken.opening());
+        let observed = Observed::after(read, stream, move |bytes: &[u8]| {
+            opening.arrived(bytes);
+            heads.arrived(bytes);
+        });
+        // Boxed: most connections need no hyper, and would have room for it.
+        Box::pin(serve_by_hyper(observed, &limits, counted, handler, answer, (&activity, &untaken))).await;
+    };
+    tokio::pin!(served);
+    loop {
+        tokio::select! {
+            // A connection that is always busy spends what a task may do at a time.
+            biased;
+            why = &mut overdue => {
+                tracing::debug!("a connection was closed: {why}");
+                return;
+            }
+            () = &mut ends, if !activity.is_ending() => activity.end(),
+            () = &mut served => return,
+        }
+    }
+}
+
+/// Serves what is not plain. `answer` is that to the first request, if its handler has run.
+async fn serve_by_hyper<S, F, B>(
+    stream: S,
+    limits: &Limits,
+    (listener, metrics): (Listener, Arc<Metrics>),
+    handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
+    answer: Option<Response<B>>,
+    (activity, untaken): (&Arc<Activity>, &Untaken),
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
 {
@@ -62,72 +128,41 @@ pub(crate) async fn serve<F, B>(
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
-    let activity = Activity::new();
-    let mut heads = Heads::new(Arc::clone(&activity));
-    let (noticed, untaken) = (Arc::clone(&activity), Untaken::default());
-    let beginning = Arc::clone(&activity);
-    let (answers, mut opening) = (untaken.clone(), untaken.opening());
-    let observed = Observed::new(stream, move |bytes: &[u8]| {
-        opening.arrived(bytes);
-        heads.arrived(bytes);
-    });
-    let (listener, metrics) = counted;
-    let counts = Arc::clone(&metrics);
+    let (counts, noticed, answers) = (Arc::clone(&metrics), Arc::clone(activity), untaken.clone());
+    let first = Mutex::new(answer);
     let service = service_fn(move |request: Request<Incoming>| {
         let (busy, unread) = (noticed.begin(request.version()), answers.clone());
         let (began, metrics) = (Instant::now(), Arc::clone(&counts));
+        let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Boxed: hyper moves it, and each connection without a request would have room for it.
-        let answer = Box::pin(handler(request));
+        let answer = match first {
+            Some(answer) => Either::Left(ready(answer)),
+            None => Either::Right(Box::pin(handler(request.map(RequestBody::Arriving)))),
+        };
         async move {
+            let is_first = matches!(answer, Either::Left(_));
             let answer = answer.await;
-            metrics.took(listener, began.elapsed());
+            if !is_first {
+                metrics.took(listener, began.elapsed());
+            }
             Ok::<_, Infallible>(answer.map(|body| unread.body(body, busy)))
         }
     });
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(observed), service);
-    let (looked, limits) = (untaken.clone(), *limits);
-    let mut overdue = Seldom::new(async move {
-        let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            looks.tick().await;
-            if activity.is_overdue(&limits) {
-                return "no request came in time";
-            }
-            if looked.is_overdue(limits.idle_timeout) {
-                return "its client does not take an answer";
-            }
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let mut is_told = false;
+    let done = poll_fn(|context| {
+        let done = connection.as_mut().poll(context);
+        if done.is_pending() && activity.is_ending() && !is_told {
+            is_told = true;
+            connection.as_mut().graceful_shutdown();
+            return connection.as_mut().poll(context);
         }
+        done
     });
-    let told = drain.ends.clone();
-    let mut ends = Seldom::new(async move {
-        told.cancelled_owned().await;
-        // Before it knows the protocol, hyper closes the connection at once.
-        beginning.wait_for_first_bytes().await;
-    });
-    tokio::pin!(connection);
-    let mut is_ending = false;
-    loop {
-        tokio::select! {
-            // A connection that is always busy spends what a task may do at a time.
-            biased;
-            why = &mut overdue => {
-                tracing::debug!("a connection was closed: {why}");
-                return;
-            }
-            () = &mut ends, if !is_ending => {
-                is_ending = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            done = &mut connection => {
-                if let Err(error) = done {
-                    if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
-                        metrics.protocol_error(listener, "head");
-                    }
-                    tracing::debug!(%error, "a connection ended");
-                }
-                return;
-            }
+    if let Err(error) = done.await {
+        if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            metrics.protocol_error(listener, "head");
         }
+        tracing::debug!(%error, "a connection ended");
     }
 }

@@ -50,7 +50,7 @@ struct Since {
 }
 
 /// A wait for the client, which ends when this is dropped.
-struct Wait {
+pub(super) struct Wait {
     of: Untaken,
     number: u64,
 }
@@ -104,7 +104,8 @@ impl Untaken {
         !stalled.into_iter().all(|stream| stream.reset())
     }
 
-    fn wait(&self, stream: Option<Arc<Stream>>) -> Wait {
+    /// A wait for the client, which ends when it is dropped.
+    pub(super) fn wait(&self, stream: Option<Arc<Stream>>) -> Wait {
         let mut waits = self.waits();
         let number = waits.next;
         waits.next += 1;
@@ -204,4 +205,4 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

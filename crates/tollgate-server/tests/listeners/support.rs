@@ -10,7 +10,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tollgate_server::{ListenAddress, Server, Settings};
 use tonic::transport::{Channel, Endpoint};
@@ -28,6 +28,8 @@ pub(crate) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 pub(crate) struct Running {
     pub(crate) server: Option<Server>,
     pub(crate) folder: PathBuf,
+    /// Where the proxy sends requests to: bound, so that no other test gets the port.
+    _nowhere: TcpSocket,
 }
 
 /// Where the listeners are.
@@ -59,11 +61,12 @@ impl Running {
         ] {
             listener.push("127.0.0.1:0".parse().unwrap());
         }
-        // The port is free again when its listener is dropped.
-        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let nowhere = TcpSocket::new_v4().unwrap();
+        nowhere.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let closed = nowhere.local_addr().unwrap();
         settings.forward.upstreams.push(format!("http://{closed}").parse().unwrap());
         edit(&mut settings, &folder);
-        Self { server: Some(Server::start(settings).await.unwrap()), folder }
+        Self { server: Some(Server::start(settings).await.unwrap()), folder, _nowhere: nowhere }
     }
 
     pub(crate) fn addresses(&self) -> Addresses {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use http::{Request, Response};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
@@ -14,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tollgate_rules::{LiveRules, Memory, read};
 
+use super::super::body::RequestBody;
 use super::super::serve::{STREAMS, serve};
 use super::*;
 use crate::core::ServerClock;
@@ -61,7 +61,7 @@ impl Body for Endless {
 }
 
 /// Counters of no rules.
-fn metrics() -> Arc<Metrics> {
+pub(in crate::web) fn metrics() -> Arc<Metrics> {
     let rules = read("rules.toml", &Memory::new("rules.toml", "version = 1\n")).into_rules().unwrap();
     let clock: ServerClock = Arc::new(tollgate::TscClock::new());
     Arc::new(Metrics::new(LiveRules::new(rules, [0; 32], Arc::clone(&clock)).unwrap(), clock, false))
@@ -77,7 +77,7 @@ async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()
     let served = tokio::spawn(async move {
         let idle_timeout = Duration::from_millis(400);
         let limits = Limits { idle_timeout, read_timeout: idle_timeout, ..Limits::default() };
-        let answer = move |request: Request<Incoming>| {
+        let answer = move |request: Request<RequestBody>| {
             let body: BoxBody<Bytes, Infallible> = match request.uri().path() {
                 "/small" => Full::from("done").boxed(),
                 _ => Endless::new(&counts).boxed(),

@@ -1,0 +1,230 @@
+//! Plain requests of HTTP/1, which are most, are served without hyper: that takes a third of the
+//! instructions.
+//!
+//! A request is plain if all of it, body included, came in one read, and it asks for an answer and
+//! for nothing else. An answer is plain if it is short and its length is known. hyper serves all
+//! other requests, and from the first of them on the rest of their connection:
+//!
+//! ```text
+//!   bytes --> request --> handler --> answer --> bytes
+//!               |                       |
+//!               | not plain             | not plain
+//!               v                       v
+//!             hyper                   hyper reads the request again, and sends this answer
+//! ```
+//!
+//! | file | what |
+//! |------|------|
+//! | `request` | a plain request, out of bytes |
+//! | `answer` | the head of a plain answer, as bytes |
+
+mod answer;
+mod request;
+
+use std::future::poll_fn;
+use std::io;
+use std::mem::{MaybeUninit, take};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{Request, Response, Version};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::task::yield_now;
+
+use super::body::RequestBody;
+use super::idle::Activity;
+use super::untaken::Untaken;
+use crate::metrics::{Listener, Metrics};
+
+/// The bytes that are read at a time, so the longest plain request.
+const READ: usize = 8192;
+
+/// The room for an answer that a connection without a request keeps.
+const KEPT: usize = 4096;
+
+/// Why plain requests are not served any longer.
+pub(super) enum Left<B> {
+    /// The connection has ended.
+    Ended,
+    /// Here is something that is not plain: bytes that were read, and the answer to the first
+    /// request in them, if that is what is not plain.
+    Other { read: Bytes, answer: Option<Response<B>> },
+}
+
+/// A connection, as long as its requests are plain.
+pub(super) struct Plain<'c, S> {
+    stream: &'c mut S,
+    activity: &'c Arc<Activity>,
+    untaken: &'c Untaken,
+    /// What was read, up to the request at hand.
+    read: Bytes,
+    /// What was read after that.
+    next: Bytes,
+    /// What is to be written.
+    out: Vec<u8>,
+}
+
+impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
+    pub(super) fn new(stream: &'c mut S, activity: &'c Arc<Activity>, untaken: &'c Untaken) -> Self {
+        Self { stream, activity, untaken, read: Bytes::new(), next: Bytes::new(), out: Vec::new() }
+    }
+
+    /// Serves plain requests.
+    pub(super) async fn serve<F, B>(
+        mut self,
+        (listener, metrics): &(Listener, Arc<Metrics>),
+        handler: &impl Fn(Request<RequestBody>) -> F,
+    ) -> Left<B>
+    where
+        F: Future<Output = Response<B>>,
+        B: Body<Data = Bytes> + Unpin,
+    {
+        loop {
+            if self.read.is_empty() && !self.read_more().await {
+                // An error: the client has closed it already.
+                let _ = self.stream.shutdown().await;
+                return Left::Ended;
+            }
+            let Some((request, length)) = request::read(&self.read) else {
+                return Left::Other { read: self.read, answer: None };
+            };
+            let busy = self.activity.begin(Version::HTTP_11);
+            let began = Instant::now();
+            // Boxed: a connection without a request would have room for it.
+            let answer = Box::pin(handler(request));
+            let is_last = self.read.len() == length;
+            let Some(answer) = self.unless_left(is_last, answer).await else { return Left::Ended };
+            metrics.took(*listener, began.elapsed());
+            let ends = self.activity.is_ending();
+            let Some(body_length) = answer::write_head(&answer, ends, &mut self.out) else {
+                return Left::Other { read: self.all_read(), answer: Some(answer) };
+            };
+            let _ = self.read.split_to(length);
+            let is_whole = self.add(answer.into_body(), body_length).await;
+            drop(busy);
+            if self.write().await.is_err() || !is_whole || ends {
+                let _ = self.stream.shutdown().await;
+                return Left::Ended;
+            }
+        }
+    }
+
+    /// Waits for the next bytes. `false`: there will be none. What has arrived when the server ends is
+    /// answered first.
+    async fn read_more(&mut self) -> bool {
+        let mut has_looked = false;
+        while self.next.is_empty() {
+            let has_more = poll_fn(|context| match self.poll_read(context) {
+                Poll::Pending if self.activity.is_ending() => Poll::Ready(None),
+                polled => polled.map(Some),
+            });
+            match has_more.await {
+                Some(true) => {}
+                Some(false) => return false,
+                None if has_looked => return false,
+                // The runtime looks at the sockets, and gives a busy connection another budget.
+                None => {
+                    has_looked = true;
+                    yield_now().await;
+                }
+            }
+        }
+        self.activity.connection_begins();
+        self.read = take(&mut self.next);
+        true
+    }
+
+    /// Reads once. `false`: the client has ended the connection, or broken it.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        // A connection that waits has no buffer: most wait, and they are many.
+        let mut room = [const { MaybeUninit::uninit() }; READ];
+        let mut read = ReadBuf::uninit(&mut room);
+        let is_read = ready!(Pin::new(&mut *self.stream).poll_read(context, &mut read)).is_ok();
+        self.next = Bytes::copy_from_slice(read.filled());
+        Poll::Ready(is_read && !self.next.is_empty())
+    }
+
+    /// Waits for an answer or a part of it. `None`: the client has left. It is not seen to leave if
+    /// it has sent more, of which nothing is read before the answer is sent.
+    async fn unless_left<F: Future + Unpin>(&mut self, is_last: bool, mut answer: F) -> Option<F::Output> {
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = Pin::new(&mut answer).poll(context) {
+                return Poll::Ready(Some(answer));
+            }
+            match is_last && self.next.is_empty() && self.poll_read(context) == Poll::Ready(false) {
+                true => Poll::Ready(None),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Adds a body to what is to be written. Returns whether it had this length: else the connection
+    /// must end after what there is of it.
+    async fn add<B: Body<Data = Bytes> + Unpin>(&mut self, mut body: B, length: u64) -> bool {
+        let mut left = length;
+        while !body.is_end_stream() {
+            let Some(Ok(frame)) = self.next_frame(&mut body).await else { break };
+            if let Ok(data) = frame.into_data() {
+                let Some(rest) = left.checked_sub(data.len() as u64) else { return false };
+                left = rest;
+                self.out.extend_from_slice(&data);
+            }
+        }
+        left == 0
+    }
+
+    /// Waits for a part of a body. What is to be written does not wait for it. `None`: there is
+    /// none, or the client has left.
+    async fn next_frame<B: Body + Unpin>(
+        &mut self,
+        body: &mut B,
+    ) -> Option<Result<Frame<B::Data>, B::Error>> {
+        let mut frame = body.frame();
+        match poll_fn(|context| Poll::Ready(Pin::new(&mut frame).poll(context))).await {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                self.write().await.ok()?;
+                self.unless_left(self.read.is_empty(), frame).await?
+            }
+        }
+    }
+
+    /// Writes what is to be written.
+    async fn write(&mut self) -> io::Result<()> {
+        let (mut written, mut wait) = (0, None);
+        poll_fn(|context| {
+            while written < self.out.len() {
+                match Pin::new(&mut *self.stream).poll_write(context, &self.out[written..]) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    Poll::Ready(count) => written += count?,
+                    Poll::Pending => {
+                        wait.get_or_insert_with(|| self.untaken.wait(None));
+                        return Poll::Pending;
+                    }
+                }
+            }
+            Pin::new(&mut *self.stream).poll_flush(context)
+        })
+        .await?;
+        self.out.clear();
+        self.out.shrink_to(KEPT);
+        Ok(())
+    }
+
+    /// All that was read and not answered.
+    fn all_read(&mut self) -> Bytes {
+        match self.next.is_empty() {
+            true => take(&mut self.read),
+            false => [&self.read[..], &self.next].concat().into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

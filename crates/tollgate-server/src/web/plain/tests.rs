@@ -1,0 +1,524 @@
+//! Plain requests over sockets, beside hyper's.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, DATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use hyper::body::SizeHint;
+use proptest::prelude::*;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::super::serve::{HEADERS, serve};
+use super::super::untaken::tests::metrics;
+use super::*;
+use crate::listen::{Drain, Stream};
+use crate::settings::Limits;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// After which time no answer is expected any more; and if the machine was busy.
+const QUIET: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(3)];
+
+/// A part of an answer's body: bytes, a wait for the test, or that it breaks off.
+enum Part {
+    Bytes(Bytes),
+    Wait(oneshot::Receiver<()>),
+    Break,
+}
+
+/// A body that says this length, and comes in parts.
+struct Given {
+    length: Option<u64>,
+    parts: VecDeque<Part>,
+}
+
+impl Given {
+    fn bytes(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self { length: Some(bytes.len() as u64), parts: [Part::Bytes(bytes)].into() }
+    }
+}
+
+impl Body for Given {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(Part::Wait(told)) = self.parts.front_mut() {
+            let _ = ready!(Pin::new(told).poll(context));
+            self.parts.pop_front();
+        }
+        Poll::Ready(match self.parts.pop_front() {
+            Some(Part::Bytes(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(Part::Break) => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+            Some(Part::Wait(_)) | None => None,
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+/// What a handler has seen of a request.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    line: String,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Bytes,
+}
+
+/// A connection whose answers the test gives.
+struct Connection {
+    client: TcpStream,
+    /// The requests, each with the way to answer it.
+    asked: mpsc::UnboundedReceiver<(Seen, oneshot::Sender<Response<Given>>)>,
+    drain: Drain,
+    served: JoinHandle<()>,
+}
+
+impl Connection {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let (asks, asked) = mpsc::unbounded_channel();
+        let handler = move |request: Request<RequestBody>| {
+            let asks = asks.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let header = |(name, value): (&HeaderName, &HeaderValue)| {
+                    (name.as_str().to_owned(), value.as_bytes().to_vec())
+                };
+                let headers = head.headers.iter().map(header).collect();
+                let line = format!("{} {} {:?}", head.method, head.uri, head.version);
+                let body = body.collect().await.unwrap().to_bytes();
+                let (answer, answered) = oneshot::channel();
+                asks.send((Seen { line, headers, body }, answer)).unwrap();
+                answered.await.unwrap()
+            }
+        };
+        let drain = Drain::default();
+        let ends = drain.clone();
+        let served = tokio::spawn(async move {
+            let time = Duration::from_millis(400);
+            let limits = Limits { idle_timeout: time, ..Limits::default() };
+            serve(Stream::Tcp(stream), &limits, &ends, (Listener::Http, metrics()), handler).await;
+        });
+        Self { client, asked, drain, served }
+    }
+
+    /// The next request, and the way to answer it.
+    async fn asked(&mut self) -> (Seen, oneshot::Sender<Response<Given>>) {
+        timeout(LONG, self.asked.recv()).await.unwrap().unwrap()
+    }
+
+    /// Sends a request, and answers it.
+    async fn exchange(&mut self, request: &[u8], answer: Response<Given>) -> (Seen, Heard) {
+        self.client.write_all(request).await.unwrap();
+        let (seen, way) = self.asked().await;
+        assert!(way.send(answer).is_ok());
+        (seen, self.hear().await)
+    }
+
+    /// The next answer.
+    async fn hear(&mut self) -> Heard {
+        timeout(LONG, Heard::read(&mut self.client)).await.unwrap()
+    }
+
+    /// All that comes until the end.
+    async fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        timeout(LONG, self.client.read_to_end(&mut rest)).await.unwrap().unwrap();
+        rest
+    }
+
+    /// From here on hyper serves the connection.
+    async fn by_hyper() -> Self {
+        let mut connection = Self::new().await;
+        let first = b"GET / HTTP/1.1\r\nconnection: keep-alive, x\r\n\r\n";
+        connection.exchange(first, Response::new(Given::bytes(""))).await;
+        connection
+    }
+}
+
+/// An answer, as its client has it.
+#[derive(Debug, PartialEq)]
+struct Heard {
+    line: String,
+    /// In the order of their names. Of the date it is only known that there is one.
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Heard {
+    async fn read(client: &mut TcpStream) -> Self {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        let mut lines = head.trim_end_matches("\r\n").split("\r\n");
+        let line = lines.next().unwrap().to_owned();
+        let mut headers: Vec<(String, String)> = lines
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(name, value)| (name.into(), if name == "date" { "now".into() } else { value.into() }))
+            .collect();
+        headers.sort();
+        let value = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| &**value);
+        let mut body = Vec::new();
+        if value("transfer-encoding").is_some() {
+            while !body.ends_with(b"0\r\n\r\n") {
+                body.push(client.read_u8().await.unwrap());
+            }
+        } else if let Some(length) = value("content-length").filter(|_| !line.contains(" 304 ")) {
+            body.resize(length.parse().unwrap(), 0);
+            client.read_exact(&mut body).await.unwrap();
+        }
+        Self { line, headers, body }
+    }
+}
+
+const GET: &[u8] = b"GET /a HTTP/1.1\r\nhost: a.test\r\n\r\n";
+
+/// Requests that are plain, apart from their bodies' length.
+fn requests() -> impl Strategy<Value = Vec<u8>> {
+    let names =
+        ["x-forwarded-for", "X-Real-IP", "X-Forwarded-URI", "accept", "X-y_z", "Cookie", "x-", "x-realm-ip"];
+    let header = (prop::sample::select(names.to_vec()), "[ -~]{0,12}")
+        .prop_map(|(name, value)| [name, &value].join(": "));
+    let method = prop::sample::select(&["GET", "POST", "PUT", "DELETE", "OPTIONS", "x"][..]);
+    let body = prop::option::of(prop::collection::vec(any::<u8>(), 0..300));
+    let parts = (method, "/[a-zA-Z0-9/?=&._~%:;@!$'()*+,-]{0,9}", prop::collection::vec(header, 0..9), body);
+    parts.prop_map(|(method, target, headers, body)| {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n");
+        headers.iter().for_each(|header| request += &format!("{header}\r\n"));
+        if let Some(body) = &body {
+            request += &format!("Content-Length: {}\r\n", body.len());
+        }
+        [request.as_bytes(), b"\r\n", &body.unwrap_or_default()].concat()
+    })
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    status: u16,
+    headers: Vec<(&'static str, &'static str)>,
+    body: Vec<Vec<u8>>,
+    /// Whether the body, and a header, say its length.
+    says: [bool; 2],
+}
+
+impl Plan {
+    fn answer(&self) -> Response<Given> {
+        let length = self.body.iter().map(Vec::len).sum::<usize>() as u64;
+        let parts = self.body.iter().cloned().map(|part| Part::Bytes(part.into())).collect();
+        let mut answer = Response::new(Given { length: self.says[0].then_some(length), parts });
+        *answer.status_mut() = StatusCode::from_u16(self.status).unwrap();
+        let headers = self.headers.iter();
+        answer.headers_mut().extend(
+            headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))),
+        );
+        if self.says[1] {
+            answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        answer
+    }
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let header = [
+        ("content-type", "text/plain"),
+        ("retry-after", "3"),
+        ("x-a", ""),
+        ("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ("transfer-encoding", "chunked"),
+    ];
+    let header = prop::sample::select(header.to_vec());
+    let body = prop::collection::vec(prop::collection::vec(any::<u8>(), 1..2_000), 0..4);
+    let status = prop::sample::select(&[200_u16, 201, 204, 299, 304, 403, 404, 429, 503][..]);
+    let parts = (status, prop::collection::vec(header, 0..4), body, any::<[bool; 2]>());
+    parts.prop_map(|(status, mut headers, mut body, mut says)| {
+        headers.dedup();
+        if matches!(status, 204 | 304) {
+            body.clear();
+        }
+        // A response has one of both.
+        says[1] &= !headers.iter().any(|(name, _)| *name == "transfer-encoding");
+        Plan { status, headers, body, says }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn plain_requests_are_served_as_by_hyper(
+        exchanges in prop::collection::vec((requests(), plans()), 1..4),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (mut plain, mut hyper) = (Connection::new().await, Connection::by_hyper().await);
+            for (request, plan) in &exchanges {
+                let own = plain.exchange(request, plan.answer()).await;
+                let other = hyper.exchange(request, plan.answer()).await;
+                assert_eq!(own, other, "{:?} {plan:?}", request.escape_ascii().to_string());
+            }
+        });
+    }
+}
+
+/// All that handlers see of a connection that sends these bytes and no more, and how many answers
+/// come. An answer to what is broken does not count: hyper may wait for the rest of it first.
+async fn talk(bytes: &[u8], quiet: Duration) -> (Vec<Seen>, usize) {
+    let Connection { mut client, mut asked, .. } = Connection::new().await;
+    // The server may close it before all is sent.
+    let _ = client.write_all(bytes).await;
+    let (mut seen, mut heard) = (Vec::new(), Vec::new());
+    let answers = async {
+        while let Some((one, answer)) = asked.recv().await {
+            seen.push(one);
+            let _ = answer.send(Response::new(Given::bytes("done")));
+        }
+    };
+    let reads = async {
+        while timeout(quiet, client.read_buf(&mut heard))
+            .await
+            .is_ok_and(|read| read.is_ok_and(|count| count > 0))
+        {}
+        drop(client);
+    };
+    timeout(LONG, futures_util::future::join(answers, reads)).await.unwrap();
+    let answers = heard.windows(12).filter(|bytes| bytes == b"HTTP/1.1 200").count();
+    (seen, answers)
+}
+
+/// Bytes that mean something in a head.
+const MARKS: &[u8] = b"\r\n\t :,;0123 +-\0\x7f\xffGPHTTP/1.1;=\"#%?*@[]kKcCtTeExX";
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn broken_requests_are_read_as_by_hyper(
+        requests in prop::collection::vec(requests(), 1..3),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(MARKS), 0..4_u8), 0..5),
+    ) {
+        let mut bytes = requests.concat();
+        for (place, mark, change) in changes {
+            let place = place.index(bytes.len());
+            match change {
+                0 => bytes[place] = mark,
+                1 => bytes.insert(place, mark),
+                2 => drop(bytes.remove(place)),
+                _ => {
+                    // A part comes twice.
+                    let part = bytes[place..bytes.len().min(place + 30)].to_vec();
+                    bytes.splice(place..place, part);
+                }
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let first = b"GET / HTTP/1.1\r\nconnection: keep-alive, x\r\n\r\n";
+            let forced = [&first[..], &bytes].concat();
+            for quiet in QUIET {
+                let ((own, heard), (mut other, told)) = tokio::join!(talk(&bytes, quiet), talk(&forced, quiet));
+                other.remove(0);
+                if (&own, heard + 1) == (&other, told) {
+                    return;
+                }
+                assert!(quiet < QUIET[1], "{}: {own:?} beside {other:?}, {heard}, {told}", bytes.escape_ascii());
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_not_plain_is_left_to_hyper() {
+    let read = |bytes: &[u8]| request::read(&Bytes::copy_from_slice(bytes)).map(|(_, length)| length);
+    let with = |lines: &str| format!("POST / HTTP/1.1\r\n{lines}\r\n\r\nbody").into_bytes();
+    assert_eq!(read(GET), Some(GET.len()));
+    assert_eq!(read(&[GET, b"GET /par"].concat()), Some(GET.len()));
+    assert_eq!(read(&with("host: a\r\ncontent-length: 4")), Some(with("host: a\r\ncontent-length: 4").len()));
+    let kept = with("connection: Keep-Alive\r\ncontent-length: 3");
+    assert_eq!(read(&kept), Some(kept.len() - 1));
+    for lines in [
+        "content-length: 5",
+        "content-length: 4\r\ncontent-length: 4",
+        "content-length: 4\r\ncontent-length: 0",
+        "content-length: +4",
+        "content-length: -4",
+        "content-length: 4, 4",
+        "content-length:",
+        "content-length: 0x4",
+        "content-length: 99999999999999999999",
+        "content-length: 18446744073709551615",
+        "content-length : 4",
+        "transfer-encoding: chunked",
+        "Transfer-Encoding: identity\r\ncontent-length: 4",
+        "connection: close",
+        "connection: keep-alive, close",
+        "connection: upgrade\r\nupgrade: websocket",
+        "upgrade: h2c",
+        "expect: 100-continue\r\ncontent-length: 4",
+        "x-a: 1\r\n x-folded: 1",
+        "x\u{e9}: 1",
+        "x-a: \u{0}",
+        &"x: 1\r\n".repeat(HEADERS + 1),
+    ] {
+        assert_eq!(read(&with(lines)), None, "{lines:?}");
+    }
+    for bytes in [
+        &b""[..],
+        b"G",
+        &GET[..GET.len() - 1],
+        b"HEAD / HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.0\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/2.0\r\nhost: a\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+    ] {
+        assert_eq!(read(bytes), None, "{:?}", bytes.escape_ascii().to_string());
+    }
+}
+
+#[tokio::test]
+async fn requests_that_came_together_are_answered_in_turn() {
+    let mut connection = Connection::new().await;
+    let post = b"POST /b HTTP/1.1\r\nhost: a.test\r\ncontent-length: 3\r\n\r\nabc";
+    let last = b"HEAD /c HTTP/1.1\r\nhost: a.test\r\n\r\n";
+    connection.client.write_all(&[GET, post, GET, last, GET].concat()).await.unwrap();
+    for (line, body) in [("GET /a", ""), ("POST /b", "abc"), ("GET /a", ""), ("HEAD /c", ""), ("GET /a", "")]
+    {
+        let (seen, answer) = connection.asked().await;
+        assert!(seen.line.starts_with(line) && seen.body == body, "{seen:?}");
+        assert!(connection.asked.try_recv().is_err(), "one at a time");
+        let told = if line == "HEAD /c" { "" } else { line };
+        assert!(answer.send(Response::new(Given::bytes(told))).is_ok());
+        assert_eq!(connection.hear().await.body, told.as_bytes());
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_handled_once_although_hyper_reads_it_again() {
+    let mut connection = Connection::new().await;
+    let post = b"POST /b HTTP/1.1\r\nhost: a.test\r\ncontent-length: 3\r\n\r\nabc";
+    connection.client.write_all(post).await.unwrap();
+    let (_, answer) = connection.asked().await;
+    // What comes meanwhile is not lost.
+    connection.client.write_all(GET).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let parts = [Part::Bytes("of unknown length".into())].into();
+    assert!(answer.send(Response::new(Given { length: None, parts })).is_ok());
+    let heard = connection.hear().await;
+    assert!(heard.body.ends_with(b"of unknown length\r\n0\r\n\r\n"), "{heard:?}");
+    let (seen, answer) = connection.asked().await;
+    assert!(seen.line.starts_with("GET /a"), "{seen:?}");
+    assert!(answer.send(Response::new(Given::bytes("b"))).is_ok());
+    assert_eq!(connection.hear().await.body, b"b");
+}
+
+#[tokio::test]
+async fn what_there_is_of_an_answer_is_sent() {
+    let mut connection = Connection::new().await;
+    connection.client.write_all(GET).await.unwrap();
+    let (_, answer) = connection.asked().await;
+    let (go, goes) = oneshot::channel();
+    let parts = [Part::Bytes("ab".into()), Part::Wait(goes), Part::Bytes("cd".into()), Part::Break];
+    assert!(answer.send(Response::new(Given { length: Some(9), parts: parts.into() })).is_ok());
+    let mut begun = Vec::new();
+    while !begun.ends_with(b"\r\n\r\nab") {
+        begun.push(timeout(LONG, connection.client.read_u8()).await.unwrap().unwrap());
+    }
+    go.send(()).unwrap();
+    // It breaks off, and so does the connection.
+    assert_eq!(connection.rest().await, b"cd");
+    for (length, sent) in [(3, ""), (5, "four")] {
+        let mut connection = Connection::new().await;
+        connection.client.write_all(GET).await.unwrap();
+        let (_, answer) = connection.asked().await;
+        let parts = [Part::Bytes("four".into())].into();
+        assert!(answer.send(Response::new(Given { length: Some(length), parts })).is_ok());
+        let rest = connection.rest().await;
+        assert!(rest.ends_with(format!("\r\n\r\n{sent}").as_bytes()), "{}", rest.escape_ascii());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_its_request() {
+    let mut connection = Connection::new().await;
+    connection.client.write_all(GET).await.unwrap();
+    let (_, mut answer) = connection.asked().await;
+    drop(connection.client);
+    timeout(LONG, answer.closed()).await.unwrap();
+    // Also while the body of its answer is still to come.
+    let mut connection = Connection::new().await;
+    connection.client.write_all(GET).await.unwrap();
+    let (mut waits, goes) = oneshot::channel();
+    let (_, answer) = connection.asked().await;
+    assert!(answer.send(Response::new(Given { length: Some(1), parts: [Part::Wait(goes)].into() })).is_ok());
+    drop(connection.client);
+    timeout(LONG, waits.closed()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_ends_after_the_request_that_it_serves() {
+    let mut idle = Connection::new().await;
+    idle.exchange(GET, Response::new(Given::bytes(""))).await;
+    let mut busy = Connection::new().await;
+    busy.client.write_all(GET).await.unwrap();
+    let (_, answer) = busy.asked().await;
+    // It has sent a request that was not read yet.
+    let mut sent = Connection::new().await;
+    sent.exchange(GET, Response::new(Given::bytes(""))).await;
+    sent.client.write_all(GET).await.unwrap();
+    for connection in [&idle, &busy, &sent] {
+        connection.drain.ends.cancel();
+    }
+    assert_eq!(idle.rest().await, b"");
+    let (_, late) = sent.asked().await;
+    for (connection, answer) in [(&mut busy, answer), (&mut sent, late)] {
+        assert!(answer.send(Response::new(Given::bytes("end"))).is_ok());
+        let heard = connection.hear().await;
+        assert!(heard.headers.contains(&("connection".into(), "close".into())), "{heard:?}");
+        assert_eq!((heard.body, connection.rest().await), (b"end".to_vec(), Vec::new()));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_plain_answer_is_closed() {
+    let mut connection = Connection::new().await;
+    let long = Bytes::from(vec![b'x'; 60_000]);
+    let began = Instant::now();
+    // Until its buffers are full.
+    while !connection.served.is_finished() {
+        assert!(began.elapsed() < LONG, "it is not closed");
+        // The connection may be closed.
+        let _ = connection.client.write_all(GET).await;
+        if let Ok(Some((_, answer))) = timeout(Duration::from_millis(20), connection.asked.recv()).await {
+            let _ = answer.send(Response::new(Given::bytes(long.clone())));
+        }
+    }
+}
+
+#[test]
+fn the_date_is_that_of_the_second() {
+    let answer = Response::new(Given::bytes(""));
+    let mut out = Vec::new();
+    answer::write_head(&answer, false, &mut out).unwrap();
+    let head = String::from_utf8(out).unwrap();
+    let date = head.lines().find_map(|line| line.strip_prefix(&format!("{DATE}: "))).unwrap();
+    let since = httpdate::parse_http_date(date).unwrap().elapsed().unwrap();
+    assert!(since < Duration::from_secs(2), "{date}");
+}
