@@ -177,8 +177,7 @@ fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Whether the last line of `Connection` is the only one, and names no header: as in most heads that
-/// have it.
+/// Whether `Connection` is on one line and lists no header, as in most heads that have it.
 fn lists_none(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(CONNECTION).into_iter().map(HeaderValue::as_bytes);
     let line = lines.next_back().unwrap_or_default();

@@ -100,8 +100,8 @@ impl Service {
         if act == Act::Acquire { &self.places } else { &self.tickets }
     }
 
-    /// Answers a request. Only what its route needs of it is kept in the future: the larger that is,
-    /// the longer each request takes.
+    /// Answers a request. The future keeps only what the route needs: with 1,032 bytes or fewer it
+    /// costs `malloc` a fraction of what a larger one does.
     pub(super) fn answer(
         self: Arc<Self>,
         peer: Peer,

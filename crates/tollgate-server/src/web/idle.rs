@@ -14,8 +14,8 @@ use crate::settings::Limits;
 /// How long a connection from which nothing has come is waited for when the server ends.
 const FIRST_BYTES: Duration = Duration::from_secs(2);
 
-/// A request was answered after the last look, which is to note the time: each request would have to
-/// read a clock.
+/// A request was answered after the last look. The next one notes the time: so no request reads a
+/// clock for it.
 const UNSEEN: u64 = u64::MAX;
 
 /// What a connection does.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_idle_from_the_look_after_its_answer_on() {
+    fn idleness_begins_with_the_look_after_an_answer() {
         let activity = Activity::new();
         let limits = Limits { idle_timeout: Duration::from_millis(50), ..Limits::default() };
         let busy = activity.begin(Version::HTTP_11);

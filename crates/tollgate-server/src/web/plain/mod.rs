@@ -1,5 +1,7 @@
-//! Plain requests of HTTP/1, which are most, are served without hyper: that takes a third of the
-//! instructions.
+//! Plain requests of HTTP/1 are served without hyper.
+//!
+//! They are most, and hyper, which serves all that HTTP allows, takes more instructions for one than
+//! the rules do to decide it.
 //!
 //! A request is plain if all of it, body included, came in one read, and it asks for an answer and
 //! for nothing else. An answer is plain if it is short and its length is known. hyper serves all
@@ -114,8 +116,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         }
     }
 
-    /// Waits for the next bytes. `false`: there will be none. What has arrived when the server ends is
-    /// answered first.
+    /// Waits for the next bytes. `false`: there will be none. What has arrived when the server ends
+    /// is answered first.
     async fn read_more(&mut self) -> bool {
         let mut has_looked = false;
         while self.next.is_empty() {
@@ -164,8 +166,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         .await
     }
 
-    /// Adds a body to what is to be written. Returns whether it had this length: else the connection
-    /// must end after what there is of it.
+    /// Adds a body to what is to be written. Returns whether it had this length: else the
+    /// connection must end after what there is of it.
     async fn add<B: Body<Data = Bytes> + Unpin>(&mut self, mut body: B, length: u64) -> bool {
         let mut left = length;
         while !body.is_end_stream() {
