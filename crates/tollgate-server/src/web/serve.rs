@@ -103,7 +103,8 @@ pub(crate) async fn serve<F, B>(
     }
 }
 
-/// Serves what is not plain. `answer` is that to the first request, if its handler has run.
+/// Serves a connection from the first request on that is not plain. `answer` is the answer to that
+/// request, if its handler has run.
 async fn serve_by_hyper<S, F, B>(
     stream: S,
     limits: &Limits,

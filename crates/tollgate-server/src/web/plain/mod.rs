@@ -1,7 +1,7 @@
 //! Plain requests of HTTP/1 are served without hyper.
 //!
-//! They are most, and hyper, which serves all that HTTP allows, takes more instructions for one than
-//! the rules do to decide it.
+//! They are most, and hyper, which serves all that HTTP allows, takes more instructions for one
+//! than the rules do to decide it.
 //!
 //! A request is plain if all of it, body included, came in one read, and it asks for an answer and
 //! for nothing else. An answer is plain if it is short and its length is known. hyper serves all
@@ -53,8 +53,8 @@ const KEPT: usize = 4096;
 pub(super) enum Left<B> {
     /// The connection has ended.
     Ended,
-    /// Here is something that is not plain: bytes that were read, and the answer to the first
-    /// request in them, if that is what is not plain.
+    /// A request is not plain, or the answer to it: the bytes from this request on, and the answer
+    /// if its handler has run.
     Other { read: Bytes, answer: Option<Response<B>> },
 }
 
@@ -63,11 +63,11 @@ pub(super) struct Plain<'c, S> {
     stream: &'c mut S,
     activity: &'c Arc<Activity>,
     untaken: &'c Untaken,
-    /// What was read, up to the request at hand.
+    /// The bytes of the current request, and of those that came with it.
     read: Bytes,
-    /// What was read after that.
+    /// Later bytes.
     next: Bytes,
-    /// What is to be written.
+    /// The bytes of the answer.
     out: Vec<u8>,
 }
 
@@ -166,7 +166,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         .await
     }
 
-    /// Adds a body to what is to be written. Returns whether it had this length: else the
+    /// Adds a body to the answer. Returns whether it had this length: else the
     /// connection must end after what there is of it.
     async fn add<B: Body<Data = Bytes> + Unpin>(&mut self, mut body: B, length: u64) -> bool {
         let mut left = length;
@@ -181,8 +181,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         left == 0
     }
 
-    /// Waits for a part of a body. What is to be written does not wait for it. `None`: there is
-    /// none, or the client has left.
+    /// Waits for a part of a body, and sends all before it meanwhile. `None`: there is none, or the
+    /// client has left.
     async fn next_frame<B: Body + Unpin>(
         &mut self,
         body: &mut B,
@@ -197,7 +197,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         }
     }
 
-    /// Writes what is to be written.
+    /// Sends the bytes of the answer.
     async fn write(&mut self) -> io::Result<()> {
         let (mut written, mut wait) = (0, None);
         poll_fn(|context| {
@@ -219,7 +219,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         Ok(())
     }
 
-    /// All that was read and not answered.
+    /// The bytes of all requests without an answer.
     fn all_read(&mut self) -> Bytes {
         match self.next.is_empty() {
             true => take(&mut self.read),

@@ -34,7 +34,7 @@ pub(super) fn read(bytes: &Bytes) -> Option<(Request<RequestBody>, usize)> {
     let mut parsed = httparse::Request::new(&mut []);
     let Ok(Status::Complete(head)) = parsed.parse_with_uninit_headers(bytes, &mut room) else { return None };
     let method = Method::from_bytes(parsed.method?.as_bytes()).ok()?;
-    // Whose answers have no body, whatever their heads say.
+    // Answers to these methods have no body.
     if parsed.version != HTTP_11 || matches!(method, Method::HEAD | Method::CONNECT) {
         return None;
     }

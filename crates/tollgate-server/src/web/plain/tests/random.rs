@@ -105,7 +105,7 @@ proptest! {
 }
 
 /// All that handlers see of a connection that sends these bytes and no more, and how many answers
-/// come. An answer to what is broken does not count: hyper may wait for the rest of it first.
+/// come. Those of status 400 do not count: hyper may wait for more of a broken request first.
 async fn talk(bytes: &[u8], quiet: Duration) -> (Vec<Seen>, usize) {
     let Connection { mut client, mut asked, .. } = Connection::new().await;
     // The server may close it before all is sent.
