@@ -79,7 +79,14 @@ pub(crate) async fn serve<F, B>(
     });
     let served = async {
         let plain = Plain::new(&mut stream, &activity, &untaken);
-        let Left::Other { read, answer } = plain.serve(&counted, &handler).await else { return };
+        let Left::Other { mut read, answer, is_http1 } = plain.serve(&counted, &handler).await else {
+            return;
+        };
+        if is_http1 {
+            // An empty line before a request means nothing (RFC 9112, section 2.2), and HTTP/2 does
+            // not begin by one.
+            read = [b"\r\n", &read[..]].concat().into();
+        }
         let (mut heads, mut opening) = (Heads::new(Arc::clone(&activity)), untaken.opening());
         let observed = Observed::after(read, stream, move |bytes: &[u8]| {
             opening.arrived(bytes);

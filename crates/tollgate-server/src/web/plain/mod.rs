@@ -54,8 +54,8 @@ pub(super) enum Left<B> {
     /// The connection has ended.
     Ended,
     /// A request is not plain, or the answer to it: the bytes from this request on, and the answer
-    /// if its handler has run.
-    Other { read: Bytes, answer: Option<Response<B>> },
+    /// if its handler has run. After a plain request the connection stays one of HTTP/1.
+    Other { read: Bytes, answer: Option<Response<B>>, is_http1: bool },
 }
 
 /// A connection, as long as its requests are plain.
@@ -86,6 +86,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         F: Future<Output = Response<B>>,
         B: Body<Data = Bytes> + Unpin,
     {
+        let mut is_http1 = false;
         loop {
             if self.read.is_empty() && !self.read_more().await {
                 // An error: the client has closed it already.
@@ -93,8 +94,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
                 return Left::Ended;
             }
             let Some((request, length)) = request::read(&self.read) else {
-                return Left::Other { read: self.read, answer: None };
+                return Left::Other { read: self.read, answer: None, is_http1 };
             };
+            is_http1 = true;
             let busy = self.activity.begin(Version::HTTP_11);
             let began = Instant::now();
             // Boxed: a connection without a request would have room for it.
@@ -104,7 +106,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
             metrics.took(*listener, began.elapsed());
             let ends = self.activity.is_ending();
             let Some(body_length) = answer::write_head(&answer, ends, &mut self.out) else {
-                return Left::Other { read: self.all_read(), answer: Some(answer) };
+                return Left::Other { read: self.all_read(), answer: Some(answer), is_http1 };
             };
             let _ = self.read.split_to(length);
             let is_whole = self.add(answer.into_body(), body_length).await;

@@ -267,6 +267,15 @@ async fn a_request_is_handled_once_although_hyper_reads_it_again() {
 }
 
 #[tokio::test]
+async fn a_connection_of_http1_does_not_become_http2() {
+    let mut connection = Connection::new().await;
+    connection.exchange(GET, Response::new(Given::bytes(""))).await;
+    connection.client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let rest = connection.rest().await;
+    assert!(rest.starts_with(b"HTTP/1.1 400 "), "{}", rest.escape_ascii());
+}
+
+#[tokio::test]
 async fn what_there_is_of_an_answer_is_sent() {
     let mut connection = Connection::new().await;
     connection.client.write_all(GET).await.unwrap();
