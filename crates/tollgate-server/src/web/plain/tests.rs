@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::header::DATE;
 use http::{HeaderName, HeaderValue};
 use hyper::body::SizeHint;
+use hyper::ext::ReasonPhrase;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -85,6 +86,10 @@ struct Connection {
 
 impl Connection {
     async fn new() -> Self {
+        Self::with(Limits::default()).await
+    }
+
+    async fn with(limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
@@ -107,8 +112,6 @@ impl Connection {
         let drain = Drain::default();
         let ends = drain.clone();
         let served = tokio::spawn(async move {
-            let time = Duration::from_millis(400);
-            let limits = Limits { idle_timeout: time, ..Limits::default() };
             serve(Stream::Tcp(stream), &limits, &ends, (Listener::Http, metrics()), handler).await;
         });
         Self { client, asked, drain, served }
@@ -230,6 +233,36 @@ fn what_is_not_plain_is_left_to_hyper() {
     }
 }
 
+#[test]
+fn answers_that_are_not_plain_are_left_to_hyper() {
+    let plain = || Response::builder().body(Given::bytes("four"));
+    let with = |name: &str, value: &str| Response::builder().header(name, value).body(Given::bytes("four"));
+    let of = |status: u16| Response::builder().status(status).body(Given::bytes(""));
+    let length = |answer: Result<Response<Given>, http::Error>| {
+        let mut out = b"before".to_vec();
+        let length = answer::write_head(&answer.unwrap(), false, &mut out);
+        assert!(length.is_some() || out == b"before");
+        length
+    };
+    for answer in [plain(), with("content-length", "4"), with("x-a", "b")] {
+        assert_eq!(length(answer), Some(4));
+    }
+    assert_eq!(length(of(200)), Some(0));
+    for answer in [
+        with("transfer-encoding", "chunked"),
+        with("connection", "close"),
+        with("content-length", "5"),
+        of(101),
+        of(204),
+        of(304),
+        Response::builder().body(Given { length: None, parts: VecDeque::new() }),
+        Response::builder().body(Given::bytes(vec![b'x'; (64 << 10) + 1])),
+        Response::builder().extension(ReasonPhrase::from_static(b"Fine")).body(Given::bytes("")),
+    ] {
+        assert_eq!(length(answer), None);
+    }
+}
+
 #[tokio::test]
 async fn requests_that_came_together_are_answered_in_turn() {
     let mut connection = Connection::new().await;
@@ -323,7 +356,8 @@ async fn a_connection_ends_after_the_request_that_it_serves() {
     let mut idle = Connection::new().await;
     idle.exchange(GET, Response::new(Given::bytes(""))).await;
     let mut busy = Connection::new().await;
-    busy.client.write_all(GET).await.unwrap();
+    // The second is not served: the answer to the first says that the connection ends.
+    busy.client.write_all(&[GET, GET].concat()).await.unwrap();
     let (_, answer) = busy.asked().await;
     // It has sent a request that was not read yet.
     let mut sent = Connection::new().await;
@@ -339,22 +373,30 @@ async fn a_connection_ends_after_the_request_that_it_serves() {
         let heard = connection.hear().await;
         assert!(heard.headers.contains(&("connection".into(), "close".into())), "{heard:?}");
         assert_eq!((heard.body, connection.rest().await), (b"end".to_vec(), Vec::new()));
+        assert!(connection.asked.recv().await.is_none());
     }
 }
 
 #[tokio::test]
 async fn a_client_that_takes_no_plain_answer_is_closed() {
-    let mut connection = Connection::new().await;
+    let time = Duration::from_millis(400);
+    let mut connection =
+        Connection::with(Limits { idle_timeout: time, read_timeout: time, ..Limits::default() }).await;
     let long = Bytes::from(vec![b'x'; 60_000]);
     let began = Instant::now();
-    // Until its buffers are full.
+    // Until its buffers are full. It is not idle then: the last part of an answer is still to come.
     while !connection.served.is_finished() {
         assert!(began.elapsed() < LONG, "it is not closed");
         // The connection may be closed.
         let _ = connection.client.write_all(GET).await;
-        if let Ok(Some((_, answer))) = timeout(Duration::from_millis(20), connection.asked.recv()).await {
-            let _ = answer.send(Response::new(Given::bytes(long.clone())));
-        }
+        let Ok(Some((_, answer))) = timeout(Duration::from_millis(20), connection.asked.recv()).await else {
+            continue;
+        };
+        let (go, goes) = oneshot::channel();
+        let parts = [Part::Bytes(long.clone()), Part::Wait(goes), Part::Bytes("x".into())].into();
+        let _ = answer.send(Response::new(Given { length: Some(60_001), parts }));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let _ = go.send(());
     }
 }
 
