@@ -3,8 +3,8 @@
 //! They are most, and hyper, which serves all that HTTP allows, takes more instructions for one
 //! than the rules do to decide it.
 //!
-//! A request is plain if all of it, body included, came in one read, and it asks for an answer and
-//! for nothing else. An answer is plain if it is short and its length is known. hyper serves all
+//! A request is plain if it came with its body in one read, and asks for an answer and for nothing
+//! else. An answer is plain if it is short and its length is known. hyper serves all
 //! other requests, and from the first of them on the rest of their connection:
 //!
 //! ```text
@@ -153,8 +153,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         Poll::Ready(is_read && !self.next.is_empty())
     }
 
-    /// Waits for an answer or a part of it. `None`: the client has left. It is not seen to leave if
-    /// it has sent more, of which nothing is read before the answer is sent.
+    /// Waits for an answer, or for a part of its body. `None`: the client has left. A client that
+    /// has sent more is not seen to leave: no more is read before the answer is sent.
     async fn unless_left<F: Future + Unpin>(&mut self, is_last: bool, mut answer: F) -> Option<F::Output> {
         poll_fn(|context| {
             if let Poll::Ready(answer) = Pin::new(&mut answer).poll(context) {
@@ -168,8 +168,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         .await
     }
 
-    /// Adds a body to the answer. Returns whether it had this length: else the
-    /// connection must end after what there is of it.
+    /// Adds a body to the answer. Returns whether it had this length. If not, the connection must
+    /// end after the answer: its client would wait for the rest.
     async fn add<B: Body<Data = Bytes> + Unpin>(&mut self, mut body: B, length: u64) -> bool {
         let mut left = length;
         while !body.is_end_stream() {
