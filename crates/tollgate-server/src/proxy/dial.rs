@@ -3,13 +3,9 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
@@ -17,6 +13,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_util::either::Either;
 
 use crate::settings::{ProxySettings, Upstream};
 
@@ -47,11 +44,8 @@ pub(super) struct Dial {
     timeout: Duration,
 }
 
-/// A connection to an upstream.
-pub(super) enum Dialled {
-    Plain(TokioIo<TcpStream>),
-    Tls(Box<TokioIo<TlsStream<TcpStream>>>),
-}
+/// A connection to an upstream, with TLS or without.
+pub(super) type Dialled = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 impl Dial {
     pub(super) fn new(upstream: &Arc<Upstream>, settings: &ProxySettings) -> Result<Self, UpstreamError> {
@@ -79,8 +73,8 @@ impl Dial {
         let stream = TcpStream::connect((self.upstream.host(), self.upstream.port())).await?;
         stream.set_nodelay(true)?;
         Ok(match self.tls {
-            None => Dialled::Plain(TokioIo::new(stream)),
-            Some((tls, name)) => Dialled::Tls(Box::new(TokioIo::new(tls.connect(name, stream).await?))),
+            None => Either::Left(stream),
+            Some((tls, name)) => Either::Right(Box::new(tls.connect(name, stream).await?)),
         })
     }
 }
@@ -102,60 +96,6 @@ fn client_config(file: Option<&Path>) -> Result<ClientConfig, UpstreamError> {
     let builder =
         builder.with_safe_default_protocol_versions().map_err(|error| wrong(io::Error::other(error)))?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-impl Read for Dialled {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl Write for Dialled {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(context),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_write_vectored(context, slices),
-        }
-    }
 }
 
 impl fmt::Display for UpstreamError {

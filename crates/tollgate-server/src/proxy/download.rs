@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tollgate_tower::InFlightBody;
 
 use super::patience::{Late, Patience};
-use super::pool::Serving;
-use super::upload::Upload;
+use super::pool::AnswerBody;
+use super::upload::{Fault, Upload};
 use super::upstreams::Load;
 
 /// The body of an answer that the rules let pass, or refuse.
@@ -28,7 +28,6 @@ pub(super) enum Download {
 /// The body of an upstream's answer, on its way to the client.
 pub(super) struct Passed {
     answering: Answering,
-    serving: Option<Serving>,
     patience: Patience,
     /// Why the body has broken off, which its reader is told next.
     broken: Option<Broken>,
@@ -37,7 +36,7 @@ pub(super) struct Passed {
 
 /// The body of an upstream's answer. If it is dropped before its end, the request's body is left.
 struct Answering {
-    body: Incoming,
+    body: AnswerBody,
     upload: Option<Upload>,
 }
 
@@ -52,21 +51,14 @@ pub(super) enum Answered {
 /// Why a body broke off.
 #[derive(Debug)]
 pub(super) enum Broken {
-    Upstream(hyper::Error),
+    Upstream(Fault),
     Late(Late),
 }
 
 impl Passed {
-    /// `upload` is the request's body, if that has not ended, and `serving` the connection, if its
-    /// reader drives it.
-    pub(super) fn new(
-        body: Incoming,
-        upload: Option<Upload>,
-        serving: Option<Serving>,
-        patience: Patience,
-        load: Load,
-    ) -> Self {
-        Self { answering: Answering { body, upload }, serving, patience, broken: None, _load: load }
+    /// `upload` is the request's body, if that has not ended.
+    pub(super) fn new(body: AnswerBody, upload: Option<Upload>, patience: Patience, load: Load) -> Self {
+        Self { answering: Answering { body, upload }, patience, broken: None, _load: load }
     }
 }
 
@@ -99,16 +91,12 @@ impl Body for Download {
         match self.get_mut() {
             Self::Text(text) => Pin::new(text).poll_frame(context).map_err(never),
             Self::Upstream(passed) => {
-                let Passed { answering, serving, patience, broken, .. } = &mut **passed;
+                let Passed { answering, patience, broken, .. } = &mut **passed;
                 let Answering { body, upload } = answering;
                 if let Some(broken) = broken.take() {
                     return Poll::Ready(Some(Err(broken)));
                 }
-                let polled = match serving {
-                    Some(serving) => serving.poll_body(body, context),
-                    None => Pin::new(body).poll_frame(context),
-                };
-                match polled {
+                match Pin::new(body).poll_frame(context) {
                     Poll::Ready(Some(Err(error))) => {
                         // With the error hyper drops what it has not written: it writes that first.
                         *broken = Some(Broken::Upstream(error));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use http::header::{CONTENT_LENGTH, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::upgrade::OnUpgrade;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
@@ -17,7 +17,7 @@ use super::forwarded::Origin;
 use super::head::{depart, is_coded, strip, switch};
 use super::marks::Marks;
 use super::patience::Patience;
-use super::pool::Serving;
+use super::pool::AnswerBody;
 use super::upload::{BadBody, Upload};
 use super::upstreams::{Failure, Load, Server, Upstreams};
 use crate::core::Core;
@@ -52,12 +52,6 @@ pub(super) struct Switched(pub(super) OnUpgrade);
 /// What an answer carries if no upstream was reached: none has read of the request.
 #[derive(Clone)]
 pub(super) struct NotReached;
-
-/// What a response holds.
-struct Held {
-    serving: Option<Serving>,
-    load: Load,
-}
 
 /// Why a request has no response of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +116,7 @@ impl Shared {
         body.take();
         depart(passed, &passing.origin);
         match self.send(request, &body, &passing).await {
-            Ok((response, held)) => self.respond(response, held, &body, &passing),
+            Ok((response, load)) => self.respond(response, load, &body, &passing),
             Err(missing) => {
                 self.core.metrics.protocol_error(Listener::Proxy, missing.kind());
                 missing.answer()
@@ -137,7 +131,7 @@ impl Shared {
         request: &mut Option<Request<Upload>>,
         body: &Upload,
         passing: &Passing,
-    ) -> Result<(Response<Incoming>, Held), Missing> {
+    ) -> Result<(Response<AnswerBody>, Load), Missing> {
         let mut missing = Missing::Upstream;
         let mut tried = Vec::new();
         while let Some(server) = self.upstreams.choose(&tried) {
@@ -146,7 +140,7 @@ impl Shared {
             }
             let load = server.load();
             match self.ask(server, request, body, passing).await {
-                Ok((response, serving)) => return Ok((response, Held { serving, load })),
+                Ok(response) => return Ok((response, load)),
                 Err(of) => missing = body.failure().map_or(of, Missing::Body),
             }
             let Missing::Upstreams(failure) = missing else { break };
@@ -166,7 +160,7 @@ impl Shared {
         request: &mut Option<Request<Upload>>,
         body: &Upload,
         passing: &Passing,
-    ) -> Result<(Response<Incoming>, Option<Serving>), Missing> {
+    ) -> Result<Response<AnswerBody>, Missing> {
         let mut since = Instant::now();
         let mut sent = pin!(server.send(request, self.settings.head_timeout));
         loop {
@@ -188,12 +182,11 @@ impl Shared {
     /// Makes of the upstream's response that which the client gets.
     fn respond(
         &self,
-        mut response: Response<Incoming>,
-        held: Held,
+        mut response: Response<AnswerBody>,
+        load: Load,
         upload: &Upload,
         passing: &Passing,
     ) -> Response<Download> {
-        let Held { mut serving, load } = held;
         *response.version_mut() = Version::HTTP_11;
         let has = Marks::of(response.headers());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -208,9 +201,7 @@ impl Shared {
             strip(response.headers_mut(), has, "");
             switch(response.headers_mut(), agreed);
             response.extensions_mut().insert(switched);
-            if let Some(serving) = serving {
-                serving.detach();
-            }
+            response.body_mut().detach();
             return response.map(|_| Download::Tunnel(load));
         }
         let is_chunked = has.has(Marks::TRANSFER_ENCODING);
@@ -225,13 +216,11 @@ impl Shared {
         strip(response.headers_mut(), has, "");
         // The rest of the request's body must not wait for the reader of the answer.
         let upload = Some(upload).filter(|upload| !upload.is_end_stream()).cloned();
-        if upload.is_some()
-            && let Some(serving) = serving.take()
-        {
-            serving.detach();
+        if upload.is_some() {
+            response.body_mut().detach();
         }
         let patience = Patience::new(self.settings.idle_timeout, passing.ends);
-        response.map(|body| Download::Upstream(Box::new(Passed::new(body, upload, serving, patience, load))))
+        response.map(|body| Download::Upstream(Box::new(Passed::new(body, upload, patience, load))))
     }
 }
 

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::Mutex;
 
 use super::dial::Dial;
+use super::pool::AnswerBody;
 use super::upload::Upload;
 use super::upstreams::{Failure, address, take_back};
 use crate::settings::Upstream;
@@ -56,14 +57,14 @@ impl Streams {
         request: &mut Option<Request<Upload>>,
         upstream: &Upstream,
         patience: Duration,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<AnswerBody>, Failure> {
         for _ in 0..TRIES {
             let mut open = self.connection(patience).await?;
             let mut sent = request.take().ok_or(Failure::Broken)?;
             let length = sent.body().size_hint().exact();
             address(&mut sent, length, upstream);
             let mut error = match open.ask(sent).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => return Ok(response.map(Into::into)),
                 Err(error) => error,
             };
             // The upstream took no more requests by this connection, and has read nothing of this.
@@ -101,7 +102,8 @@ type Unsent = hyper::client::conn::TrySendError<Request<Upload>>;
 impl Open {
     async fn new(dial: &Dial) -> Result<Self, Failure> {
         let stream = dial.clone().connect().await.map_err(|error| Failure::of_dial(&error))?;
-        let (sender, driver) = handshake(TokioExecutor::new(), stream).await.map_err(|_| Failure::Connect)?;
+        let made = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+        let (sender, driver) = made.map_err(|_| Failure::Connect)?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "a connection to an upstream ended");

@@ -14,6 +14,8 @@
 //! | `forward` | one request to an upstream, and its response |
 //! | `upstreams` | the upstreams: who is well, who serves the fewest |
 //! | `pool` | connections to an upstream of HTTP/1, each for one request at a time |
+//! | `plain` | plain requests and answers by such a connection |
+//! | `by_hyper` | all others |
 //! | `http2` | the connections to an upstream of HTTP/2, one for each worker |
 //! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
@@ -22,6 +24,7 @@
 //! | `tunnel` | a connection after status 101 |
 //! | `probe` | the way of a head without its connections, for fuzz targets |
 
+mod by_hyper;
 mod dial;
 mod download;
 mod forward;
@@ -31,6 +34,7 @@ mod http2;
 mod marks;
 mod parking;
 mod patience;
+mod plain;
 mod pool;
 mod probe;
 mod service;

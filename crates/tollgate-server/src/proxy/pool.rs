@@ -1,21 +1,22 @@
 //! Connections to an upstream of HTTP/1.
 //!
-//! A connection has no task of its own: that of the request which it serves drives it. So a request
-//! is written, and its answer read, where it is decided, without a change of tasks.
+//! A connection has no task of its own: that of the request which it serves reads and writes. So a
+//! request is written, and its answer read, where it is decided, without a change of tasks.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::mem::take;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::dial::Dial;
-use super::upload::Upload;
+use super::by_hyper::ByHyper;
+use super::dial::{Dial, Dialled};
+use super::plain::{self, Asked, Rest};
+use super::upload::{Fault, Upload};
 use super::upstreams::Failure;
 use crate::workers::PerWorker;
 
@@ -31,23 +32,33 @@ pub(super) struct Pool {
 
 /// Those that serve no request, the one that was used last at the end.
 #[derive(Default)]
-struct Idle(Mutex<Vec<(Instant, Box<Link>)>>);
+struct Idle(Mutex<Vec<(Instant, Link)>>);
 
 /// A connection.
-struct Link {
-    sender: SendRequest<Upload>,
-    /// `None` once it has ended.
-    driver: Option<Pin<Box<Driver>>>,
+enum Link {
+    /// All its requests and answers were plain.
+    Plain(Dialled),
+    /// One was not.
+    ByHyper(Box<ByHyper>),
 }
 
-type Driver = dyn Future<Output = hyper::Result<()>> + Send;
+/// The body of an upstream's answer, with the connection by which it comes. That becomes idle when
+/// the answer has ended, and is closed if this is dropped before.
+pub(super) struct AnswerBody {
+    coming: Coming,
+    /// Where the connection is kept.
+    idle: Option<Arc<Idle>>,
+}
 
-/// A connection that serves a request. It becomes idle when the answer has ended, and is closed if
-/// this is dropped before.
-pub(super) struct Serving {
-    /// `None` only while it is dropped.
-    link: Option<Box<Link>>,
-    idle: Arc<Idle>,
+#[derive(Default)]
+enum Coming {
+    Plain(Rest, Dialled),
+    ByHyper(Incoming, Box<ByHyper>),
+    /// The connection has a task of its own.
+    Detached(Incoming),
+    /// Only while it is changed.
+    #[default]
+    Nothing,
 }
 
 impl Pool {
@@ -66,113 +77,140 @@ impl Pool {
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
-    ) -> Result<(Response<Incoming>, Serving), Failure> {
+    ) -> Result<Response<AnswerBody>, Failure> {
         let idle = self.idle.here();
         loop {
-            let (mut link, is_new) = match idle.take() {
+            let (link, is_new) = match idle.take() {
                 Some(link) => (link, false),
                 // Boxed, as it is rare, and requests by idle ones would have room for it.
                 None => (Box::pin(Link::connect(self.dial.clone())).await?, true),
             };
-            let sent = request.take().ok_or(Failure::Broken)?;
-            let answered = {
-                let mut answer = pin!(link.sender.try_send_request(sent));
-                poll_fn(|context| {
-                    link.drive(context);
-                    answer.as_mut().poll(context)
-                })
-                .await
-            };
-            match answered {
-                Ok(response) => {
-                    return Ok((response, Serving { link: Some(link), idle: Arc::clone(idle) }));
-                }
-                // One that was idle was closed at the same time, and nothing was written to it.
-                Err(mut error) => match error.take_message().filter(|_| !is_new) {
-                    Some(unsent) => *request = Some(unsent),
-                    None => return Err(Failure::Broken),
-                },
+            if let Some(answer) = link.ask(request).await {
+                return Ok(answer.map(|coming| AnswerBody { coming, idle: Some(Arc::clone(idle)) }));
+            }
+            // One that was idle was closed at the same time, and nothing was written to it.
+            if is_new || request.is_none() {
+                return Err(Failure::Broken);
             }
         }
     }
 }
 
 impl Link {
-    async fn connect(dial: Dial) -> Result<Box<Self>, Failure> {
-        let stream = dial.connect().await.map_err(|error| Failure::of_dial(&error))?;
-        let (sender, driver) = handshake(stream).await.map_err(|_| Failure::Broken)?;
-        Ok(Box::new(Self { sender, driver: Some(Box::pin(driver.with_upgrades())) }))
+    async fn connect(dial: Dial) -> Result<Self, Failure> {
+        dial.connect().await.map(Self::Plain).map_err(|error| Failure::of_dial(&error))
     }
 
-    /// Reads and writes what there is.
-    fn drive(&mut self, context: &mut Context<'_>) {
-        if let Some(driver) = &mut self.driver
-            && let Poll::Ready(ended) = driver.as_mut().poll(context)
-        {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection to an upstream ended");
-            }
-            self.driver = None;
-        }
+    /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the
+    /// request stays if nothing of it was sent.
+    async fn ask(self, request: &mut Option<Request<Upload>>) -> Option<Response<Coming>> {
+        let mut link = match self {
+            Self::Plain(mut stream) => match plain::ask(&mut stream, request).await? {
+                Asked::Answered(answer) => return Some(answer.map(|rest| Coming::Plain(rest, stream))),
+                Asked::Other(answered) => Box::new(ByHyper::new(stream, answered).await?),
+            },
+            Self::ByHyper(link) => link,
+        };
+        // Boxed: plain requests would have room for it.
+        let answer = Box::pin(link.ask(request)).await?;
+        Some(answer.map(|body| Coming::ByHyper(body, link)))
     }
 
     /// Whether it is idle, and not closed by the upstream.
     fn is_open(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
-        self.driver.is_some() && self.sender.is_ready()
-    }
-
-    /// Whether it may serve another request: it has ended the last one.
-    fn is_ready(&mut self) -> bool {
-        self.sender.is_ready() || self.is_open()
+        match self {
+            Self::Plain(stream) => plain::is_idle(stream, &mut Context::from_waker(Waker::noop())),
+            Self::ByHyper(link) => link.is_open(),
+        }
     }
 }
 
 impl Idle {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Instant, Box<Link>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Instant, Link)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection that was used last: others may be closed for want of use. It may have been
     /// closed, too, which shows before anything is written to it.
-    fn take(&self) -> Option<Box<Link>> {
+    fn take(&self) -> Option<Link> {
         let (since, link) = self.lock().pop()?;
         // All others are idle for longer.
         (since.elapsed() < KEPT).then_some(link)
     }
 }
 
-impl Serving {
-    /// Reads a part of the answer's body, and writes the rest of the request's body.
-    pub(super) fn poll_body(
-        &mut self,
-        body: &mut Incoming,
+impl AnswerBody {
+    /// Gives the connection a task of its own, for the rest of the request. Of a plain one there is
+    /// none.
+    pub(super) fn detach(&mut self) {
+        self.coming = match take(&mut self.coming) {
+            Coming::ByHyper(body, link) => {
+                link.detach();
+                Coming::Detached(body)
+            }
+            other => other,
+        };
+    }
+}
+
+impl From<Incoming> for AnswerBody {
+    fn from(body: Incoming) -> Self {
+        Self { coming: Coming::Detached(body), idle: None }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let polled = Pin::new(&mut *body).poll_frame(context);
-        if polled.is_ready() {
-            return polled;
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        match &mut self.coming {
+            Coming::Plain(rest, stream) => rest.poll_frame(stream, context).map_err(Into::into),
+            Coming::ByHyper(body, link) => {
+                let mut polled = Pin::new(&mut *body).poll_frame(context);
+                if polled.is_pending() {
+                    link.drive(context);
+                    polled = Pin::new(body).poll_frame(context);
+                }
+                polled.map_err(Into::into)
+            }
+            Coming::Detached(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Coming::Nothing => Poll::Ready(None),
         }
-        if let Some(link) = &mut self.link {
-            link.drive(context);
-        }
-        Pin::new(body).poll_frame(context)
     }
 
-    /// Drives the connection in a task of its own, for one request more.
-    pub(super) fn detach(mut self) {
-        if let Some(driver) = self.link.take().and_then(|link| link.driver) {
-            tokio::spawn(driver);
+    fn is_end_stream(&self) -> bool {
+        match &self.coming {
+            Coming::Plain(rest, _) => rest.len() == 0,
+            Coming::ByHyper(body, _) | Coming::Detached(body) => body.is_end_stream(),
+            Coming::Nothing => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.coming {
+            Coming::Plain(rest, _) => SizeHint::with_exact(rest.len() as u64),
+            Coming::ByHyper(body, _) | Coming::Detached(body) => body.size_hint(),
+            Coming::Nothing => SizeHint::with_exact(0),
         }
     }
 }
 
-impl Drop for Serving {
+impl Drop for AnswerBody {
     fn drop(&mut self) {
-        if let Some(mut link) = self.link.take()
-            && link.is_ready()
-        {
-            self.idle.lock().push((Instant::now(), link));
+        let link = match take(&mut self.coming) {
+            Coming::Plain(rest, stream) => Some(Link::Plain(stream)).filter(|_| rest.has_come()),
+            Coming::ByHyper(_, mut link) => link.is_ready().then_some(Link::ByHyper(link)),
+            Coming::Detached(_) | Coming::Nothing => None,
+        };
+        if let (Some(link), Some(idle)) = (link, &self.idle) {
+            idle.lock().push((Instant::now(), link));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use super::patience::{Late, Patience};
 use crate::settings::ProxySettings;
 use crate::web::RequestBody;
 
-type Fault = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// How much of a body is read that goes to no upstream, and for how long: a client that writes
 /// still may not see its answer.
@@ -153,6 +153,24 @@ impl Upload {
         if let Some(mut arriving) = self.lock() {
             arriving.is_taken = true;
             arriving.patience.moved();
+        }
+    }
+
+    /// The body, if it is whole and unread.
+    pub(super) fn at_hand(&self) -> Option<Bytes> {
+        match self.lock() {
+            None => Some(Bytes::new()),
+            Some(arriving) => match &arriving.body {
+                RequestBody::Whole(body) => body.clone(),
+                RequestBody::Arriving(_) => None,
+            },
+        }
+    }
+
+    /// All of the body that was at hand went to the upstream.
+    pub(super) fn was_sent(&self) {
+        if let Some(mut arriving) = self.lock() {
+            arriving.has_ended = true;
         }
     }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use http::header::{HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 
 use super::dial::{Dial, UpstreamError};
 use super::http2::Streams;
-use super::pool::{Pool, Serving};
+use super::pool::{AnswerBody, Pool};
 use super::upload::Upload;
 use crate::settings::{ProxySettings, Upstream};
 
@@ -131,8 +131,7 @@ impl Server {
         }
     }
 
-    /// Sends a request, whose target is a path. Its host is that of the header. Returns the
-    /// response with the connection that is driven by its reader; `None`: it has a task of its own.
+    /// Sends a request, whose target is a path. Its host is that of the header.
     ///
     /// If the upstream is not reached, the request stays as it was: another one may be tried. By a
     /// connection of HTTP/2 that left all requests without an answer for longer than `patience`
@@ -141,20 +140,17 @@ impl Server {
         &self,
         request: &mut Option<Request<Upload>>,
         patience: Duration,
-    ) -> Result<(Response<Incoming>, Option<Serving>), Failure> {
+    ) -> Result<Response<AnswerBody>, Failure> {
         let sent = match &self.client {
             Sender::Http1(pool) => {
                 if let Some(request) = request {
                     let length = request.body().size_hint().exact();
                     address(request, length, &self.upstream);
                 }
-                pool.send(request).await.map(|(response, serving)| (response, Some(serving)))
+                pool.send(request).await
             }
             // Boxed, as it is rare, and requests to others would have room for it.
-            Sender::Http2(streams) => {
-                let sent = Box::pin(streams.send(request, &self.upstream, patience)).await;
-                sent.map(|response| (response, None))
-            }
+            Sender::Http2(streams) => Box::pin(streams.send(request, &self.upstream, patience)).await,
         };
         if sent.is_ok() && self.rests.load(Relaxed) > 0 {
             self.rests.store(0, Relaxed);
@@ -181,7 +177,7 @@ impl Server {
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
         let answer = tokio::time::timeout(timeout, self.send(&mut Some(request), timeout)).await;
-        let status = answer.map(|answer| answer.map(|(answer, _)| answer.status()));
+        let status = answer.map(|answer| answer.map(|answer| answer.status()));
         let is_well = matches!(status, Ok(Ok(status)) if status.as_u16() < 400);
         if self.is_well.swap(is_well, Relaxed) != is_well {
             match is_well {

@@ -23,7 +23,7 @@ mod heads;
 mod idle;
 #[cfg(test)]
 pub(crate) mod openapi;
-mod plain;
+pub(crate) mod plain;
 mod pointer;
 mod probe;
 mod read;

@@ -20,7 +20,7 @@ use tokio::time::MissedTickBehavior;
 use super::body::RequestBody;
 use super::heads::Heads;
 use super::idle::Activity;
-use super::plain::{Left, Plain};
+use super::plain::{HEADERS, Left, Plain};
 use super::streams::StreamExecutor;
 use super::untaken::Untaken;
 use crate::listen::{Drain, Observed, Seldom, Stream};
@@ -28,9 +28,6 @@ use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-
-/// The most headers of a request.
-pub(super) const HEADERS: usize = 100;
 
 /// The most streams of a connection of HTTP/2 at a time. The server holds at most two parts of the
 /// answer of each that its client does not take.

@@ -4,13 +4,11 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
 use http::{Response, StatusCode};
 use hyper::body::Body;
 use hyper::ext::ReasonPhrase;
 
-/// The longest body of a plain answer: it is in memory as a whole.
-const LONGEST: u64 = 64 << 10;
+use super::{LONGEST, headers};
 
 /// The bytes of a date.
 const DATE_LENGTH: usize = 29;
@@ -32,41 +30,21 @@ pub(super) fn write_head<B: Body>(answer: &Response<B>, ends: bool, out: &mut Ve
     out.push(b' ');
     out.extend_from_slice(status.canonical_reason().unwrap_or("<none>").as_bytes());
     out.extend_from_slice(b"\r\n");
-    let (mut has_length, mut has_date) = (false, false);
-    for (name, value) in answer.headers() {
-        match *name {
-            // They say how the body ends in other ways, or which end the connection.
-            TRANSFER_ENCODING | CONNECTION => {
-                out.truncate(begin);
-                return None;
-            }
-            CONTENT_LENGTH if has_length || value.as_bytes() != digits => {
-                out.truncate(begin);
-                return None;
-            }
-            CONTENT_LENGTH => has_length = true,
-            DATE => has_date = true,
-            _ => {}
-        }
-        line(name.as_str(), value.as_bytes(), out);
-    }
-    if !has_length {
-        line("content-length", digits, out);
+    let Some(has) = headers::write(answer.headers(), digits, out) else {
+        out.truncate(begin);
+        return None;
+    };
+    if !has.length {
+        headers::line("content-length", digits, out);
     }
     if ends {
-        line("connection", b"close", out);
+        headers::line("connection", b"close", out);
     }
-    if !has_date {
-        Date::with_now(|date| line("date", date, out));
+    if !has.date {
+        Date::with_now(|date| headers::line("date", date, out));
     }
     out.extend_from_slice(b"\r\n");
     Some(length)
-}
-
-fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
-    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-        out.extend_from_slice(part);
-    }
 }
 
 /// The date that a thread has written last.

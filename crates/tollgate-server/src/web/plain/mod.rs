@@ -19,8 +19,10 @@
 //! |------|------|
 //! | `request` | a plain request, out of bytes |
 //! | `answer` | the head of a plain answer, as bytes |
+//! | `headers` | the headers of both, and of those that a proxy exchanges with its upstream |
 
 mod answer;
+pub(crate) mod headers;
 mod request;
 
 use std::future::poll_fn;
@@ -45,6 +47,15 @@ use crate::metrics::{Listener, Metrics};
 
 /// The bytes that are read at a time, so the longest plain request.
 const READ: usize = 8192;
+
+/// The longest body of a plain answer: it is in memory as a whole.
+pub(crate) const LONGEST: u64 = 64 << 10;
+
+/// The most headers of a head.
+pub(crate) const HEADERS: usize = 100;
+
+/// HTTP/1.1, as `httparse` says it.
+pub(crate) const HTTP_11: Option<u8> = Some(1);
 
 /// The room for an answer that a connection without a request keeps.
 const KEPT: usize = 4096;
@@ -145,12 +156,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
 
     /// Reads once. `false`: the client has ended the connection, or broken it.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
-        // A connection that waits has no buffer: most wait, and they are many.
-        let mut room = [const { MaybeUninit::uninit() }; READ];
-        let mut read = ReadBuf::uninit(&mut room);
-        let is_read = ready!(Pin::new(&mut *self.stream).poll_read(context, &mut read)).is_ok();
-        self.next = Bytes::copy_from_slice(read.filled());
-        Poll::Ready(is_read && !self.next.is_empty())
+        self.next = ready!(poll_bytes(self.stream, context, READ)).unwrap_or_default();
+        Poll::Ready(!self.next.is_empty())
     }
 
     /// Waits for an answer, or for a part of its body. `None`: the client has left. A client that
@@ -228,6 +235,20 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
             false => [&self.read[..], &self.next].concat().into(),
         }
     }
+}
+
+/// Reads once, at most so many bytes and at most 8 KiB. Nothing: the other end has ended the
+/// connection.
+pub(crate) fn poll_bytes<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    context: &mut Context<'_>,
+    most: usize,
+) -> Poll<io::Result<Bytes>> {
+    // A connection that waits has no buffer: most wait, and they are many.
+    let mut room = [const { MaybeUninit::uninit() }; READ];
+    let mut read = ReadBuf::uninit(&mut room[..most.min(READ)]);
+    ready!(Pin::new(stream).poll_read(context, &mut read))?;
+    Poll::Ready(Ok(Bytes::copy_from_slice(read.filled())))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::super::serve::{HEADERS, serve};
+use super::super::serve::serve;
 use super::super::untaken::tests::metrics;
 use super::*;
 use crate::listen::{Drain, Stream};
