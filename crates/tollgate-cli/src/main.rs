@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-// That of musl has one lock for all threads.
-#[cfg(all(feature = "serve", target_env = "musl"))]
+#[cfg(feature = "serve")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -78,9 +78,15 @@ fn phases(servers: &Servers, keys: u64, summary: &mut Summary) -> Result<(), Str
     })?;
     drop(server);
 
+    // The same commands at the same rate: keys out of the cache take longer than those of a rule.
+    let each_once = |server: &Running| load(server, RATE, keys.div_ceil(PIPELINE), keys, commands::throttle);
+    let server = servers.start(Kind::Tollgate)?;
+    fill(&server, keys)?;
+    phases.set_control(&format!("of {keys} keys while nothing else happens"), || each_once(&server))?;
+    drop(server);
     phases.tell(&format!("during growth to {keys} keys"), || {
         let server = servers.start(Kind::Tollgate)?;
-        let latencies = load(&server, RATE, keys.div_ceil(PIPELINE), keys, commands::throttle)?;
+        let latencies = each_once(&server)?;
         let live = metric(&server, "tollgate_call_keys")?;
         if live < keys as f64 * 0.999 {
             return Err(format!("{live} of {keys} keys are in debt"));
