@@ -1,7 +1,8 @@
 //! The keys that are refused most.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ahash::HashMap;
 
 /// Entries of a half. Any key with more than a 256th of its refusals is among them.
 const ENTRIES: usize = 256;
