@@ -43,10 +43,10 @@ mod workers;
 #[doc(hidden)]
 pub mod probe {
     pub use crate::park::ParkProbe;
-    pub use crate::proxy::HeadProbe;
+    pub use crate::proxy::{HeadProbe, PlainAnswerProbe};
     pub use crate::resp::{Answered, Probe as RespProbe};
     pub use crate::rls::{CallAnswer, CallProbe};
-    pub use crate::web::OpeningProbe;
+    pub use crate::web::{OpeningProbe, PlainRequestProbe};
 }
 
 pub use core::EnvoyFilesError;

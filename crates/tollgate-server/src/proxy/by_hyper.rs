@@ -27,9 +27,9 @@ type Driver = dyn Future<Output = hyper::Result<()>> + Send;
 impl ByHyper {
     /// `answered` is what has come of the answer to the next request, which was sent already:
     /// hyper's bytes of it are not.
-    pub(super) async fn new(stream: Dialled, answered: Bytes) -> Option<Self> {
+    pub(super) async fn new(stream: Dialled, answered: Bytes) -> Option<Box<Self>> {
         let (sender, driver) = handshake(TokioIo::new(Answered::new(stream, answered))).await.ok()?;
-        Some(Self { sender, driver: Some(Box::pin(driver.with_upgrades())) })
+        Some(Box::new(Self { sender, driver: Some(Box::pin(driver.with_upgrades())) }))
     }
 
     /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the
@@ -79,10 +79,10 @@ fn drive(driver: &mut Option<Pin<Box<Driver>>>, context: &mut Context<'_>) {
 }
 
 /// A stream whose next request was sent before hyper got it. The request that hyper writes goes
-/// nowhere, and what was read of the answer is read again.
+/// nowhere, and hyper reads the first bytes of the answer from here.
 struct Answered<S> {
     stream: S,
-    /// What was read of the answer. Nothing: bytes pass both ways.
+    /// The first bytes of the answer. Empty: bytes pass both ways.
     answer: Bytes,
     /// Whether hyper has written its request. It takes an answer before for one to no request.
     is_asked: bool,

@@ -22,7 +22,7 @@
 //! | `patience` | how long a body may stand still |
 //! | `parking` | requests that the rules refuse for a time: kept, and sent later |
 //! | `tunnel` | a connection after status 101 |
-//! | `probe` | the way of a head without its connections, for fuzz targets |
+//! | `probe` | heads without their connections, for fuzz targets |
 
 mod by_hyper;
 mod dial;
@@ -43,5 +43,5 @@ mod upload;
 mod upstreams;
 
 pub use dial::UpstreamError;
-pub use probe::HeadProbe;
+pub use probe::{HeadProbe, PlainAnswerProbe};
 pub(crate) use service::Proxy;

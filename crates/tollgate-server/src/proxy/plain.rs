@@ -1,7 +1,8 @@
 //! Plain requests to an upstream of HTTP/1, and plain answers, without hyper.
 //!
-//! A request is plain if it is here as a whole. An answer is plain if its head came in one read and
-//! says the length of a short body. hyper reads all other answers, from their first byte on.
+//! A request is plain if it is short and here as a whole. An answer is plain if its head came in
+//! one read and says the length of a short body. hyper reads all other answers, from their first
+//! byte on.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,13 +15,15 @@ use http::{Method, Request, Response, StatusCode};
 use httparse::{ParserConfig, Status};
 use hyper::body::Frame;
 use tokio::io::AsyncWrite;
+use tokio::task::coop::unconstrained;
 
 use super::dial::Dialled;
 use super::upload::Upload;
 use crate::web::plain::{HEADERS, HTTP_11, LONGEST, headers, poll_bytes};
 
-/// The most bytes that are read at a time, so of a plain head.
-const READ: usize = 8192;
+/// The most bytes that are read at a time, so of a plain head; and of the body of a plain request,
+/// which so fits into the buffer of a socket.
+const MOST: usize = 8192;
 
 /// Room for the head of a request.
 const HEAD: usize = 1024;
@@ -28,11 +31,13 @@ const HEAD: usize = 1024;
 /// What became of a request.
 pub(super) enum Asked {
     Answered(Response<Rest>),
-    /// It is not plain, or its answer: what was read of that. Nothing: the request was not sent.
-    Other(Bytes),
+    /// It is not plain, and was not sent.
+    NotSent,
+    /// Its answer is not plain: the first bytes of that.
+    Sent(Bytes),
 }
 
-/// The body of a plain answer: what was read of it, and how many bytes are still to come.
+/// The body of a plain answer: the bytes that have come, and how many are still to come.
 pub(super) struct Rest {
     read: Bytes,
     left: usize,
@@ -41,18 +46,20 @@ pub(super) struct Rest {
 /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the request
 /// stays if nothing of it was sent.
 pub(super) async fn ask(stream: &mut Dialled, request: &mut Option<Request<Upload>>) -> Option<Asked> {
-    if !poll_fn(|context| Poll::Ready(is_idle(stream, context))).await {
+    // A task that has spent its budget would see no connection that is closed.
+    if !unconstrained(poll_fn(|context| Poll::Ready(is_idle(stream, context)))).await {
         return None;
     }
-    let Some(sent) = write(request.as_ref()?) else { return Some(Asked::Other(Bytes::new())) };
+    let Some(sent) = write(request.as_ref()?) else { return Some(Asked::NotSent) };
     let read = match exchange(stream, &sent).await {
         Ok(read) if !read.is_empty() => read,
-        Ok(_) | Err(_) => {
+        ended => {
+            tracing::debug!(error = ?ended.err(), "a connection to an upstream ended");
             *request = None;
             return None;
         }
     };
-    let Some(answer) = self::read(&read) else { return Some(Asked::Other(read)) };
+    let Some(answer) = self::read(&read) else { return Some(Asked::Sent(read)) };
     request.take()?.body().was_sent();
     Some(Asked::Answered(answer))
 }
@@ -64,11 +71,11 @@ pub(super) fn is_idle(stream: &mut Dialled, context: &mut Context<'_>) -> bool {
 
 /// The bytes of a request.
 pub(super) fn write(request: &Request<Upload>) -> Option<Vec<u8>> {
-    // Answers to these methods have no body, whatever length they say.
+    // Answers to these methods have no body, although they may say a length.
     if matches!(*request.method(), Method::HEAD | Method::CONNECT) {
         return None;
     }
-    let body = request.body().at_hand()?;
+    let body = request.body().at_hand().filter(|body| body.len() <= MOST)?;
     let mut out = Vec::with_capacity(HEAD + body.len());
     for part in [request.method().as_str(), " ", request.uri().path_and_query()?.as_str(), " HTTP/1.1\r\n"] {
         out.extend_from_slice(part.as_bytes());
@@ -84,10 +91,9 @@ pub(super) fn write(request: &Request<Upload>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Sends these bytes, and reads the first that come. A plain request fits into the buffer of a
-/// socket, so that the upstream cannot wait for its answer to be read meanwhile.
-async fn exchange(stream: &mut Dialled, bytes: &[u8]) -> io::Result<Bytes> {
-    let (mut unsent, mut is_sent) = (bytes, false);
+/// Sends these bytes, and then reads the first that come: they are few, so that the upstream cannot
+/// wait for its answer to be read before.
+async fn exchange(stream: &mut Dialled, mut unsent: &[u8]) -> io::Result<Bytes> {
     poll_fn(|context| {
         while !unsent.is_empty() {
             match ready!(Pin::new(&mut *stream).poll_write(context, unsent))? {
@@ -95,13 +101,21 @@ async fn exchange(stream: &mut Dialled, bytes: &[u8]) -> io::Result<Bytes> {
                 count => unsent = &unsent[count..],
             }
         }
-        if !is_sent {
-            ready!(Pin::new(&mut *stream).poll_flush(context))?;
-            is_sent = true;
-        }
-        poll_bytes(stream, context, READ)
+        poll_answer(stream, context, MOST)
     })
     .await
+}
+
+/// Reads once of an answer.
+fn poll_answer(stream: &mut Dialled, context: &mut Context<'_>, most: usize) -> Poll<io::Result<Bytes>> {
+    let read = poll_bytes(stream, context, most);
+    // TLS may hold some of the request, or what it has to say itself.
+    if read.is_pending()
+        && let Poll::Ready(flushed) = Pin::new(stream).poll_flush(context)
+    {
+        flushed?;
+    }
+    read
 }
 
 /// The answer that begins these bytes. `None`: it is not plain, or broken, which hyper finds as
@@ -135,6 +149,11 @@ impl Rest {
         self.left == 0
     }
 
+    /// The bytes that have come, and that its reader has not taken.
+    pub(super) fn into_read(self) -> Bytes {
+        self.read
+    }
+
     /// How many bytes its reader has not taken yet.
     pub(super) fn len(&self) -> usize {
         self.read.len() + self.left
@@ -148,7 +167,7 @@ impl Rest {
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if self.read.is_empty() && self.left > 0 {
             // No byte more: what comes after the answer was not asked for.
-            self.read = ready!(poll_bytes(stream, context, self.left))?;
+            self.read = ready!(poll_answer(stream, context, self.left))?;
             if self.read.is_empty() {
                 return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
             }

@@ -104,16 +104,26 @@ impl Link {
     /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the
     /// request stays if nothing of it was sent.
     async fn ask(self, request: &mut Option<Request<Upload>>) -> Option<Response<Coming>> {
-        let mut link = match self {
+        let mut sent;
+        let (link, request) = match self {
+            Self::ByHyper(link) => (link, request),
             Self::Plain(mut stream) => match plain::ask(&mut stream, request).await? {
                 Asked::Answered(answer) => return Some(answer.map(|rest| Coming::Plain(rest, stream))),
-                Asked::Other(answered) => Box::new(ByHyper::new(stream, answered).await?),
+                Asked::NotSent => (ByHyper::new(stream, Bytes::new()).await?, request),
+                Asked::Sent(answered) => {
+                    // Even if hyper fails, it goes by no other connection.
+                    sent = request.take();
+                    (ByHyper::new(stream, answered).await?, &mut sent)
+                }
             },
-            Self::ByHyper(link) => link,
         };
         // Boxed: plain requests would have room for it.
-        let answer = Box::pin(link.ask(request)).await?;
-        Some(answer.map(|body| Coming::ByHyper(body, link)))
+        Box::pin(async move {
+            let mut link = link;
+            let answer = link.ask(request).await?;
+            Some(answer.map(|body| Coming::ByHyper(body, link)))
+        })
+        .await
     }
 
     /// Whether it is idle, and not closed by the upstream.

@@ -1,12 +1,14 @@
-//! The way of a head without its connections, for fuzz targets.
+//! Heads without their connections, for fuzz targets.
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::header::EXPECT;
-use http::{HeaderValue, Request};
+use http::{HeaderValue, Request, Response};
 
 use super::forwarded::{Origin, distrust, is_of_proxies};
 use super::head::{depart, judge};
+use super::plain;
 use super::upstreams::address;
 use crate::settings::Upstream;
 
@@ -58,5 +60,20 @@ impl HeadProbe {
     #[must_use]
     pub fn tells_of_clients(name: &http::HeaderName, client_header: &str) -> bool {
         is_of_proxies(name, client_header)
+    }
+}
+
+/// Reads answers without hyper.
+#[derive(Debug)]
+pub struct PlainAnswerProbe;
+
+impl PlainAnswerProbe {
+    /// The answer that begins these bytes, with what has come of its body, and whether that is all;
+    /// `None`: it is not plain.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<(Response<Bytes>, bool)> {
+        let answer = plain::read(&Bytes::copy_from_slice(bytes))?;
+        let is_whole = answer.body().has_come();
+        Some((answer.map(plain::Rest::into_read), is_whole))
     }
 }

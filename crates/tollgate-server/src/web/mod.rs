@@ -14,7 +14,7 @@
 //! | `body` | a request's body, up to a limit |
 //! | `client` | the address of a client, as text |
 //! | `read`, `pointer` | JSON, and where an error in it is |
-//! | `probe` | how a connection of HTTP/2 begins, for fuzz targets |
+//! | `probe` | how connections begin, for fuzz targets |
 
 mod answer;
 mod body;
@@ -37,7 +37,7 @@ pub(crate) use body::{BodyError, RequestBody, read_body};
 pub(crate) use client::{Client, NoAddress};
 #[cfg(test)]
 pub(crate) use pointer::pointer_at;
-pub use probe::OpeningProbe;
+pub use probe::{OpeningProbe, PlainRequestProbe};
 pub(crate) use read::{Object, read_json};
 pub(crate) use route::Route;
 pub(crate) use serve::{LOOKS, serve};

@@ -1,8 +1,13 @@
-//! How a connection of HTTP/2 begins, for fuzz targets.
+//! How connections begin, for fuzz targets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use bytes::Bytes;
+use http::Request;
+
+use super::body::RequestBody;
+use super::plain::request;
 use super::streams::Opening;
 
 /// Reads the first bytes of a connection.
@@ -17,5 +22,21 @@ impl OpeningProbe {
         let mut opening = Opening::new(Arc::clone(&window));
         pieces.into_iter().for_each(|piece| opening.arrived(piece));
         window.load(Relaxed)
+    }
+}
+
+/// Reads requests without hyper.
+#[derive(Debug)]
+pub struct PlainRequestProbe;
+
+impl PlainRequestProbe {
+    /// The request that begins these bytes; `None`: it is not plain.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Request<Bytes>> {
+        let (request, _) = request::read(&Bytes::copy_from_slice(bytes))?;
+        Some(request.map(|body| match body {
+            RequestBody::Whole(body) => body.unwrap_or_default(),
+            RequestBody::Arriving(_) => Bytes::new(),
+        }))
     }
 }

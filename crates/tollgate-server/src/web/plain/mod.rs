@@ -23,7 +23,7 @@
 
 mod answer;
 pub(crate) mod headers;
-mod request;
+pub(super) mod request;
 
 use std::future::poll_fn;
 use std::io;

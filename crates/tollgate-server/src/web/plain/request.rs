@@ -11,7 +11,7 @@ use super::{HEADERS, HTTP_11, headers};
 
 /// The first request in these bytes, and how many of them it has. `None`: it is not plain, not
 /// whole, or broken, which hyper finds as well.
-pub(super) fn read(bytes: &Bytes) -> Option<(Request<RequestBody>, usize)> {
+pub(in crate::web) fn read(bytes: &Bytes) -> Option<(Request<RequestBody>, usize)> {
     let mut room = [const { MaybeUninit::uninit() }; HEADERS];
     let mut parsed = httparse::Request::new(&mut []);
     let Ok(Status::Complete(head)) = parsed.parse_with_uninit_headers(bytes, &mut room) else { return None };

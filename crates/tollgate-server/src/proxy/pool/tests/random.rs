@@ -111,10 +111,13 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (plain, hyper) = (Server::new(&plans).await, Server::by_hyper(&plans).await);
-            for (exchange, ..) in &exchanges {
+            for ((exchange, ..), plan) in exchanges.iter().zip(&plans) {
                 let (own, other) = (plain.ask(request(exchange)).await, hyper.ask(request(exchange)).await);
                 assert_eq!(own, other, "{exchange:?} {plans:?}");
-                tokio::time::sleep(Duration::from_millis(3)).await;
+                if plan.closes {
+                    plain.closed().await;
+                    hyper.closed().await;
+                }
             }
             assert_eq!(plain.script().read, hyper.script().read, "{plans:?}");
         });
