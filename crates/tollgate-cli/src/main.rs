@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-#[cfg(feature = "serve")]
+// That of musl has one lock for all threads.
+#[cfg(all(feature = "serve", target_env = "musl"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -37,10 +37,6 @@ mod proto;
 use proto::rate_limit_service_server::{RateLimitService, RateLimitServiceServer};
 use proto::{RateLimitRequest, RateLimitResponse};
 
-/// That of `tollgate`: a ratio must not tell of allocators.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The answers of tollgate, by the request's path and the length of its body.
