@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tollgate::{Limiter, Rate, TokenBucket};
 use tollgate_redis::DecidedBy;
 
-use crate::{DEADLINE, PATIENT, connect, on_each_store, until_breaker};
+use crate::{DEADLINE, PATIENT, connect, on_each_store, until_breaker, until_store_fails};
 
 const CHECKS: u32 = 200_000;
 
@@ -63,7 +63,7 @@ fn an_open_breaker_takes_less_than_a_microsecond() {
         let redis = connect(server.url(), DEADLINE).await;
         let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(100))]).build().unwrap();
         server.kill();
-        until_breaker(&limiter, limiter.check("alice").await.is_err()).await;
+        until_store_fails(&limiter).await;
         let open = fastest(async || {
             for _ in 0..CHECKS {
                 assert!(limiter.check(b"alice").await.is_err());

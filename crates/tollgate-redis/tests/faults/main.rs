@@ -52,6 +52,18 @@ async fn connect(url: String, deadline: Duration) -> Redis {
     Redis::builder(url).deadline(deadline).build().await.unwrap()
 }
 
+/// Checks until the breaker is open. One check may miss its deadline, which does not open it.
+async fn until_store_fails(limiter: &Limiter) {
+    for _ in 0..3_000 {
+        if limiter.counts().breaker.is_open {
+            return;
+        }
+        let _ = limiter.check("alice").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the breaker does not open");
+}
+
 /// Waits until the breaker is open or closed, as it must become without a request.
 async fn until_breaker(limiter: &Limiter, is_open: bool) -> BreakerCounts {
     for _ in 0..3_000 {
