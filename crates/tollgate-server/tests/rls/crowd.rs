@@ -3,12 +3,13 @@
 //!
 //! No limit refills while the test runs. So the units that a key was admitted, less those given
 //! back, are at most its limit, and as many again for each reset. Where no reset came, the key has
-//! exactly the rest at the end.
+//! exactly the rest at the end. One key may have less: a reset ends the receipts of one in a
+//! thousand other keys, and what they would have given back stays charged.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -55,6 +56,7 @@ struct Counts {
     /// Resets of `local`, and the most that each may forgive.
     resets: [AtomicU64; CLIENTS as usize],
     verbs: [AtomicU64; VERBS],
+    restarts: AtomicUsize,
 }
 
 const VERBS: usize = 10;
@@ -275,6 +277,9 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
             };
             std::thread::spawn(move || {
                 (0..STEPS).for_each(|_| thread.step());
+                while thread.counts.restarts.load(SeqCst) < RESTARTS {
+                    thread.step();
+                }
                 let addresses = Arc::clone(&thread.addresses);
                 while let Some((ticket, client, cost)) = thread.tickets.pop() {
                     let open = addresses.read().unwrap();
@@ -283,14 +288,14 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
             })
         })
         .collect();
-    let (mut turn, mut restarts) = (0, 0);
+    let mut turn = 0;
     while !threads.iter().all(|thread| thread.is_finished()) {
         tokio::time::sleep(Duration::from_millis(100)).await;
         turn += 1;
         std::fs::write(&file, rules(&store.url(), turn)).unwrap();
         let done: u64 = counts.verbs.iter().map(|verb| verb.load(SeqCst)).sum();
+        let restarts = counts.restarts.load(SeqCst);
         if restarts < RESTARTS && done > (restarts as u64 + 1) * THREADS * STEPS / 3 {
-            restarts += 1;
             let held = Arc::clone(&addresses);
             let folder = &folder;
             // No step is under way while the server restarts with its state.
@@ -301,19 +306,20 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
                     let (begun, addresses) = start(folder).await;
                     (server, *open) = (Some(begun), addresses);
                 });
+                counts.restarts.fetch_add(1, SeqCst);
             });
         } else {
             tokio::task::block_in_place(|| server.as_ref().unwrap().reload().unwrap());
         }
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(restarts, RESTARTS);
     let to = *addresses.read().unwrap();
     // Without conditions, as both are asked.
     std::fs::write(&file, rules(&store.url(), 0)).unwrap();
     tokio::task::block_in_place(|| server.as_ref().unwrap().reload().unwrap());
     let get = |number: &AtomicU64| number.load(SeqCst);
     assert!(counts.verbs.iter().all(|verb| get(verb) > THREADS * STEPS / 40), "{:?}", counts.verbs);
+    let mut with_less = 0;
     for client in 0..CLIENTS {
         let one = client as usize;
         let (local, stored, resets) =
@@ -324,18 +330,24 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
         assert!(calls <= CALLS, "client {client}: {calls} by calls");
         let look = redis(to.resp, &format!("CL.THROTTLE c{client} {} 1 31536000 0", CALLS - 1)).unwrap();
         assert_eq!(look[2] as u64, CALLS - calls, "client {client} by calls");
-        // Refunds of the store are on their way.
         let expected = [LOCAL.saturating_sub(local), STORED - stored];
+        let said = || format!("{expected:?} expected, {resets} resets");
+        let mut found = tokio::task::block_in_place(|| left(to, client));
+        // Refunds of the store are on their way.
         for attempt in 0.. {
-            let found = tokio::task::block_in_place(|| left(to, client));
-            let is_local = resets > 0 || found[0] == expected[0];
-            if is_local && (found[1] == expected[1] || (found[1] == u64::MAX && expected[0] <= expected[1])) {
+            if found[1] == expected[1] || (found[1] == u64::MAX && found[0] <= expected[1]) {
                 break;
             }
-            assert!(attempt < 300, "client {client}: {found:?} left, {expected:?} expected, {resets} resets");
+            assert!(attempt < 300, "client {client}: {found:?} left, {}", said());
             tokio::time::sleep(Duration::from_millis(20)).await;
+            found = tokio::task::block_in_place(|| left(to, client));
+        }
+        if resets == 0 {
+            assert!(found[0] <= expected[0], "client {client}: {found:?} left, {}", said());
+            with_less += u64::from(found[0] < expected[0]);
         }
     }
+    assert!(with_less <= 1, "{with_less} clients have less than they should");
     let reached = (0..CLIENTS as usize).filter(|client| get(&counts.stored[*client]) + 3 >= STORED).count();
     assert!(reached > 0, "no client came near its limit: {:?}", counts.stored);
     server.take().unwrap().end().await.unwrap();
