@@ -50,6 +50,14 @@ use crate::table::slot_index::{SLOTS, SlotIndex};
 /// of its migrated keys take the slow path until the table follows. At 72 % one in twelve is.
 const CROWDED: usize = 72;
 
+/// How full they must be for the memory of the next level to be committed, piece by piece, before
+/// the table follows. Otherwise all its pages are committed at once: each of the first checks at
+/// the new level meets an untouched one.
+const NEARLY_CROWDED: usize = 68;
+
+/// How many buckets of it each bucket that is split alone commits.
+const AHEAD: u64 = 128;
+
 /// How many neighbours are counted. Of fewer, some would be crowded by chance far below 72 %, and
 /// one such place is enough to double the table.
 const NEIGHBOURS: usize = if cfg!(loom) { 0 } else { 128 };
@@ -93,6 +101,31 @@ impl Table {
     #[inline]
     pub(super) fn at(&self, number: usize) -> View<'_> {
         View { bucket: &self.buckets[number], table: self }
+    }
+
+    /// Begins to commit the memory of the next level.
+    fn begin_ahead(&self) {
+        self.ahead.fetch_max(self.in_use() as u64 + 1, TallyOrdering::Relaxed);
+    }
+
+    /// Commits the next piece of it, if that has begun and is not done.
+    fn advance_ahead(&self) {
+        let next = self.ahead.load(TallyOrdering::Relaxed);
+        if next.is_power_of_two() || next == 0 {
+            return;
+        }
+        let later = (next + AHEAD).min(next.next_power_of_two());
+        if self.ahead.compare_exchange(next, later, TallyOrdering::Relaxed, TallyOrdering::Relaxed).is_ok() {
+            self.commit(next as usize);
+        }
+    }
+
+    /// Commits the memory of a bucket, and of those beside it.
+    fn commit(&self, number: usize) {
+        #[cfg(not(loom))]
+        self.buckets.commit(number);
+        #[cfg(loom)]
+        let _ = number;
     }
 
     /// All buckets in use have smaller numbers.
@@ -265,14 +298,19 @@ impl<'a> View<'a> {
     }
 
     /// Splits a full bucket for a new key: `true` when it has changed, so scan again. The table
-    /// follows to the next level if it `is_crowded`.
-    pub(super) fn make_room(self, header: Header, is_crowded: impl Fn() -> bool) -> bool {
+    /// follows to the next level once it is crowded, by the percentage that `fullness` says.
+    pub(super) fn make_room(self, header: Header, fullness: impl Fn() -> usize) -> bool {
         let Some(level) = self.splits(header) else { return false };
         let mask = &self.table.mask;
         let seen = mask.load(TallyOrdering::Relaxed);
-        if level >= seen.count_ones() && is_crowded() {
-            let (wider, order) = (seen << 1 | 1, TallyOrdering::Relaxed);
-            let _ = mask.compare_exchange(seen, wider, order, order);
+        if level >= seen.count_ones() {
+            let fullness = fullness();
+            if fullness >= CROWDED {
+                let (wider, order) = (seen << 1 | 1, TallyOrdering::Relaxed);
+                let _ = mask.compare_exchange(seen, wider, order, order);
+            } else if fullness >= NEARLY_CROWDED {
+                self.table.begin_ahead();
+            }
         }
         self.split(level, header);
         true
@@ -294,14 +332,14 @@ impl<'a> View<'a> {
         self.table.level_of(self.number(), header).filter(|&level| 1 << level < self.table.buckets())
     }
 
-    /// Whether the table is about as full as it should be, judged by the keys in debt in the
-    /// bucket's neighbours, as if all had the table's level. Buckets that were split alone count as
-    /// full: once there are many, the table follows, even if keys come and go and few are there at
-    /// a time.
-    pub(super) fn is_crowded<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> bool {
+    /// How full the table is about, in percent, judged by the keys in debt in the bucket's
+    /// neighbours, as if all had the table's level; 0 for a bucket that is not to ask. Buckets that
+    /// were split alone count as full: once there are many, the table follows, even if keys come
+    /// and go and few are there at a time.
+    pub(super) fn fullness<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> usize {
         // The last one: a restored table is filled in the order of its buckets.
         if !(self.number() + 1).is_multiple_of((self.table.in_use() / ASKING).max(1)) {
-            return false;
+            return 0;
         }
         let (mut slots, mut in_debt) = (0, 0);
         let reached = self.table.level();
@@ -312,7 +350,7 @@ impl<'a> View<'a> {
                 in_debt += if level > reached { SLOTS } else { neighbour.live(rule, at) };
             }
         }
-        in_debt * 100 >= slots * CROWDED
+        in_debt * 100 / slots.max(1)
     }
 
     /// Splits the bucket from this `header`, at `level`, or helps. Afterwards it is split, or has
@@ -326,9 +364,10 @@ impl<'a> View<'a> {
         self.table.furthest.fetch_max(2 << level, TallyOrdering::Relaxed);
         // A bucket that is split alone takes its own page only: its neighbours may not be split for
         // a long time.
-        #[cfg(not(loom))]
         if 1 << level < self.table.in_use() {
-            self.table.buckets.commit(self.number() | 1 << level);
+            self.table.commit(self.number() | 1 << level);
+        } else {
+            self.table.advance_ahead();
         }
         let sibling = self.table.at(self.number() | 1 << level).bucket;
         // Not a key that left by an earlier split, whose fingerprint is still here.

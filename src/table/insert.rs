@@ -85,7 +85,7 @@ impl<'a> View<'a> {
             let at = rule.moment(judged);
             let placement = best.placement(self.table.when_full, ask, at);
             if !matches!(placement, Placement::Vacant(..))
-                && view.make_room(header, || view.is_crowded(rule, at))
+                && view.make_room(header, || view.fullness(rule, at))
             {
                 is_untried = true;
                 continue;

@@ -83,6 +83,13 @@ impl<T: Zeroable> Zeroed<T> {
         }
     }
 
+    /// Whether this value's memory was committed so.
+    #[cfg(test)]
+    pub(crate) fn is_committed(&self, value: usize) -> bool {
+        let page = value * size_of::<T>() / LARGEST_PAGE;
+        self.ahead[page / u64::BITS as usize].load(Relaxed) >> (page % u64::BITS as usize) & 1 == 1
+    }
+
     #[cold]
     fn commit_page(&self, offset: usize) {
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -137,10 +144,9 @@ mod tests {
     #[test]
     fn memory_is_committed_once_and_stays_zero() {
         let words = Zeroed::<crate::sync::AtomicU64>::new(65 << 13).unwrap();
-        let is_ahead = |page: usize| words.ahead[page / 64].load(Relaxed) >> (page % 64) & 1 == 1;
         words.commit((3 << 13) + 1);
         words.commit((65 << 13) - 1);
-        assert!((0..65).all(|page| is_ahead(page) == [3, 64].contains(&page)));
+        assert!((0..65).all(|page| words.is_committed(page << 13) == [3, 64].contains(&page)));
         assert!(words[3 << 13..4 << 13].iter().all(|word| word.swap(7, Relaxed) == 0));
         words.commit(3 << 13);
         assert_eq!(words[3 << 13].load(Relaxed), 7);

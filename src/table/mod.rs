@@ -112,6 +112,9 @@ pub struct Table {
     roots: usize,
     /// All buckets that were split off have smaller numbers.
     furthest: Tally,
+    /// The bucket whose memory is committed next, before the table follows to its level. 0, or a
+    /// power of two: none, all below it are.
+    ahead: Tally,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
     when_full: WhenFull,
@@ -171,6 +174,7 @@ impl Table {
             mask: Tally::new(size.roots as u64 - 1),
             roots: size.roots,
             furthest: Tally::new(0),
+            ahead: Tally::new(0),
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,

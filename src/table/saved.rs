@@ -69,7 +69,7 @@ impl Table {
             Debt::Key { fingerprint, payload, times } => loop {
                 let (view, header) = self.view(fingerprint).home_bucket(fingerprint);
                 let entered = view.admit(rule, fingerprint.kept(), payload, times);
-                if entered || !view.make_room(header, || view.is_crowded(rule, at)) {
+                if entered || !view.make_room(header, || view.fullness(rule, at)) {
                     let shares = !entered && R::SHARES && rule.half(at).is_some();
                     if shares {
                         view.owe(payload);

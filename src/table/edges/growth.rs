@@ -29,7 +29,7 @@ fn while_a_bucket_is_split(judge: fn(&Table)) {
         let other = part.clone();
         let thread = spawn(move || judge(&other));
         let bucket = part.at(BUCKET);
-        assert!(bucket.make_room(bucket.bucket.header(), || false));
+        assert!(bucket.make_room(bucket.bucket.header(), || 0));
         thread.join().expect("the thread of a model does not panic");
     });
 }

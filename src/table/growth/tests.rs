@@ -86,7 +86,7 @@ fn a_key_that_left_a_bucket_leaves_it_once() {
     assert!(keys().all(|key| is_admitted(&table, &rule, key)));
     // All are in bucket 3, and leave it one split after the other.
     let view = table.at(3);
-    assert!((0..4).all(|_| view.make_room(view.bucket.header(), || false)));
+    assert!((0..4).all(|_| view.make_room(view.bucket.header(), || 0)));
     assert_eq!(keys().map(|key| slots_of(&table, key)).max(), Some(1));
 }
 
@@ -133,7 +133,7 @@ fn a_word_detached_for_another_key_migrates_with_its_debt() {
     let (table, rule, index) = charged();
     let view = table.view(KEY);
     skew(view, index);
-    assert!(view.make_room(view.bucket.header(), || true));
+    assert!(view.make_room(view.bucket.header(), || CROWDED));
     assert!(view.has_left(view.bucket.slot(index).fingerprint(), view.bucket.header()));
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
@@ -229,7 +229,7 @@ fn admitted_beside(meddle: fn(&Slot, Word)) -> usize {
     let (_stopped, header) = claim(KEY);
     assert!(view.bucket.advance(header, header.committing(index, false)));
     let seen = slot.load();
-    assert!(view.make_room(view.bucket.header(), || true));
+    assert!(view.make_room(view.bucket.header(), || CROWDED));
     assert_eq!(slots_of(&table, KEY), 1, "it has left");
     view.vacate_left(view.bucket.header());
 
@@ -262,7 +262,7 @@ fn a_slot_that_a_key_left_is_vacated_once() {
     let view = table.view(KEY);
     let slot = view.bucket.slot(index);
     let owner = slot.fingerprint().migrating();
-    assert!(view.make_room(view.bucket.header(), || false));
+    assert!(view.make_room(view.bucket.header(), || 0));
     view.vacate_left(view.bucket.header());
     assert_eq!((slot.fingerprint(), slot.load().payload().bits()), (Fingerprint::VACANT, 0));
     assert!(view.bucket.header().commits(index, slot.load()));
@@ -280,7 +280,7 @@ fn a_slot_that_a_key_left_keeps_its_fingerprint() {
     let view = table.view(KEY);
     let slot = view.bucket.slot(index);
     let seen = slot.load();
-    assert!(view.make_room(view.bucket.header(), || true));
+    assert!(view.make_room(view.bucket.header(), || CROWDED));
     assert!(view.has_left(slot.fingerprint(), view.bucket.header()));
     assert!(slot.fingerprint().is_same_key(KEY.kept()) && !slot.is_still(seen));
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 3);
@@ -290,7 +290,7 @@ fn a_slot_that_a_key_left_keeps_its_fingerprint() {
 fn an_insertion_vacates_slots_that_keys_have_left() {
     let (table, rule, index) = charged();
     let view = table.view(KEY);
-    assert!(view.make_room(view.bucket.header(), || true));
+    assert!(view.make_room(view.bucket.header(), || CROWDED));
     assert!(is_admitted(&table, &rule, MINE));
     assert!(view.bucket.slot(index).has_fingerprint(MINE.kept()), "its home slot");
     assert_eq!((slots_of(&table, KEY), slots_of(&table, MINE)), (1, 1));
@@ -363,4 +363,30 @@ fn a_table_filled_in_the_order_of_buckets_follows() {
         assert!(is_admitted(&table, &rule, key));
     }
     assert_eq!(table.in_use() as u64, BUCKETS);
+}
+
+/// The first checks at a new level meet no untouched page.
+#[test]
+fn memory_is_committed_before_the_table_follows() {
+    const IN_USE: usize = 1 << 16;
+    let rule = TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1))], 0).unwrap().remove(0);
+    let table = Table::new(Size::for_keys(1_500_000, 0).unwrap(), WhenFull::Deny).unwrap();
+    let is_committed = |number: usize| table.buckets.is_committed(number);
+    let mut keys = (0..).map(|number| Fingerprint::from_bits(mixed(number)));
+    let mut fill = |per_thousand: usize| {
+        for key in keys.by_ref().take(IN_USE * SLOTS * per_thousand / 1000) {
+            is_admitted(&table, &rule, key);
+        }
+    };
+    fill(640);
+    assert_eq!(table.in_use(), IN_USE);
+    assert!(!(IN_USE..2 * IN_USE).any(is_committed), "a table within its capacity takes what it needs");
+    while table.ahead.load(TallyOrdering::Relaxed) < 2 * IN_USE as u64 {
+        fill(1);
+    }
+    assert_eq!(table.in_use(), IN_USE);
+    assert!((IN_USE..2 * IN_USE).all(is_committed) && !(2 * IN_USE..table.buckets()).any(is_committed));
+    while table.in_use() == IN_USE {
+        fill(1);
+    }
 }
