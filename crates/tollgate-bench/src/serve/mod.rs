@@ -117,6 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BenchError> {
     for contest in contests().iter().filter(|contest| contest.title.contains(&**filter)) {
         measure(contest, &servers, rounds, &mut summary)?;
     }
+    servers.prepare_open_loops()?;
     if TAIL.contains(&**filter) {
         tail::measure(&servers, rounds, &mut summary)?;
     }

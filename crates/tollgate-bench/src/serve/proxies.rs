@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::build;
 use crate::error::BenchError;
 use crate::process::{LOADER, Process};
 
@@ -202,6 +203,17 @@ impl Behind {
             Ok(())
         })?;
         Ok(Self { folder, server })
+    }
+
+    /// Has the server behind run before the loader, whose core it shares. The loader of an open
+    /// loop never sleeps: without this, each answer waits until the loader's turn ends, some
+    /// milliseconds.
+    pub(super) fn run_first(&self) -> Result<(), String> {
+        let process = self.server.id().to_string();
+        if build::succeeds("chrt", &["--fifo", "--pid", "1", &process]) {
+            return Ok(());
+        }
+        Err("chrt failed for the server behind the proxies: run this as root".to_owned())
     }
 
     /// The port of the server behind.

@@ -178,6 +178,11 @@ impl Servers {
         self.start_on(SERVER, kind)
     }
 
+    /// Has the server behind the proxies, if there is one, run before an open loop's loader.
+    pub(super) fn prepare_open_loops(&self) -> Result<(), BenchError> {
+        self.behind.as_ref().map_or(Ok(()), Behind::run_first).map_err(BenchError::Tool)
+    }
+
     /// Starts a server on these cores.
     pub(super) fn start_on(&self, cores: &str, kind: Kind) -> Result<Running, String> {
         self.start_with(cores, kind, |_| {})
