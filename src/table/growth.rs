@@ -55,7 +55,7 @@ const CROWDED: usize = 72;
 /// the new level meets an untouched one.
 const NEARLY_CROWDED: usize = 68;
 
-/// How many buckets of it each bucket that is split alone commits.
+/// How many buckets of the next level are committed for each bucket that is split alone.
 const AHEAD: u64 = 128;
 
 /// How many neighbours are counted. Of fewer, some would be crowded by chance far below 72 %, and
@@ -108,7 +108,7 @@ impl Table {
         self.ahead.fetch_max(self.in_use() as u64 + 1, TallyOrdering::Relaxed);
     }
 
-    /// Commits the next piece of it, if that has begun and is not done.
+    /// Commits the next piece of that memory, if this has begun and is not done.
     fn advance_ahead(&self) {
         let next = self.ahead.load(TallyOrdering::Relaxed);
         if next.is_power_of_two() || next == 0 {
@@ -350,7 +350,8 @@ impl<'a> View<'a> {
                 in_debt += if level > reached { SLOTS } else { neighbour.live(rule, at) };
             }
         }
-        in_debt * 100 / slots.max(1)
+        // A model has no neighbours: its tables follow at once.
+        (in_debt * 100).checked_div(slots).unwrap_or(CROWDED)
     }
 
     /// Splits the bucket from this `header`, at `level`, or helps. Afterwards it is split, or has
