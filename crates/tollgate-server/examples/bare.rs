@@ -1,8 +1,9 @@
-//! Servers that decide nothing, for `tollgate-bench serve`. They repeat the answers of the server
-//! on the second port, or pass requests on to it:
+//! The least that servers do, for `tollgate-bench serve`. They repeat the answers of the server on
+//! the second port, or pass requests on to it:
 //!
 //! ```sh
 //! cargo run --release -p tollgate-server --example bare -- http 3000 8080    # hyper
+//! cargo run --release -p tollgate-server --example bare -- asks 3000 8080    # and it decides
 //! cargo run --release -p tollgate-server --example bare -- grpc 3000 8081    # tonic
 //! cargo run --release -p tollgate-server --example bare -- least 3000 8080   # a read and a write
 //! cargo run --release -p tollgate-server --example bare -- proxy 3000 8080   # hyper on both sides
@@ -13,7 +14,7 @@ use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -25,8 +26,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use mio::{Events, Interest, Poll, Token};
+use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
+use tollgate::{Limiter, Rate, TokenBucket};
 use tonic::transport::Server;
 use tonic::{Status, client::Grpc};
 
@@ -46,52 +49,85 @@ type Answers = HashMap<(String, usize), Response<Bytes>>;
 async fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, port, other] = &arguments[..] else {
-        return Err("bare http|grpc|least|proxy PORT PORT-OF-ANOTHER-SERVER".into());
+        return Err("bare http|asks|grpc|least|proxy PORT PORT-OF-ANOTHER-SERVER".into());
     };
     let (port, other) = (port.parse()?, other.parse()?);
     match &kind[..] {
-        "http" => http(port, other).await,
+        "http" => http(port, other, None).await,
+        "asks" => http(port, other, Some(limiters()?)).await,
         "grpc" => grpc(port, other).await,
         "least" => least(port, other),
         "proxy" => proxy(port, other).await,
-        _ => Err("http, grpc, least or proxy".into()),
+        _ => Err("http, asks, grpc, least or proxy".into()),
     }
 }
 
-async fn http(port: u16, tollgate: u16) -> Result<(), AnyError> {
-    let answers = Arc::new(std::sync::RwLock::new(Answers::new()));
+/// A server of HTTP that repeats the answers of tollgate.
+struct Repeats {
+    tollgate: u16,
+    answers: RwLock<Answers>,
+    /// Asked for each request of a batch, if there are any.
+    limiters: Option<Limiters>,
+}
+
+/// As many as there are rules that concern a request of the measurement.
+type Limiters = [Limiter<str>; 3];
+
+fn limiters() -> Result<Limiters, AnyError> {
+    let limiter = || Limiter::builder(TokenBucket::new(Rate::per_second(1_000_000_000))).build();
+    Ok([limiter()?, limiter()?, limiter()?])
+}
+
+/// A batch, as far as it is decided by.
+#[derive(Deserialize)]
+struct Batch<'b> {
+    #[serde(borrow)]
+    requests: Vec<Call<'b>>,
+}
+
+#[derive(Deserialize)]
+struct Call<'b> {
+    client: &'b str,
+}
+
+async fn http(port: u16, tollgate: u16, limiters: Option<Limiters>) -> Result<(), AnyError> {
+    let repeats = Arc::new(Repeats { tollgate, answers: RwLock::default(), limiters });
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        tokio::spawn(serve(stream, Arc::clone(&answers), tollgate));
+        tokio::spawn(serve(stream, Arc::clone(&repeats)));
     }
 }
 
-async fn serve(stream: TcpStream, answers: Arc<std::sync::RwLock<Answers>>, tollgate: u16) {
+async fn serve(stream: TcpStream, repeats: Arc<Repeats>) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new());
     let service = service_fn(move |request: Request<Incoming>| {
-        let answers = Arc::clone(&answers);
-        async move { Ok::<_, Infallible>(answer(request, &answers, tollgate).await) }
+        let repeats = Arc::clone(&repeats);
+        async move { Ok::<_, Infallible>(answer(request, &repeats).await) }
     });
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// Answers as tollgate did to a like request, which is asked once.
-async fn answer(
-    request: Request<Incoming>,
-    answers: &std::sync::RwLock<Answers>,
-    tollgate: u16,
-) -> Response<Full<Bytes>> {
+async fn answer(request: Request<Incoming>, repeats: &Repeats) -> Response<Full<Bytes>> {
+    let Repeats { tollgate, answers, limiters } = repeats;
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    if let Some(limiters) = limiters {
+        // The measurement sends batches only.
+        let batch: Batch<'_> = serde_json::from_slice(&body).expect("a batch");
+        for call in &batch.requests {
+            assert!(limiters.iter().all(|limiter| limiter.check(call.client).is_allowed()));
+        }
+    }
     let key = (head.uri.path().to_owned(), body.len());
     let known = answers.read().expect("no thread panics").get(&key).cloned();
     let answer = match known {
         Some(answer) => answer,
         None => {
-            let answer = ask(head, body, tollgate).await.expect("tollgate answers");
+            let answer = ask(head, body, *tollgate).await.expect("tollgate answers");
             answers.write().expect("no thread panics").insert(key, answer.clone());
             answer
         }

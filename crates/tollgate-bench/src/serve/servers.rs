@@ -62,6 +62,8 @@ pub(super) enum Kind {
     Throttlecrab,
     /// hyper, which reads requests and answers with the bytes that tollgate answers with.
     Hyper,
+    /// The same, and it reads the JSON and asks three limiters for each request of a batch.
+    Asks,
     /// tonic, which answers each call with OK.
     Tonic,
     /// One read and one write for each request, which is answered as by a proxy that refuses.
@@ -140,7 +142,7 @@ impl Servers {
     /// Whether this machine has a server. What it has not is told at the end.
     pub(super) fn has(&self, kind: Kind) -> bool {
         let (has, name) = match kind {
-            Kind::Tollgate | Kind::Hyper | Kind::Tonic => return true,
+            Kind::Tollgate | Kind::Hyper | Kind::Asks | Kind::Tonic => return true,
             Kind::Redis => (self.has_redis, "redis-server (apt install redis-server)"),
             Kind::RedisCell => {
                 (self.has_redis && self.redis_cell.is_some(), "redis-cell (--redis-cell FILE)")
@@ -239,7 +241,7 @@ impl Servers {
         let [http_port, grpc_port, admin_port] = [free_port()?, free_port()?, free_port()?];
         let address = |port: u16| format!("127.0.0.1:{port}");
         let asked = match kind {
-            Kind::Hyper | Kind::Tonic => Some(Box::new(self.start(Kind::Tollgate)?)),
+            Kind::Hyper | Kind::Asks | Kind::Tonic => Some(Box::new(self.start(Kind::Tollgate)?)),
             Kind::Least => Some(Box::new(self.start(Kind::Proxy(Limits::Refused))?)),
             _ => None,
         };
@@ -259,6 +261,7 @@ impl Servers {
                     command.args(["--redis", "--redis-host", "127.0.0.1", "--redis-port", &port]);
                 }
                 Kind::Hyper => self.bare(command, "http", port, asked.as_ref().map(|to| to.http_port)),
+                Kind::Asks => self.bare(command, "asks", port, asked.as_ref().map(|to| to.http_port)),
                 Kind::Tonic => self.bare(command, "grpc", port, asked.as_ref().map(|to| to.grpc_port)),
                 Kind::Least => self.bare(command, "least", port, asked.as_ref().map(|to| to.http_port)),
                 Kind::Passing => self.bare(command, "proxy", port, Some(given(&self.behind)?.port())),
