@@ -20,7 +20,7 @@ use crate::metrics::Listener;
 use crate::park::{FilePark, ParkError, Parks};
 use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
-use crate::state::{Begun, Keeper, StateError};
+use crate::state::{Begun, Keeper, StateError, StateLock};
 use crate::workers::{Workers, beside};
 use crate::{resp, rls, v1};
 
@@ -52,6 +52,8 @@ pub struct Server {
     accepting: TaskTracker,
     grpc: Arc<rls::Grpc>,
     state: Option<Keeper>,
+    /// Until the last save.
+    _state_lock: Option<StateLock>,
     watched: Watched,
     _envoy_watch: Option<EnvoyWatch>,
     /// Without the server, no listener and no task of it goes on.
@@ -151,7 +153,7 @@ impl Server {
             }
         }
         let clock: ServerClock = Arc::new(TscClock::new());
-        let Begun { live, calls, envoy, report } = crate::state::begin(&settings, &clock)?;
+        let Begun { live, calls, envoy, report, lock } = crate::state::begin(&settings, &clock)?;
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
             .map_err(StartError::Calls)?;
         (core.envoy, core.state) = (envoy, report);
@@ -197,6 +199,7 @@ impl Server {
             accepting,
             grpc,
             state,
+            _state_lock: lock,
             watched,
             _envoy_watch: envoy_watch,
             _ends: begun,

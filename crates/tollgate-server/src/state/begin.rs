@@ -1,12 +1,13 @@
 //! Restores the state, and puts the rules of today in force.
 
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tollgate::{PerCallBuilder, PerCallLimiter};
 use tollgate_rules::{Cause, Conflict, Disk, LiveRules, NotRestored};
 
 use super::file::{self, Restored};
-use super::{StateError, StateReport};
+use super::{StateError, StateLock, StateReport};
 use crate::core::{Envoy, EnvoyFiles, ServerClock};
 use crate::server::StartError;
 use crate::settings::Settings;
@@ -19,16 +20,19 @@ pub(crate) struct Begun {
     /// The files of envoyproxy/ratelimit, if the settings name any.
     pub(crate) envoy: Option<Envoy>,
     pub(crate) report: StateReport,
+    /// Keeps other servers from the state file, as long as this one may save to it.
+    pub(crate) lock: Option<StateLock>,
 }
 
 /// Reads the state file, if there is one, and the rules file.
 pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, StartError> {
     // First: files that are not in order must not cost the state.
     let mut envoy = open_envoy(settings, clock)?;
+    let lock = locked(settings)?;
     let Some(Restored { live, forgotten, calls }) = restored(settings, clock, &mut envoy)? else {
         let live = LiveRules::open(&settings.rules, &Disk, ServerClock::clone(clock));
         let live = live.map_err(StartError::Rules)?;
-        return Ok(Begun { live, calls: None, envoy, report: StateReport::default() });
+        return Ok(Begun { live, calls: None, envoy, report: StateReport::default(), lock });
     };
     let resumed = live.reload_forgetting(&settings.rules, &Disk).map_err(StartError::Rules)?;
     let report = StateReport::default();
@@ -36,7 +40,7 @@ pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, S
     if let Err(error) = &calls {
         tracing::error!(%error, "the keys of CL.THROTTLE begin without the state that they had");
     }
-    Ok(Begun { live, calls: calls.ok(), envoy, report })
+    Ok(Begun { live, calls: calls.ok(), envoy, report, lock })
 }
 
 fn open_envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>, StartError> {
@@ -48,6 +52,17 @@ fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], Ser
     PerCallLimiter::builder().max_keys(settings.resp_max_keys).clock(ServerClock::clone(clock))
 }
 
+/// The lock of the state file, if there is a file that can be saved to.
+fn locked(settings: &Settings) -> Result<Option<StateLock>, StartError> {
+    let Some(path) = &settings.state else { return Ok(None) };
+    let lock = file::check(path).and_then(|()| StateLock::take(path));
+    lock.map_err(|error| fails(path, error))
+}
+
+fn fails(path: &Path, error: StateError) -> StartError {
+    StartError::State { path: path.to_owned(), error: Box::new(error) }
+}
+
 /// The state of the file. `None`: there is none, or it is damaged and was put aside.
 fn restored(
     settings: &Settings,
@@ -55,8 +70,6 @@ fn restored(
     envoy: &mut Option<Envoy>,
 ) -> Result<Option<Restored>, StartError> {
     let Some(path) = &settings.state else { return Ok(None) };
-    let fail = |error: StateError| StartError::State { path: path.clone(), error: Box::new(error) };
-    file::check(path).map_err(fail)?;
     let error = match file::restore(path, builder(settings, clock), envoy.as_mut(), clock) {
         Ok(restored) => {
             let is_there = restored.is_some();
@@ -66,7 +79,7 @@ fn restored(
         Err(error) => error,
     };
     if settings.strict_state {
-        return Err(fail(error));
+        return Err(fails(path, error));
     }
     let file = path.display();
     match file::put_aside(path) {

@@ -9,6 +9,11 @@ use std::io;
 pub enum StateError {
     /// It cannot be read, or never be written.
     Io(io::Error),
+    /// Another server saves to it.
+    InUse {
+        /// The number of its process, if that is known.
+        holder: Option<u32>,
+    },
     /// It is no state file of this server, or of another version.
     Foreign,
     /// The part with the rules is damaged.
@@ -25,6 +30,13 @@ impl fmt::Display for StateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => error.fmt(f),
+            Self::InUse { holder } => {
+                write!(f, "another server")?;
+                if let Some(holder) = holder {
+                    write!(f, ", process {holder},")?;
+                }
+                write!(f, " saves to it: end that one first, or give this one a file of its own")
+            }
             Self::Foreign => write!(f, "it is no state file of this version of Tollgate"),
             Self::Rules(error) | Self::Envoy(error) => write!(f, "it is damaged: {error}"),
             Self::Calls(error) => write!(f, "it is damaged: {error}"),
@@ -39,7 +51,7 @@ impl std::error::Error for StateError {
             Self::Io(error) => Some(error),
             Self::Rules(error) | Self::Envoy(error) => Some(error),
             Self::Calls(error) => Some(error),
-            Self::Foreign | Self::Longer => None,
+            Self::InUse { .. } | Self::Foreign | Self::Longer => None,
         }
     }
 }

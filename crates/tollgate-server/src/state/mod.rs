@@ -4,6 +4,7 @@
 //! |------|------|
 //! | `begin` | restores the state, and puts the rules of today in force |
 //! | `file` | the file: whole, or not there |
+//! | `lock` | one server for each file |
 //! | `keeper` | saves every minute, and at the end |
 //! | `error` | the errors of a state file |
 //!
@@ -22,6 +23,7 @@ mod begin;
 mod error;
 mod file;
 mod keeper;
+mod lock;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +34,7 @@ pub use error::StateError;
 #[cfg(test)]
 pub(crate) use file::save as save_now;
 pub(crate) use keeper::Keeper;
+pub(crate) use lock::StateLock;
 
 /// What became of the state file, for metrics.
 #[derive(Debug, Default)]

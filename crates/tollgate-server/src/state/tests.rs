@@ -363,3 +363,24 @@ async fn no_request_is_decided_after_the_last_save() {
     let _ = client.read_to_end(&mut answer).await;
     assert_eq!(String::from_utf8_lossy(&answer), "");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_saves_to_a_state_file() {
+    let folder = Folder::new("one", DAILY);
+    let server = Server::start(folder.settings()).await.unwrap();
+    let error = begin(&folder.settings(), &clock(BEGUN)).map(drop).unwrap_err();
+    let StartError::State { error: in_use, .. } = &error else { panic!("{error}") };
+    let own = std::process::id();
+    assert!(matches!(**in_use, StateError::InUse { holder: Some(holder) } if holder == own), "{error}");
+    assert!(error.to_string().contains("end that one first"), "{error}");
+    server.end().await.unwrap();
+    assert!(begin(&folder.settings(), &clock(BEGUN)).is_ok());
+}
+
+#[test]
+fn a_server_starts_without_a_lock_file() {
+    let folder = Folder::new("unlocked", DAILY);
+    fs::create_dir(folder.0.join("state.lock")).unwrap();
+    let begun = begin(&folder.settings(), &clock(BEGUN)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(begun.lock.is_none());
+}
