@@ -82,7 +82,7 @@ pub(crate) struct Args {
     show_keys: bool,
 
     /// A network of proxies that /v1/auth believes; may be repeated [default: loopback]
-    #[arg(long, value_name = "NETWORK", help_heading = "Authentication")]
+    #[arg(long, value_name = "NETWORK", value_parser = tollgate_rules::read_network, help_heading = "Authentication")]
     auth_trusted: Vec<IpNet>,
 
     /// A label that /v1/auth reads from a header of the proxy, as user=x-user; may be repeated
@@ -326,5 +326,20 @@ mod tests {
         assert_eq!((&*settings.http, &*settings.admin), (&loopback(8080)[..], &loopback(9080)[..]));
         assert!(settings.grpc.is_empty() && settings.resp.is_empty() && settings.proxy.is_empty());
         assert!(!settings.open);
+    }
+
+    #[test]
+    fn an_address_inside_of_a_network_is_not_trusted() {
+        let trusted = |network| Command::try_parse_from(["serve", "--rules", "r", "--auth-trusted", network]);
+        for (network, said) in [
+            ("10.0.0.5/8", "10.0.0.0/8, or 10.0.0.5 for one address"),
+            ("nonsense", "\"nonsense\" is no address: such as 192.0.2.7"),
+        ] {
+            let Err(error) = trusted(network) else { panic!("{network} is taken") };
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        let settings = trusted("::ffff:192.0.2.7").map(|command| command.args.settings());
+        let settings = settings.expect("an address").expect("they are right");
+        assert_eq!(settings.auth_trusted, ["192.0.2.7/32".parse().expect("a network")]);
     }
 }

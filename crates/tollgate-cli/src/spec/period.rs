@@ -11,8 +11,12 @@ use tollgate::Rate;
 /// The message names the wrong part and lists the units. A period of 0 or above 584 years is wrong.
 pub(crate) fn period(text: &str) -> Result<Duration, String> {
     let rate: Rate = format!("1/{text}").parse().map_err(|error: super::BadSpec| {
-        let (found, expected) = (error.found(), error.expected().join(", "));
-        format!("the period {text:?} is wrong at {found:?}: expected {expected} (e.g. 10s)")
+        let expected = error.expected().join(", ");
+        let place = match error.found() {
+            "" => "not complete".to_owned(),
+            found => format!("wrong at {found:?}"),
+        };
+        format!("the period {text:?} is {place}: expected {expected} (e.g. 10s)")
     })?;
     let period = rate.period();
     if period.is_zero() {
@@ -41,5 +45,6 @@ mod tests {
             assert!(period(text).is_err(), "{text}");
         }
         assert!(period("fortnight").unwrap_err().contains("ns, us, ms, s, min, h, d"));
+        assert!(period("5").unwrap_err().contains("\"5\" is not complete"));
     }
 }

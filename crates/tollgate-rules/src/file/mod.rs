@@ -49,6 +49,7 @@ use read::{Reader, each, inner, number, settings, tables};
 pub use schema::schema;
 pub use source::{Disk, Memory, Source};
 use text::Text;
+pub use text::value::read_network;
 pub(crate) use text::{LONGEST_VALUE, Wrong, limit::limit as limit_of, quoted};
 pub(crate) use walk::nearest;
 

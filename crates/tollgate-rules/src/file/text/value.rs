@@ -184,6 +184,31 @@ pub(in crate::file) fn address(text: &str) -> Result<IpAddr, Wrong> {
     Ok(canonical(address))
 }
 
+/// Reads a network as rules files write it: `192.0.2.0/24`, `2001:db8::/32`, or an address, which
+/// is a network of one. An IPv6 network of IPv4 addresses is returned as one of IPv4.
+///
+/// # Errors
+///
+/// The text is no network, or has bits beyond its length, as `192.0.2.7/24` does: then it is not
+/// certain which one was meant. The message names the text and says what to write.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_rules::read_network;
+///
+/// assert_eq!(read_network("192.0.2.7")?.to_string(), "192.0.2.7/32");
+/// let wrong = read_network("192.0.2.7/24").unwrap_err();
+/// assert!(wrong.contains("192.0.2.0/24, or 192.0.2.7 for one address"));
+/// # Ok::<(), String>(())
+/// ```
+pub fn read_network(text: &str) -> Result<IpNet, String> {
+    network(text).map_err(|Wrong { message, hint, .. }| match hint {
+        Some(hint) => format!("{message}: {hint}"),
+        None => message,
+    })
+}
+
 /// A network in the form in which clients are compared. An address is a network of one.
 pub(in crate::file) fn network(text: &str) -> Result<IpNet, Wrong> {
     let Some((_, _)) = text.split_once('/') else {
