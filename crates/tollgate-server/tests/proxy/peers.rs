@@ -94,6 +94,13 @@ async fn admit_the_same(peer: &Peer, ours: &Proxy) {
     admit([peer.address, ours.address], 10, "/free", &[], 429).await;
 }
 
+/// A path whose first part only begins as `/try` is limited as other paths are.
+async fn refuse_a_longer_name(both: [SocketAddr; 2]) {
+    for address in both {
+        assert_eq!(in_turn(address, 1, "/tryout", &[]).await, [429]);
+    }
+}
+
 /// A third request is refused while two are in flight.
 async fn serve_two_at_once(address: SocketAddr, gate: &Gate) {
     let before = gate.arrived.load(std::sync::atomic::Ordering::Relaxed);
@@ -125,6 +132,7 @@ async fn nginx_admits_what_its_rules_admit() {
     let ours = ours("nginx.toml", &upstream).await;
     admit_the_same(&peer, &ours).await;
     let both = [peer.address, ours.address];
+    refuse_a_longer_name(both).await;
     admit(both, 10, "/try", &[], 200).await;
     admit(both, 10, "/plans", &[], 503).await;
     admit(both, 20, "/plans", &[("x-plan", "gold")], 503).await;
@@ -194,7 +202,9 @@ async fn envoy_admits_what_its_rule_admits() {
     let peer = peer(&["envoy.yaml"], &upstream, run).await;
     let ours = ours("envoy.toml", &upstream).await;
     admit_the_same(&peer, &ours).await;
-    admit([peer.address, ours.address], 10, "/try", &[], 200).await;
+    let both = [peer.address, ours.address];
+    refuse_a_longer_name(both).await;
+    admit(both, 10, "/try", &[], 200).await;
 }
 
 /// What the page shows of a configuration is in the file that the tests run.
@@ -223,6 +233,7 @@ fn the_page_shows_what_the_examples_say() {
         "limits = \"10/min\"",
         "limits = \"leaky-bucket:2/s,capacity=3,mode=queue\"",
         "limits = \"in-flight:2\"",
+        "path_separated_prefix: /try",
         "token_bucket: { max_tokens: 10, tokens_per_fill: 10, fill_interval: 60s }",
         "filter_enforced: { default_value: { numerator: 0 } }",
         "limits = \"10/min,first-hit\"",
