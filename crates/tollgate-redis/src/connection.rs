@@ -266,16 +266,23 @@ fn not_connected() -> Failed {
 }
 
 impl Link {
-    /// Returns when the connection is found broken.
+    /// Returns when the connection is found broken. Logs once that the store serves this user: a
+    /// server that wants a password accepts a connection without one.
     async fn breaks(&self) {
-        let (ping, mut wire) = (redis::cmd("PING"), self.wire.clone());
+        let (ping, mut wire, mut is_logged) = (redis::cmd("PING"), self.wire.clone(), false);
         loop {
-            sleep(PING).await;
             self.life.asks();
-            match wire.send(&ping).await {
-                Err(error) if needs_another_connection(&error) => return,
+            let answer = wire.send(&ping).await;
+            match &answer {
+                Err(error) if needs_another_connection(error) => return,
                 _ => self.life.wait.ends(),
             }
+            let is_unknown = answer.is_err_and(|error| error.code() == Some("NOAUTH"));
+            if !is_logged && !is_unknown {
+                is_logged = true;
+                tracing::info!("connected to the store");
+            }
+            sleep(PING).await;
         }
     }
 }
@@ -365,7 +372,6 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
             Ok(Ok(wire)) => {
                 let life = Life { number, since: Instant::now(), wait: Wait::default() };
                 let link = Link { wire, life: Arc::new(life) };
-                tracing::info!("connected to the store");
                 state.send_replace(State::Up(link.clone()));
                 tokio::select! {
                     // An error: all users are gone.

@@ -67,6 +67,9 @@ pub enum FailureKind {
     BreakerOpen,
 }
 
+/// The advice where a key has a value of another type.
+const FOREIGN: &str = "another program has written a key of ours: give each program its own `prefix`";
+
 impl FailureKind {
     /// Every kind, in the order of [`index`](Self::index).
     pub const ALL: [Self; 9] = [
@@ -168,7 +171,10 @@ impl Failed {
 impl From<&RedisError> for Failed {
     fn from(error: &RedisError) -> Self {
         let (kind, charged) = sort(error);
-        Self { kind, charged, message: Some(error.to_string().into()) }
+        let text = error.to_string();
+        // The server repeats the arguments of a command that it does not know: keys.
+        let text = text.split_once(", with args").map_or(&*text, |(before, _)| before);
+        Self { kind, charged, message: Some(text.into()) }
     }
 }
 
@@ -213,7 +219,8 @@ fn nested(detail: &str) -> Option<FailureKind> {
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.advice())?;
+        let is_foreign = self.message.as_ref().is_some_and(|message| message.contains("WRONGTYPE"));
+        f.write_str(if is_foreign { FOREIGN } else { self.kind.advice() })?;
         if let Some(message) = &self.message {
             write!(f, " ({message})")?;
         }
@@ -321,6 +328,19 @@ mod tests {
         let text = reply("OOM command not allowed").to_string();
         assert!(text.contains("raise its maxmemory") && text.contains("not allowed"), "{text}");
         assert!(!text.contains("charged"), "{text}");
+    }
+
+    #[test]
+    fn a_failure_repeats_no_key() {
+        let text = reply("ERR unknown command 'EVALSHA', with args beginning with: '6b' '1' 'tg1:alice'")
+            .to_string();
+        assert!(text.contains("EVALSHA") && !text.contains("alice"), "{text}");
+    }
+
+    #[test]
+    fn a_key_of_another_type_is_named_as_the_cause() {
+        let text = reply("WRONGTYPE Operation against a key holding the wrong kind of value").to_string();
+        assert!(text.contains("its own `prefix`"), "{text}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::breaker::{Breaker, Probed, Trip, jittered};
 use crate::failed::{Failed, FailureKind};
+use crate::failure_log::FailureLog;
 
 /// The longest time for which a probe is awaited: a new connection may take longer than a check.
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
@@ -30,6 +31,7 @@ pub(crate) struct Guard {
     deadline: Duration,
     start: Instant,
     breaker: Breaker,
+    log: FailureLog,
     probe: Probe,
     /// The runtime that the connection lives on, too.
     runtime: Handle,
@@ -52,9 +54,9 @@ pub struct BreakerCounts {
 impl Guard {
     /// A guard with a closed breaker.
     pub(crate) fn new(server: String, deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
-        let (start, breaker) = (Instant::now(), Breaker::default());
+        let (start, breaker, log) = (Instant::now(), Breaker::default(), FailureLog::new());
         let (opened, closed) = Default::default();
-        Arc::new(Self { server, deadline, start, breaker, probe, runtime, opened, closed })
+        Arc::new(Self { server, deadline, start, breaker, log, probe, runtime, opened, closed })
     }
 
     /// The end of the deadline of what begins at this time.
@@ -110,10 +112,11 @@ impl Guard {
             Err(Failed { kind: FailureKind::Moved, .. }) => Trip::Answered,
             Err(_) => Trip::Failed,
         };
-        if self.breaker.record(pass, outcome, now - self.start)
-            && let Err(failed) = &result
-        {
-            self.has_opened(failed);
+        let opens = self.breaker.record(pass, outcome, now - self.start);
+        match &result {
+            Ok(_) => self.log.succeeded(),
+            Err(failed) if opens => self.has_opened(failed),
+            Err(failed) => self.log.failed(&self.server, failed, now - self.start),
         }
         result
     }
@@ -136,6 +139,7 @@ impl Guard {
 
     fn has_opened(self: &Arc<Self>, failed: &Failed) {
         self.opened.fetch_add(1, Relaxed);
+        self.log.is_logged(failed.kind, self.now());
         let kind = failed.kind.name();
         let server = &self.server;
         tracing::warn!(kind, server, "the store fails: its breaker opens ({failed})");
@@ -144,6 +148,7 @@ impl Guard {
 
     fn has_closed(&self) {
         self.closed.fetch_add(1, Relaxed);
+        self.log.succeeded();
         let server = &self.server;
         tracing::info!(server, "the store is back: its breaker closes");
     }
@@ -336,5 +341,28 @@ mod tests {
         let messages = log.0.lock().unwrap();
         let count = |end: &str| messages.iter().filter(|message| message.contains(end)).count();
         assert_eq!((count("opens"), count("closes"), messages.len()), (100, 100, 200));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_failure_since_a_success_is_logged() {
+        let log = Log::default();
+        let _subscribed = tracing::subscriber::set_default(log.clone());
+        let (guard, ..) = guarded();
+        let fail = async |kind| {
+            let _ = guard.trip(soon(), ready(Err::<(), _>(Failed::new(kind, Charged::No)))).await;
+        };
+        fail(FailureKind::Auth).await;
+        fail(FailureKind::Auth).await;
+        fail(FailureKind::Memory).await;
+        {
+            let messages = log.0.lock().unwrap();
+            assert!(messages[0].contains("check the password and the right to EVALSHA"), "{messages:?}");
+            assert!(messages[1].contains("raise its maxmemory"), "{messages:?}");
+            assert_eq!(messages.len(), 2, "{messages:?}");
+        }
+        sleep(Duration::from_secs(10)).await;
+        let _ = guard.trip(soon(), ready(Ok(7))).await;
+        fail(FailureKind::Auth).await;
+        assert_eq!(log.0.lock().unwrap().len(), 3);
     }
 }

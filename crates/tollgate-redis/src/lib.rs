@@ -11,6 +11,7 @@ mod data;
 mod deny;
 mod error;
 mod failed;
+mod failure_log;
 #[cfg(test)]
 mod fake;
 mod fallback;

@@ -12,6 +12,7 @@ mod down;
 mod eviction;
 mod figures;
 mod flapping;
+mod logged;
 mod masters;
 mod network;
 mod promotion;
