@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
-use super::{Admin, Failure, Who, bad, decoded, key_text, parameter};
+use super::query::{decoded, parameter};
+use super::{Admin, Failure, Who, bad, key_text};
 use crate::core::ServerClock;
 use crate::web::{self, Answer, Client, Object, read_json};
 
@@ -153,7 +154,7 @@ fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn index_of(set: &RuleSet<ServerClock>, name: &str) -> Result<usize, Failure> {
+pub(super) fn index_of(set: &RuleSet<ServerClock>, name: &str) -> Result<usize, Failure> {
     let index = set.rules().rules.iter().position(|rule| &*rule.name == name);
     index.ok_or_else(|| Failure(StatusCode::NOT_FOUND, "there is no such rule".into()))
 }

@@ -7,6 +7,7 @@
 //! | `rules` | the rules in force, what a reload would do, reloads |
 //! | `keys`, `key_text` | the keys of a rule: the most refused, one that is looked at or helped |
 //! | `parked` | requests that are kept for later |
+//! | `query` | the parameters of a query |
 //! | `live`, `history` | what the live page shows |
 //! | `page` | the live page, and what its browser may load |
 //! | `openapi` | holds the document to the types |
@@ -20,6 +21,7 @@ mod live;
 mod openapi;
 mod page;
 mod parked;
+mod query;
 mod routes;
 mod rules;
 #[cfg(test)]
@@ -108,7 +110,10 @@ impl Admin {
                 let who = self.admit(peer, &request)?;
                 match route.refuse(request.method()) {
                     Some(refusal) => Ok(refusal),
-                    None => self.administer(act, who, text, request).await,
+                    None => {
+                        query::check(request.uri().query(), act.parameters())?;
+                        self.administer(act, who, text, request).await
+                    }
                 }
             }
         }
@@ -230,29 +235,4 @@ fn text(body: &'static str) -> Answer {
 
 fn bad(detail: impl Into<String>) -> Failure {
     Failure(StatusCode::BAD_REQUEST, detail.into())
-}
-
-/// The value of a parameter in a query, decoded.
-fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let pairs = query.unwrap_or_default().split('&');
-    let mut values = pairs.filter_map(|pair| pair.split_once('=')).filter(|(own, _)| *own == name);
-    values.next().map(|(_, value)| decoded(value))
-}
-
-/// Text with `%XX` and `+` decoded.
-fn decoded(text: &str) -> String {
-    let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        rest = after;
-        match (first, after.split_at_checked(2).and_then(|(digits, after)| Some((hex(digits)?, after)))) {
-            (b'%', Some((byte, after))) => {
-                bytes.push(byte);
-                rest = after;
-            }
-            (b'+', _) => bytes.push(b' '),
-            _ => bytes.push(*first),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Admin, Failure, Who, bad, parameter};
+use super::keys::index_of;
+use super::query::parameter;
+use super::{Admin, Failure, Who, bad};
 use crate::park::{Entry, Filter, Id, State, Unchanged};
 use crate::web::{self, Answer};
 
@@ -24,14 +26,15 @@ impl Admin {
             let why = "no requests are kept: there is no --park FILE, and no rule that parks has a store";
             return Err(Failure(StatusCode::NOT_FOUND, why.into()));
         }
-        let bad_number = |name: &str| bad(format!("`{name}` is no number"));
-        let most = parameter(query, "most").map_or(Ok(100), |text| text.parse::<usize>());
-        let most = most.map_err(|_| bad_number("most"))?.clamp(1, PAGE);
+        let most = parameter(query, "most").map_or(Some(100), |text| text.parse().ok());
+        let most = most.filter(|most| (1..=PAGE).contains(most));
+        let most = most.ok_or_else(|| bad(format!("`most` is a number from 1 to {PAGE}")))?;
+        let wrong_after = || bad("`after` is what the page before says: a number, or two with a dot");
         let after = parameter(query, "after").unwrap_or_else(|| "0".into());
         // The number of the store, unless it is the first, and the number of the entry.
         let (first, after) = after.split_once('.').unwrap_or(("0", &after));
-        let first: usize = first.parse().map_err(|_| bad_number("after"))?;
-        let after = after.parse().map_err(|_| bad_number("after"))?;
+        let first: usize = first.parse().map_err(|_| wrong_after())?;
+        let after = after.parse().map_err(|_| wrong_after())?;
         let state = parameter(query, "state").map(|name| {
             let found = STATES.into_iter().find(|state| state.name() == name);
             found.ok_or_else(|| bad("a state is parked, sent, expired, dead or cancelled"))
@@ -59,6 +62,10 @@ impl Admin {
                 break;
             }
             filter.after = 0;
+        }
+        // Requests of a rule that is gone are kept all the same.
+        if let Some(rule) = filter.rule.filter(|_| shown.is_empty() && unread.is_empty()) {
+            index_of(&self.core.metrics.generation().set, &rule)?;
         }
         Ok(web::json(StatusCode::OK, &json!({ "parked": shown, "after": next, "unread": unread })))
     }

@@ -37,6 +37,18 @@ pub(super) enum Guarded {
     Parked,
 }
 
+impl Guarded {
+    /// The parameters that its query may have.
+    pub(super) fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Self::Reload => &["forget"],
+            Self::Top => &["rule"],
+            Self::ParkedList => &["rule", "key", "state", "most", "after"],
+            Self::OpenApi | Self::Rules | Self::Plan | Self::Key | Self::Live | Self::Parked => &[],
+        }
+    }
+}
+
 impl web::Route for Route {
     const PATHS: &'static [(&'static str, Self)] = &[
         ("/", Self::Open(Open::Page)),

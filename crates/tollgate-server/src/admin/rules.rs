@@ -12,9 +12,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_rules::{Conflict, Disk, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests};
 
-use super::{Admin, Failure, Who, parameter};
+use super::query::parameter;
+use super::{Admin, Failure, Who};
 use crate::metrics::mode;
-use crate::web::{self, Answer};
+use crate::web::{self, Answer, problem};
 use crate::workers::beside;
 
 /// A rule, as operators see it.
@@ -87,6 +88,10 @@ impl Admin {
         let forget = parameter(query, "forget").unwrap_or_default();
         blocking(move || {
             let forget: Vec<&str> = forget.split(',').filter(|name| !name.is_empty()).collect();
+            if let Some(name) = self.unknown_rule(&forget) {
+                let why = format!("`forget` names the rule `{name}`, which there is not");
+                return problem(StatusCode::NOT_FOUND, &why);
+            }
             self.core.reload_envoy();
             let done = if forget.is_empty() {
                 self.core.live.reload_file(&self.rules, &Disk)
@@ -113,6 +118,17 @@ impl Admin {
             }
         })
         .await
+    }
+
+    /// The first of these names that is a rule neither now nor in the file. `None` if the file is
+    /// wrong, too: the reload says how.
+    fn unknown_rule<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+        let set = self.core.live.rules();
+        let is_present = |name: &str| set.rules().rules.iter().any(|rule| &*rule.name == name);
+        let mut missing = names.iter().copied().filter(|name| !is_present(name)).peekable();
+        missing.peek()?;
+        let new = read(&self.rules, &Disk).into_rules().ok()?;
+        missing.find(|name| !new.rules.iter().any(|rule| &*rule.name == *name))
     }
 }
 

@@ -115,6 +115,43 @@ async fn a_key_is_asked_for_by_its_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_parameter_is_refused_with_those_there_are() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    let order = json!({ "request": { "client": "203.0.113.9" }, "do": "reset" }).to_string();
+    for (method, path, body, has) in [
+        ("POST", "/admin/reload?forgot=each", "", "`forgot`: this page has `forget`"),
+        ("GET", "/admin/top?rule=each&most=3", "", "`most`: this page has `rule`"),
+        ("GET", "/admin/parked?status=dead", "", "`rule`, `key`, `state`, `most`, `after`"),
+        ("GET", "/admin/rules?rule=each", "", "`rule`: this page has no parameters"),
+        ("GET", "/admin/live?most=3", "", "this page has no parameters"),
+        ("GET", "/openapi.json?rule", "", "this page has no parameters"),
+        ("POST", "/admin/plan?forget=each", RULES, "this page has no parameters"),
+        ("POST", "/admin/keys/each?dry", &order, "`dry`: this page has no parameters"),
+        ("DELETE", "/admin/parked/7?dry=1", "", "this page has no parameters"),
+    ] {
+        let answer = server.ask(method, path, body);
+        assert_eq!(answer.status, 400, "{method} {path}: {}", answer.body);
+        assert!(answer.json()["detail"].as_str().unwrap().contains(has), "{path}: {}", answer.body);
+    }
+    assert_eq!(server.ask("GET", "/metrics?name[]=up", "").status, 200, "pages for everyone");
+    assert_eq!(server.ask("GET", "/admin/rules?", "").json()["generation"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_refuses_to_forget_an_unknown_rule() {
+    let server = TestServer::start(RULES, |_, _| {}).await;
+    server.write_rules(&RULES.replace("'try'", "'tried'"));
+    for names in ["fvie", "each,fvie", "tried,fvie,try"] {
+        let answer = server.ask("POST", &format!("/admin/reload?forget={names}"), "");
+        assert_eq!(answer.status, 404, "{names}: {}", answer.body);
+        assert!(answer.json()["detail"].as_str().unwrap().contains("`fvie`"), "{}", answer.body);
+    }
+    assert_eq!(server.ask("POST", "/admin/reload?forget=try,tried", "").status, 200, "old and new");
+    server.write_rules("nonsense");
+    assert_eq!(server.ask("POST", "/admin/reload?forget=fvie", "").status, 422, "the file is wrong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_answer_their_method_only() {
     let server = TestServer::start(RULES, |_, _| {}).await;
     for (method, path, status) in [

@@ -10,6 +10,7 @@ mod leaves;
 mod limits;
 mod park;
 mod park_estimate;
+mod park_orders;
 mod park_random;
 mod park_redis;
 mod park_tries;
