@@ -72,24 +72,23 @@ impl Admin {
 
     /// `/admin/parked/ID`: `GET` shows an entry, `DELETE` cancels it, `POST` has it sent again.
     pub(super) async fn parked(&self, who: Who, method: &Method, id: &str) -> Result<Answer, Failure> {
-        let unknown = || Failure(StatusCode::NOT_FOUND, "no such request is kept".into());
-        let id: Id = id.parse().map_err(|_| unknown())?;
+        let id: Id = id.parse().map_err(|_| failure(Unchanged::Unknown))?;
         let parks = &self.core.parks;
         let changed = match *method {
             Method::DELETE => parks.change(id, Entry::cancel).await,
             Method::POST => parks.change(id, Entry::revive).await,
             _ => parks.entry(id).await,
         };
-        let entry = changed.map_err(|unchanged| match unchanged {
-            Unchanged::Unknown => unknown(),
-            Unchanged::Unfit => {
-                let why = "the request has ended, is not dead, or is being sent now";
-                Failure(StatusCode::CONFLICT, why.into())
+        let entry = match changed {
+            Err(Unchanged::Unfit) => {
+                let entry = parks.entry(id).await.map_err(failure)?;
+                return Err(Failure(StatusCode::CONFLICT, conflict(method, entry.state)));
             }
-            Unchanged::Store(error) => Failure(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        })?;
+            changed => changed.map_err(failure)?,
+        };
         if !matches!(*method, Method::GET | Method::HEAD) {
-            tracing::info!(%who, rule = entry.rule, state = entry.state.name(), "a parked request was changed");
+            let (id, state) = (entry.id.beginning(), entry.state.name());
+            tracing::info!(%who, id, rule = entry.rule, state, "a parked request was changed");
         }
         Ok(web::json(StatusCode::OK, &self.shown(&entry)))
     }
@@ -108,4 +107,26 @@ impl Admin {
             "ended_at": entry.ended_at.map(seconds),
         })
     }
+}
+
+fn failure(unchanged: Unchanged) -> Failure {
+    match unchanged {
+        Unchanged::Unknown => Failure(StatusCode::NOT_FOUND, "no such request is kept".into()),
+        Unchanged::Unfit => Failure(StatusCode::CONFLICT, "another change was faster".into()),
+        Unchanged::Store(error) => Failure(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
+}
+
+/// Why a request in this state is not cancelled, or not sent again.
+fn conflict(method: &Method, state: State) -> String {
+    let is_cancel = *method == Method::DELETE;
+    match state {
+        State::Parked if is_cancel => "the request is being sent now: try again, if it is parked then",
+        State::Parked => "the request is not dead: it waits, or is being sent now",
+        State::Dead => "another change of the request was faster: look at it again",
+        State::Sent => "the request has ended: an upstream has answered it",
+        State::Expired => "the request has ended: it was too old to be sent",
+        State::Cancelled => "the request has ended: it was cancelled",
+    }
+    .into()
 }

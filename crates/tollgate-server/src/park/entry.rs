@@ -173,6 +173,14 @@ impl Id {
         RANDOM.fill(&mut bytes).map_err(|_| ParkError::NoRandom)?;
         Ok(Self(u128::from_be_bytes(bytes)))
     }
+
+    /// The first 12 digits, by which logs name the request. The others cannot be guessed, so who
+    /// reads a log may not ask for the state.
+    pub(crate) fn beginning(self) -> String {
+        let mut text = self.to_string();
+        text.truncate(12);
+        text
+    }
 }
 
 impl fmt::Display for Id {

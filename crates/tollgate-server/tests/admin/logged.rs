@@ -1,7 +1,7 @@
 //! Everything that this process logs.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing_subscriber::filter::LevelFilter;
 
@@ -20,8 +20,17 @@ impl Write for Logged {
 }
 
 impl Logged {
-    /// Takes the log of the process from now on. Once in a process.
-    pub(crate) fn start(self) {
+    /// The log of the process, from the first call on. Tests that run beside log there, too.
+    pub(crate) fn of_process() -> Self {
+        static LOGGED: LazyLock<Logged> = LazyLock::new(|| {
+            let logged = Logged::default();
+            logged.clone().start();
+            logged
+        });
+        LOGGED.clone()
+    }
+
+    fn start(self) {
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(LevelFilter::TRACE)
             .with_writer(move || self.clone())

@@ -6,6 +6,7 @@
 //! | `access` | who may administer |
 //! | `orders` | plans, reloads, keys |
 //! | `logged` | everything that this process logs |
+//! | `parked` | changes of parked requests |
 //! | `secrets` | no key and no token where others read |
 //! | `browser` | the live page in a real browser |
 //! | `openapi` | a server that keeps its document |
@@ -18,6 +19,7 @@ mod logged;
 mod monitoring;
 mod openapi;
 mod orders;
+mod parked;
 mod secrets;
 #[path = "../tools/mod.rs"]
 #[allow(dead_code)]

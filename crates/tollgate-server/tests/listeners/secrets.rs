@@ -11,8 +11,7 @@ const RULES: &str = "rule = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_listener_logs_a_key_or_a_password() {
-    let logged = Logged::default();
-    logged.clone().start();
+    let logged = Logged::of_process();
     let server = Running::start(RULES, |settings, _| {
         settings.resp_password = Some(String::from("sesame-7c1f").into());
         settings.resp_admin_password = Some(String::from("sesame-admin-93").into());

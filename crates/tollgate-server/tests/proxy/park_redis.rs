@@ -292,7 +292,9 @@ async fn a_request_being_sent_is_not_cancelled() {
     assert_eq!(parking.post("/free", "").await.status, 200);
     let [first, second] = [parking.parked("/1", "").await, parking.parked("/2", "").await];
     gate.arrivals(2).await;
-    assert_eq!(parking.ask("DELETE", &format!("/admin/parked/{first}")).await.status, 409);
+    let refused = parking.ask("DELETE", &format!("/admin/parked/{first}")).await;
+    assert_eq!(refused.status, 409);
+    assert!(String::from_utf8_lossy(&refused.body).contains("is being sent now"), "{refused:?}");
     // Longer than a process has a request for itself without saying so.
     sleep(Duration::from_secs(11)).await;
     assert_eq!(parking.ask("DELETE", &format!("/admin/parked/{first}")).await.status, 409);
