@@ -8,7 +8,7 @@ use super::draw::Excerpt;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal,)*) => {
-        /// The kind of a [`Problem`]. `W1` to `W11`, `ignored` and `refuses-all` are warnings, the
+        /// The kind of a [`Problem`]. `W1` to `W12`, `ignored` and `refuses-all` are warnings, the
         /// others errors.
         ///
         /// Its text is stable: scripts may compare it.
@@ -93,6 +93,8 @@ codes! {
     W10 = "W10",
     /// A rule that a listener cannot keep: [`Rules::unserved`](crate::Rules::unserved).
     W11 = "W11",
+    /// A rule with limits that never refuses: each request costs 0.
+    W12 = "W12",
     /// A field of Envoy's files that changes nothing where it stands.
     Ignored = "ignored",
     /// A limit of Envoy's files without a number: it is 0.

@@ -107,6 +107,57 @@ fn limits_and_costs_that_surprise_are_told() {
 }
 
 #[test]
+fn w12_a_rule_with_a_cost_of_zero_never_refuses() {
+    assert_eq!(warnings(&[("r", "cost = 0")]), [("W12", 9)]);
+    assert_eq!(codes(&[("r", "cost = 0\nlimits = \"in-flight:2\"")]), ["W12"]);
+    assert_eq!(codes(&[("r", "cost = 0\nmode = \"shadow\"")]), ["W12"]);
+    assert_eq!(codes(&[("r", "cost = 0\nkey = \"client\"\nmissing = \"share\"")]), ["W12"]);
+    let tier = |limits: &str| {
+        format!("cost = 0\ntier = [{{ name = \"t\", match.path = \"/t\", limits = \"{limits}\" }}]")
+    };
+    assert_eq!(codes(&[("r", &tier("2/s"))]), ["W12"]);
+    assert_eq!(codes(&[("r", &tier("block"))]), [""; 0], "the tier refuses");
+    assert_eq!(codes(&[("r", "cost = 0\nkey = \"client\"\nmissing = \"refuse\"")]), [""; 0], "without key");
+    for limits in ["unlimited", "block"] {
+        assert_eq!(codes(&[("r", &format!("cost = 0\nlimits = \"{limits}\""))]), [""; 0]);
+    }
+    assert_eq!(codes(&[("r", "cost = 0\nmode = \"off\"")]), [""; 0]);
+    assert_eq!(codes(&[("r", "cost = { from = \"label.cost\", default = 0 }")]), [""; 0]);
+    assert_eq!(codes(&[("r", "cost = [{ match.path = \"/look\", is = 0 }, { is = 1 }]")]), [""; 0]);
+    // It is no rule that limits every request.
+    let alone: Vec<_> =
+        problems(&[rule("r", "cost = 0")]).iter().map(|problem| problem.code.as_str()).collect();
+    assert_eq!(alone, ["W2", "W12"]);
+    assert_eq!(problems(&[rule("r", "cost = 0\nlimits = \"block\"")]), []);
+}
+
+#[test]
+fn rules_with_a_cost_of_zero_refuse_nothing() {
+    use tollgate::ManualClock;
+    use tollgate_rules::{AskRule, RuleSet, Scratch};
+    let limits = [
+        "1/h",
+        "token-bucket:1/h,initial=0",
+        "leaky-bucket:1/h,capacity=1",
+        "leaky-bucket:1/h,capacity=1,queue",
+        "fixed-window:1/h",
+        "fixed-window:1/h,count=all",
+        "sliding-window:1/h",
+        "sliding-log:1/h",
+        "in-flight:1",
+    ];
+    for limits in limits {
+        let text = format!("version = 1\n{}", rule("r", &format!("cost = 0\nlimits = \"{limits}\"")));
+        let set = RuleSet::new(crate::rules(&text), ManualClock::new()).unwrap();
+        let scratch = &mut Scratch::default();
+        for _ in 0..3 {
+            let ask = AskRule { name: "r", key: b"", cost: None, is_peek: false };
+            assert!(set.ask_rule(ask, scratch).unwrap().is_admitted(), "{limits}");
+        }
+    }
+}
+
+#[test]
 fn w9_a_rule_that_frees_what_another_blocks() {
     let block = ("b", "match.client = [\"192.0.2.7\", \"198.51.100.0/24\"]\nlimits = \"block\"");
     let office =
@@ -144,4 +195,18 @@ fn w11_rules_that_a_listener_cannot_keep() {
         let of = |problem: &tollgate_rules::Problem| problem.message.split('`').nth(1).map(str::to_owned);
         assert_eq!(told.iter().filter_map(of).collect::<Vec<_>>(), names, "{listener:?}");
     }
+    let redis = rules.unserved(Redis);
+    let says = |name: &str, part: &str| {
+        let of = |problem: &&tollgate_rules::Problem| problem.message.starts_with(&format!("`{name}` "));
+        redis.iter().find(of).is_some_and(|problem| problem.message.contains(part))
+    };
+    assert!(says("exports", "each check of it is an error"), "{redis:?}");
+    assert!(says("tiers", "is not asked"), "a check of a rule asks no tier: {redis:?}");
+    assert!(
+        redis.iter().filter_map(|problem| problem.hint.as_deref()).any(|hint| hint.contains("/v1/acquire"))
+    );
+    // Nothing is charged by status, where each check is an error.
+    let both = rule("both", "limits = [\"9/s\", \"in-flight:2\"]\ncharge_if.status = 401");
+    let both = crate::rules(&format!("version = 1\n{}{both}", rule("all", "")));
+    assert_eq!((both.unserved(Redis).len(), both.unserved(Auth).len()), (1, 2));
 }

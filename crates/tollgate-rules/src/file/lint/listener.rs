@@ -10,7 +10,7 @@ use crate::rule::{Limit, Limits, Mode, Rule, Rules};
 /// | [`Check`](Self::Check) | kept, with a ticket | not asked | kept: it tells the delay |
 /// | [`Auth`](Self::Auth) | only looked at | not asked | kept: it waits |
 /// | [`RateLimitService`](Self::RateLimitService) | only looked at | not asked | refused |
-/// | [`Redis`](Self::Redis) | only looked at | not asked | refused |
+/// | [`Redis`](Self::Redis) | only looked at | an error; of tiers not asked | refused |
 /// | [`ProxyWithoutPark`](Self::ProxyWithoutPark) | kept | kept | kept |
 ///
 /// What a rule would park is refused, except that the proxy parks the requests of rules with a
@@ -70,14 +70,22 @@ fn unserved(rule: &Rule, listener: Listener) -> impl Iterator<Item = Problem> {
     let serves = listener == Listener::ProxyWithoutPark;
     let hears_responses = serves || listener == Listener::Check;
     let waits = serves || matches!(listener, Listener::Check | Listener::Auth);
+    // A check over Redis names the rule, not a request: its own limits count, no tier's.
+    let own_in_flight = matches!(&rule.limits, Limits::Each(limits)
+        if limits.iter().any(|limit| matches!(limit, Limit::InFlight { .. })));
+    let is_error = listener == Listener::Redis && own_in_flight;
     let told = [
+        is_error.then_some((
+            "limits requests in flight, which a Redis client cannot end: each check of it is an error",
+            "ask over HTTP with /v1/acquire, or `tollgate proxy`, or take that limit out",
+        )),
         (rule.charge_if.is_some() && !hears_responses).then_some((
             "charges by status, which is not told here: it is only looked at",
             "report each response, or put the middleware in front",
         )),
         (is_in_flight && !serves).then_some((
             "limits requests in flight, whose end is not told here: that limit is not asked",
-            "acquire and release it, or put the middleware in front",
+            "ask over HTTP with /v1/acquire, or put the proxy or the middleware in front",
         )),
         (queues && !waits).then_some((
             "lets requests wait, which callers cannot here: those are refused",
@@ -90,7 +98,9 @@ fn unserved(rule: &Rule, listener: Listener) -> impl Iterator<Item = Problem> {
         )),
     ];
     let name = rule.name.clone();
-    told.into_iter().flatten().map(move |(what, hint)| {
+    // Where each check is an error, the rule keeps nothing else either.
+    let most = if is_error { 1 } else { told.len() };
+    told.into_iter().flatten().take(most).map(move |(what, hint)| {
         Problem::at(("", 0, 0), Code::W11, format!("`{name}` {what}"), Some(hint.into()))
     })
 }

@@ -39,6 +39,7 @@ pub(super) fn check(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
             tiers(files, placed, work);
             each_limit(files, placed);
             cost(files, placed);
+            costless(files, placed);
             excepted(files, placed, work);
         }
         if placed.rule.forget {
@@ -77,6 +78,7 @@ fn alternatives(applies: &[Conditions]) -> &[Conditions] {
 fn limits_each(rule: &Rule) -> bool {
     rule.mode == Mode::Enforce
         && rule.limits != Limits::Unlimited
+        && (rule.limits == Limits::Block || rule.cost != Cost::Fixed(0))
         && rule.charge_if.is_none()
         && (rule.key == Key::Everyone || rule.missing != MissingKey::Pass)
 }
@@ -255,6 +257,20 @@ fn cost(files: &mut Files<'_>, placed: &Placed) {
             message,
             Some("a label, which only a trusted caller sets"),
         );
+    }
+}
+
+/// W12: rules that refuse no request, as all of them cost nothing.
+fn costless(files: &mut Files<'_>, placed: &Placed) {
+    let Rule { name, key, missing, limits, tiers, cost, .. } = &placed.rule;
+    let refuses_missing = *key != Key::Everyone && *missing == MissingKey::Refuse;
+    let mut all = std::iter::once(limits).chain(tiers.iter().map(|tier| &tier.limits));
+    let refuses = refuses_missing || all.clone().any(|limits| *limits == Limits::Block);
+    // A limit of requests in flight holds no place for a cost of 0, and admits it when full.
+    if *cost == Cost::Fixed(0) && !refuses && all.any(|limits| matches!(limits, Limits::Each(_))) {
+        let message = format!("`{name}` never refuses: each request costs 0, and uses up no limit");
+        let hint = "a cost of 1 or more, or limits = \"unlimited\"";
+        files.add(&placed.field("cost"), Code::W12, message, Some(hint));
     }
 }
 
