@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate::BuildError;
 
 use crate::file::Reading;
-use crate::set::{Conflict, SetError};
+use crate::set::{Conflict, OfLimit, SetError};
 use crate::trial::TestFailure;
 
 /// Why rules did not come into force. The old ones stay.
@@ -46,7 +46,7 @@ impl fmt::Display for ReloadError {
             Self::Tests(failures) => lines(f, &mut failures.iter().map(|failure| failure as _)),
             Self::Set(error) => error.fmt(f),
             Self::Forgets(conflicts) => lines(f, &mut conflicts.iter().map(|conflict| conflict as _)),
-            Self::Change { rule, error } => write!(f, "rule `{rule}`: {error}"),
+            Self::Change { rule, error } => write!(f, "rule `{rule}`: {}", OfLimit(error)),
         }
     }
 }

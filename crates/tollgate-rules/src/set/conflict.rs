@@ -63,7 +63,7 @@ impl fmt::Display for Conflict {
             Cause::Key => write!(f, ": its key changed")?,
             Cause::MaxKeys => write!(f, ": its max_keys changed")?,
             Cause::NumberOfLimits => write!(f, ": the number of its limits changed")?,
-            Cause::Limit(error) => write!(f, ": {error}")?,
+            Cause::Limit(error) => write!(f, ": {}", OfLimit(error))?,
             Cause::Store => write!(f, ": another store keeps its counts, which begin anew")?,
             Cause::TierRemoved => write!(f, " is gone")?,
             Cause::Displaced { was } => {
@@ -82,5 +82,35 @@ impl fmt::Display for Conflict {
             (keys, _) => write!(f, "; {keys} keys owe, which the change would forget"),
         }?;
         f.write_str(" (forget = true beside the rule allows it)")
+    }
+}
+
+/// Why a rule's limit cannot change, in the words of a rules file: the engine's advice is for
+/// programs that build limiters.
+pub(crate) struct OfLimit<'e>(pub(crate) &'e BuildError);
+
+impl fmt::Display for OfLimit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field = match self.0 {
+            BuildError::CannotInherit { field } => field,
+            BuildError::ChangedTooOften => {
+                return f.write_str("its limit changed too often: try again once older debts have run out");
+            }
+            error => return error.fmt(f),
+        };
+        let works = match *field {
+            "algorithm" => "keep the algorithm",
+            "inherit" => "inherit = \"additive\" works",
+            "mode" => "a queue stays a queue, and a meter a meter",
+            _ => "leave it as it is",
+        };
+        let what = match *field {
+            "mode" => "way to wait",
+            other => other,
+        };
+        write!(
+            f,
+            "its keys' debts cannot be read under another {what}: {works}, or give the rule another name"
+        )
     }
 }

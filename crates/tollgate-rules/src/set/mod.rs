@@ -47,6 +47,7 @@ use allowance::Limited;
 use decide::Round;
 use scratch::Mark;
 
+pub(crate) use conflict::OfLimit;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
 pub use keys::RuleKey;

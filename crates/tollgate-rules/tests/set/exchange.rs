@@ -310,6 +310,11 @@ fn a_reload_that_would_forget_is_refused() {
     }
     let limit = |fields: &str| conflict(live.reload(&r(fields)));
     assert!(matches!(limit("limits = 'sliding-log:10/d'"), (Cause::Limit(_), 3)));
+    // Advice for a rules file, not for a program that builds limiters.
+    let error = live.live.status().last_error.unwrap();
+    let expected = "rule `r`: its keys' debts cannot be read under another algorithm: keep the algorithm, or give \
+        the rule another name; 3 keys owe, which the change would forget (forget = true beside the rule allows it)";
+    assert_eq!(error.to_string(), expected);
     assert_eq!(limit("limits = ['10/d', '1/s']"), (Cause::NumberOfLimits, 3));
     assert_eq!(limit("limits = '10/d', max_keys = 5000"), (Cause::MaxKeys, 3));
     assert_eq!(conflict(live.reload(&text.replace("'client'", "'everyone'"))), (Cause::Key, 3));
