@@ -75,6 +75,9 @@ pub(crate) struct Files<'s> {
     bytes: [u64; 3],
     /// Whether a file is not TOML. Then a missing field may stand in a part that was not parsed.
     broken: bool,
+    /// The lines below headings without their last bracket: the parser reads them as another
+    /// table's. In the order of files and lines.
+    astray: Vec<Place>,
     hash: Sha256,
     problems: Vec<(Place, Problem)>,
     /// The problems that are only counted, and the code of the first.
@@ -91,6 +94,7 @@ impl<'s> Files<'s> {
             variables: Vec::new(),
             bytes: [0; 3],
             broken: false,
+            astray: Vec::new(),
             hash: Sha256::new(),
             problems,
             left_out: None,
@@ -198,8 +202,15 @@ impl<'s> Files<'s> {
     /// Reports the errors of a file's TOML.
     pub(crate) fn add_syntax(&mut self, file: FileId, errors: &[toml::de::Error]) {
         for error in errors {
+            self.astray.extend(self.below_heading(file, error));
+        }
+        self.astray.sort_by_key(|lines| (lines.file, lines.span.start));
+        for error in errors {
             let span = error.span().unwrap_or(0..0);
             let twice = error.message() == "duplicate key";
+            if twice && self.is_astray(&Place { file, span: span.clone() }) {
+                continue;
+            }
             // Lines of YAML, and the opening brace of JSON.
             let is_foreign = ["key with no value", "invalid key-value pair"]
                 .iter()
@@ -212,6 +223,27 @@ impl<'s> Files<'s> {
             self.add(&Place { file, span }, Code::Syntax, error.message(), hint);
             self.broken |= !twice;
         }
+    }
+
+    /// The lines from a heading without its last bracket to the next heading.
+    fn below_heading(&self, file: FileId, error: &toml::de::Error) -> Option<Place> {
+        let is_unclosed = ["unclosed table", "unclosed array table"]
+            .iter()
+            .any(|beginning| error.message().starts_with(beginning));
+        let at = error.span().filter(|_| is_unclosed)?.start;
+        let Loaded { text, lines, .. } = &self.loaded[file.0];
+        let first = *lines.get(lines.partition_point(|line| *line <= at))?;
+        let is_known = self.astray.last().is_some_and(|last| last.file == file && last.span.start == first);
+        let below = text[first..].split_inclusive('\n');
+        let below = below.take_while(|line| !line.trim_start().starts_with('['));
+        (!is_known).then(|| Place { file, span: first..first + below.map(str::len).sum::<usize>() })
+    }
+
+    fn is_astray(&self, place: &Place) -> bool {
+        let start = (place.file, place.span.start);
+        let after = self.astray.partition_point(|lines| (lines.file, lines.span.start) <= start);
+        let before = self.astray[..after].last();
+        before.is_some_and(|lines| lines.file == place.file && lines.span.contains(&place.span.start))
     }
 
     pub(crate) fn path(&self, file: FileId) -> &Path {
@@ -236,6 +268,9 @@ impl<'s> Files<'s> {
                     | Code::WrongType
             )
         {
+            return;
+        }
+        if code != Code::Syntax && self.is_astray(place) {
             return;
         }
         if self.is_full() {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{CONDITION, FILE, Field, Kind, Need, RULE, Table};
+use super::fields::{CONDITION, FILE, Field, Kind, Need, RULE, TEST, Table};
 use super::files::{FileId, Files, Place};
 use super::problem::Code;
 use super::text::{Text, Wrong, quoted};
@@ -98,6 +98,11 @@ impl Walk<'_, '_> {
         let at = value.span();
         match (kind, value.get_ref()) {
             (Kind::Either(kinds), found) => match kinds.iter().find(|kind| takes(kind, found)) {
+                Some(Kind::Choice(choices)) => {
+                    let forms = kinds.iter().filter_map(form);
+                    let all = choices.iter().map(|choice| (*choice).to_owned()).chain(forms);
+                    self.choice(choices, &all.collect::<Vec<_>>().join(", "), value, name);
+                }
                 Some(kind) => self.value(kind, value, name),
                 None => self.wrong_type(kind, value, name),
             },
@@ -115,12 +120,7 @@ impl Walk<'_, '_> {
                 }
             }
             (Kind::Text(text), DeValue::String(found)) => self.text(*text, found, at),
-            (Kind::Choice(choices), DeValue::String(found)) if !choices.contains(&&**found) => {
-                let meant = nearest(found, choices.iter().copied());
-                let hint =
-                    meant.map_or_else(|| choices.join(", "), |choice| format!("did you mean \"{choice}\"?"));
-                self.add(at, Code::BadText, format!("`{name}` cannot be {}", quoted(found)), Some(hint));
-            }
+            (Kind::Choice(choices), _) => self.choice(choices, &choices.join(", "), value, name),
             (Kind::DateTime, DeValue::Datetime(found))
                 if found.date.is_none() || found.time.is_none() || found.offset.is_none() =>
             {
@@ -163,14 +163,41 @@ impl Walk<'_, '_> {
         self.add(span, code, message, hint);
     }
 
+    /// Reports a text that is none of the choices; `all` are the forms of the field's values.
+    fn choice(&mut self, choices: &[&str], all: &str, value: &Spanned<DeValue<'_>>, name: &str) {
+        let Some(found) = value.get_ref().as_str().filter(|found| !choices.contains(found)) else { return };
+        let meant = nearest(found, choices.iter().copied());
+        let hint = meant.map_or_else(|| all.to_owned(), |choice| format!("did you mean \"{choice}\"?"));
+        self.add(value.span(), Code::BadText, format!("`{name}` cannot be {}", quoted(found)), Some(hint));
+    }
+
     fn wrong_type(&mut self, kind: &'static Kind, value: &Spanned<DeValue<'_>>, name: &str) {
         let found = value.get_ref().type_str();
         let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
         let message = format!("`{}` cannot be {article} {found}", short(name));
-        let is_heading = matches!(kind, Kind::List { of: Kind::Table(_), .. }) && value.get_ref().is_table();
-        let hint = if is_heading { format!("two brackets: [[{name}]]") } else { describe(kind) };
+        let hint = match kind {
+            Kind::List { of: Kind::Table(_), .. } if value.get_ref().is_table() => {
+                let has = |table: &Table| table.fields.iter().any(|field| field.name == name);
+                let parent = [(&RULE, "rule."), (&TEST, "test.")].into_iter().find(|(table, _)| has(table));
+                let parent = parent.map_or("", |(_, parent)| parent);
+                format!("two brackets: [[{parent}{name}]]")
+            }
+            _ => describe(kind),
+        };
         self.add(value.span(), Code::WrongType, message, Some(hint));
     }
+}
+
+/// How a table of required numbers is written: `{ local = N }`.
+fn form(kind: &Kind) -> Option<String> {
+    let Kind::Table(table) = kind else { return None };
+    let mut required = table.fields.iter().filter(|field| field.need == Need::Required);
+    if !required.clone().all(|field| matches!(field.kind, Kind::Integer { .. })) {
+        return None;
+    }
+    let first = required.next()?;
+    let rest: String = required.map(|field| format!(", {} = N", field.name)).collect();
+    Some(format!("{{ {} = N{rest} }}", first.name))
 }
 
 /// Whether the type fits.

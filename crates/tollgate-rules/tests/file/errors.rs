@@ -59,7 +59,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 85] = [
+    let cases: [(&str, &str, &str, &str); 101] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -81,7 +81,18 @@ fn each_mistake_points_at_the_wrong_part() {
         ("refuse.include = \"x\"", "unknown-field", "include", "a field of the file"),
         ("limits = \"in-flight:2, ttl=5x\"", "bad-limit", "5x", "no unit"),
         ("limits = \"in-flight:2,tll=5s\"", "bad-limit", "tll=5s", "only ttl"),
-        ("limits = \"inflight:2\"", "bad-limit", "inflight", "no algorithm"),
+        ("limits = \"inflight:2\"", "bad-limit", "inflight", "no algorithm | did you mean `in-flight`?"),
+        ("limits = \"token_buckt:2/s\"", "bad-limit", "token_buckt", "did you mean `token-bucket`?"),
+        ("limits = \"gcra:2/s\"", "bad-limit", "gcra", "sliding-log, in-flight (e.g. "),
+        ("limits = \"in-flight\"", "bad-limit", "in-flight", "has no number | such as in-flight:2"),
+        ("limits = [\"in-flight\"]", "bad-limit", "in-flight", "has no number | such as in-flight:2"),
+        ("limits = \"inflight\"", "bad-limit", "inflight", "no rate | did you mean `in-flight:N`?"),
+        ("limits = \"blok\"", "bad-limit", "blok", "no rate | did you mean `block`?"),
+        ("limits = [\"blok\"]", "bad-limit", "blok", "60/min, in-flight:N (e.g. "),
+        ("limits = \"Unlimited\"", "bad-limit", "Unlimited", "no rate | did you mean `unlimited`?"),
+        ("limits = \"all\"", "bad-limit", "all", "60/min, in-flight:N, unlimited, block (e.g. "),
+        ("limits = \"0.5/s\"", "bad-limit", "0.5", "such as 100 or 1_000; a fraction needs a longer period"),
+        ("limits = \"fixed-window:0.5/s\"", "bad-limit", "0.5", "1/2s instead of 0.5/s (e.g. "),
         ("key = \"clinet\"", "bad-text", "clinet", "no attribute"),
         ("key = \"header\"", "bad-text", "header", "which one: header.NAME"),
         ("key = \"status\"", "bad-text", "status", "no attribute"),
@@ -137,6 +148,16 @@ fn each_mistake_points_at_the_wrong_part() {
         ("was = \"r\"", "unfit", "r", "was not renamed"),
         ("store = \"cache\"", "unknown-store", "cache", "no store `cache`"),
         ("store = \"http://10.0.0.7\"", "bad-value", "http://10.0.0.7", "another scheme"),
+        ("store = \"redis:/10.0.0.1\"", "unknown-store", "redis:/10.0.0.1", "| an address is redis://["),
+        ("store = \"redis.local\"", "unknown-store", "redis.local", "| [stores.\"redis.local\"] url = "),
+        ("store = \"redis:/u:p@10.0.0.1\"", "bad-text", "redis:/u:p@10.0.0.1", "has no scheme | redis://["),
+        (
+            "on_failure = \"deny\"\nstore = \"redis://h\"",
+            "bad-text",
+            "deny",
+            "| refuse, allow, { local = N }",
+        ),
+        ("on_failure = \"alow\"\nstore = \"redis://h\"", "bad-text", "alow", "did you mean \"allow\"?"),
         ("store = \"redis://\"", "bad-value", "redis://", "no host"),
         ("store = \"redis://h:70000\"", "bad-value", "redis://h:70000", "1 to 65535"),
         ("store = \"redis://h/x\"", "bad-value", "redis://h/x", "is no number"),
@@ -229,6 +250,36 @@ fn one_bracket_too_few_is_told_as_such() {
         (problem.line, problem.code, problem.hint.as_deref()),
         (2, Code::WrongType, Some("two brackets: [[rule]]"))
     );
+    let tier = "name = \"t\"\nmatch.path = \"/t\"\nlimits = \"2/s\"\n";
+    let text = format!("version = 1\n{}[rule.tier]\n{tier}", rule("r", ""));
+    let problems = crate::reading(&text).problems().to_vec();
+    let hints: Vec<_> = problems.iter().map(|problem| problem.hint.as_deref()).collect();
+    assert_eq!(hints, [Some("two brackets: [[rule.tier]]")]);
+    let steps = "version = 1\n[[test]]\nname = \"t\"\n[test.steps]\nsend = \"GET /\"\n";
+    let problems = crate::reading(steps).problems().to_vec();
+    assert_eq!(problems[0].hint.as_deref(), Some("two brackets: [[test.steps]]"));
+}
+
+#[test]
+fn a_heading_without_its_last_bracket_is_one_error() {
+    let fields = "name = \"a\"\nkey = \"client\"\nlimits = \"10/s\"\n";
+    for heading in ["[[rule", "[[rule]", "  [[ rule ] # all"] {
+        for before in [String::new(), rule("r", "")] {
+            let text = format!("version = 1\n{before}{heading}\n{fields}{}", rule("s", "kye = 1"));
+            let codes: Vec<_> = found(&text).into_iter().collect();
+            let [(first, _), second] = &codes[..] else { panic!("{}", reading(&text)) };
+            assert_eq!((*first, second), ("syntax", &("unknown-field", "kye".to_owned())), "{text}");
+        }
+    }
+}
+
+#[test]
+fn too_many_keys_or_none_are_one_error() {
+    for keys in ["0", "68719476737", "1_000_000_000_000_000"] {
+        let (code, part, said) = error(&format!("key = \"client\"\nmax_keys = {keys}"));
+        assert_eq!((code, &*part), ("out-of-range", keys), "{said}");
+    }
+    assert_eq!(error("key = \"client\"\nmax_keys = 68719476736").0, "too-much");
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub(in crate::file) const MOST_RULES: usize = 10_000;
 const MOST_LIMITS: usize = 8;
 /// The most attributes of a key.
 pub(in crate::file) const MOST_PARTS: usize = 8;
+/// The most keys of a rule.
+pub(in crate::file) const MOST_KEYS: u64 = 1 << 36;
 /// The most tiers of a rule.
 pub(in crate::file) const MOST_TIERS: usize = 64;
 /// The largest integer of TOML.
@@ -342,7 +344,7 @@ pub(in crate::file) static RULE: Table = table(
         ),
         optional(
             "max_keys",
-            Kind::Integer { least: 1, most: 1 << 36 },
+            Kind::Integer { least: 1, most: MOST_KEYS },
             "65536",
             "How many keys in debt the rule holds at once.",
         ),
@@ -422,7 +424,7 @@ static CHARGE_IF: Table = table(
     &[required("status", one_or_more!(STATUS, 500), "The statuses of the responses that are charged.")],
 );
 
-static TEST: Table = table(
+pub(in crate::file) static TEST: Table = table(
     "test",
     &[
         required("name", Kind::Text(Text::Any { most: 256 }), "What the test says of the rules."),

@@ -9,7 +9,7 @@ use toml::de::DeTable;
 use super::settings::mode;
 use super::store::Stores;
 use super::{Reader, boxed, each, inner, integer, number, tables, text};
-use crate::file::fields::{MOST_PARTS, MOST_TIERS};
+use crate::file::fields::{MOST_KEYS, MOST_PARTS, MOST_TIERS};
 use crate::file::files::Place;
 use crate::file::problem::Code;
 use crate::file::text::{attribute, limit, value};
@@ -326,7 +326,9 @@ impl Reader<'_, '_> {
                 self.files.add(&placed.field("cost"), Code::Unfit, message, hint);
             }
         }
-        let Some(max_keys) = *max_keys else { return };
+        // A number out of range was reported.
+        let in_range = max_keys.filter(|keys| *keys > 0 && *keys as u64 <= MOST_KEYS);
+        let Some(max_keys) = in_range else { return };
         let wrong = placed.each_limit().find_map(|(limit, _)| match limit {
             Limit::Quota(quota) => memory(*quota, Some(max_keys)).err(),
             Limit::InFlight { .. } => None,

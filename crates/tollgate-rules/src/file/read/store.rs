@@ -95,7 +95,7 @@ impl Reader<'_, '_> {
     pub(super) fn store(&mut self, rule: &DeTable<'_>, stores: &Stores) -> Result<Option<Store>, ()> {
         let Some(value) = rule.get("store") else { return Ok(None) };
         let text = value.get_ref().as_str().ok_or(())?;
-        let server = if text.contains("://") {
+        let server = if text.contains("://") || text.contains('@') {
             store::url(text).map_err(drop)?;
             Arc::new(StoreServer::at(text))
         } else if let Some(server) = stores.get(text) {
@@ -104,7 +104,12 @@ impl Reader<'_, '_> {
             let names = stores.keys().map(|name| &**name);
             let meant = crate::file::walk::nearest(text, names);
             let hint = meant.map_or_else(
-                || format!("[stores.{text}] url = \"redis://10.0.0.7\""),
+                || match text.contains([':', '/']) {
+                    true => format!("an address is {}", store::HINT),
+                    // A dot would begin a table within a table.
+                    false if text.contains('.') => format!("[stores.\"{text}\"] url = \"redis://10.0.0.7\""),
+                    false => format!("[stores.{text}] url = \"redis://10.0.0.7\""),
+                },
                 |meant| format!("did you mean `{meant}`?"),
             );
             self.add(value.span(), Code::UnknownStore, format!("there is no store `{text}`"), hint);

@@ -7,6 +7,7 @@ use tollgate::{InFlightLimiter, Limiter, ParseQuotaError, Quota, Rate};
 
 use super::{Wrong, quoted};
 use crate::file::problem::Code;
+use crate::file::walk::nearest;
 use crate::rule::{Limit, Limits};
 
 /// The limit of a rule: one limit, `unlimited` or `block`.
@@ -14,22 +15,30 @@ pub(in crate::file) fn limits(text: &str) -> Result<Limits, Wrong> {
     match text.trim() {
         "unlimited" => Ok(Limits::Unlimited),
         "block" => Ok(Limits::Block),
-        _ => Ok(Limits::Each(vec![limit(text)?])),
+        _ => Ok(Limits::Each(vec![one(text, &["unlimited", "block"])?])),
     }
 }
 
 /// One limit: `in-flight:N[,ttl=TIME]`, or a quota.
 pub(crate) fn limit(text: &str) -> Result<Limit, Wrong> {
+    one(text, &[])
+}
+
+/// One limit; beside it, the text of a rule may be one of `words`.
+fn one(text: &str, words: &[&'static str]) -> Result<Limit, Wrong> {
     if let "unlimited" | "block" = text.trim() {
         let message = format!("`{}` stands beside no other limit", text.trim());
         let hint = format!("limits = \"{}\"", text.trim());
         return Err(Wrong::all(text, Code::BadLimit, message, hint));
     }
-    let in_flight = text.split_once(':').filter(|(algorithm, _)| algorithm.trim() == "in-flight");
+    if text.split(',').next().unwrap_or_default().trim() == IN_FLIGHT {
+        return Err(Wrong::all(text, Code::BadLimit, "`in-flight` has no number", EXAMPLE));
+    }
+    let in_flight = text.split_once(':').filter(|(algorithm, _)| algorithm.trim() == IN_FLIGHT);
     if let Some((algorithm, rest)) = in_flight {
         return at_once(text, algorithm.len() + 1, rest);
     }
-    let quota: Quota = text.parse().map_err(|error: ParseQuotaError| of_quota(&error, 0))?;
+    let quota: Quota = text.parse().map_err(|error: ParseQuotaError| of_limit(text, &error, words))?;
     // What the builder says of the numbers: whether words can count so far.
     match Limiter::<[u8], Quota>::builder(quota).max_keys(1).memory() {
         Ok(_) => Ok(Limit::Quota(quota)),
@@ -37,9 +46,47 @@ pub(crate) fn limit(text: &str) -> Result<Limit, Wrong> {
     }
 }
 
+/// The algorithm that the engine's grammar does not have.
+const IN_FLIGHT: &str = "in-flight";
+const EXAMPLE: &str = "such as in-flight:2,ttl=10min";
+
+/// The engine's error, with what else a rules file takes in its place.
+fn of_limit(text: &str, error: &ParseQuotaError, words: &[&'static str]) -> Wrong {
+    let wrong = of_quota(error, 0);
+    let (found, expected) = (error.found(), error.expected());
+    let is_algorithm = expected.contains(&"token-bucket");
+    let is_rate = expected.first().is_some_and(|first| first.starts_with("COUNT/PERIOD"));
+    let is_fraction = expected.first().is_some_and(|first| first.starts_with("a whole number, such"))
+        && found.contains('.')
+        && found.parse::<f64>().is_ok()
+        && text[wrong.span.end..].trim_start().starts_with('/');
+    let said = |extra: &str| {
+        let example = format!(" (e.g. {})", error.hint());
+        let rest = wrong.hint.as_deref().unwrap_or_default();
+        format!("{}{extra}{example}", rest.strip_suffix(&*example).unwrap_or(rest))
+    };
+    let hint = if is_algorithm {
+        let meant = nearest(found, expected.iter().copied().chain([IN_FLIGHT]));
+        meant.map_or_else(|| said(", in-flight"), |meant| format!("did you mean `{meant}`?"))
+    } else if is_rate && !text.contains(':') {
+        match nearest(found, words.iter().copied().chain([IN_FLIGHT])) {
+            Some(IN_FLIGHT) => "did you mean `in-flight:N`?".into(),
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => {
+                let all = ["in-flight:N"].iter().chain(words);
+                said(&all.map(|word| format!(", {word}")).collect::<String>())
+            }
+        }
+    } else if is_fraction {
+        said("; a fraction needs a longer period: 1/2s instead of 0.5/s")
+    } else {
+        return wrong;
+    };
+    Wrong { hint: Some(hint), ..wrong }
+}
+
 /// What comes after `in-flight:`, which ends at `start`.
 fn at_once(text: &str, start: usize, rest: &str) -> Result<Limit, Wrong> {
-    const EXAMPLE: &str = "such as in-flight:2,ttl=10min";
     let wrong = |part: &str, message: String| {
         let from = part.as_ptr().addr() - text.as_ptr().addr();
         let hint = Some(EXAMPLE.into());

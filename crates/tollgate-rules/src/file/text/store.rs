@@ -3,7 +3,9 @@
 use super::{Wrong, name};
 use crate::file::problem::Code;
 
-const HINT: &str = "redis://[user:password@]host[:port][/database], rediss://..., redis+unix:///path";
+/// How an address is written.
+pub(in crate::file) const HINT: &str =
+    "redis://[user:password@]host[:port][/database], rediss://..., redis+unix:///path";
 
 /// A store of the file by its name, or an address.
 pub(super) fn or_name(text: &str) -> Result<(), Wrong> {
