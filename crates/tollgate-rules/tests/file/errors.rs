@@ -266,9 +266,12 @@ fn a_heading_without_its_last_bracket_is_one_error() {
     for heading in ["[[rule", "[[rule]", "  [[ rule ] # all"] {
         for before in [String::new(), rule("r", "")] {
             let text = format!("version = 1\n{before}{heading}\n{fields}{}", rule("s", "kye = 1"));
-            let codes: Vec<_> = found(&text).into_iter().collect();
+            let codes = found(&text);
             let [(first, _), second] = &codes[..] else { panic!("{}", reading(&text)) };
             assert_eq!((*first, second), ("syntax", &("unknown-field", "kye".to_owned())), "{text}");
+            // The parser gives the last of a file's fields to the file.
+            let at_the_end = found(&format!("version = 1\n{before}{heading}\n{fields}"));
+            assert!(matches!(at_the_end[..], [("syntax", _)]), "{text}: {at_the_end:?}");
         }
     }
 }
