@@ -104,11 +104,13 @@ impl Reader<'_, '_> {
             let names = stores.keys().map(|name| &**name);
             let meant = crate::file::walk::nearest(text, names);
             let hint = meant.map_or_else(
-                || match text.contains([':', '/']) {
-                    true => format!("an address is {}", store::HINT),
+                || {
+                    if text.contains([':', '/']) {
+                        return format!("an address is {}", store::HINT);
+                    }
                     // A dot would begin a table within a table.
-                    false if text.contains('.') => format!("[stores.\"{text}\"] url = \"redis://10.0.0.7\""),
-                    false => format!("[stores.{text}] url = \"redis://10.0.0.7\""),
+                    let quote = if text.contains('.') { "\"" } else { "" };
+                    format!("[stores.{quote}{text}{quote}] url = \"redis://10.0.0.7\"")
                 },
                 |meant| format!("did you mean `{meant}`?"),
             );
