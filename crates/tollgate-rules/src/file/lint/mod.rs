@@ -132,7 +132,7 @@ fn unmatched(files: &mut Files<'_>, main: FileId, rules: &[Placed]) {
             &place,
             Code::W2,
             message,
-            Some("a rule without `match`, `charge_if` and `missing = \"pass\"`"),
+            Some("a rule without `match`, `charge_if`, `missing = \"pass\"` and `cost = 0`"),
         );
     }
 }
