@@ -34,7 +34,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -113,10 +114,14 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
             // Boxed: a connection without a request would have room for it.
             let answer = Box::pin(handler(request));
             let is_last = self.read.len() == length;
-            let Some(answer) = self.unless_left(is_last, answer).await else { return Left::Ended };
+            let Some(mut answer) = self.unless_left(is_last, answer).await else { return Left::Ended };
             metrics.took(*listener, began.elapsed());
             let ends = self.activity.is_ending();
             let Some(body_length) = answer::write_head(&answer, ends, &mut self.out) else {
+                if ends && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    // hyper is told of the end only after it has sent this head.
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 return Left::Other { read: self.all_read(), answer: Some(answer), is_http1 };
             };
             let _ = self.read.split_to(length);
@@ -210,22 +215,28 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
     async fn write(&mut self) -> io::Result<()> {
         let (mut written, mut wait) = (0, None);
         poll_fn(|context| {
-            while written < self.out.len() {
-                match Pin::new(&mut *self.stream).poll_write(context, &self.out[written..]) {
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                    Poll::Ready(count) => written += count?,
-                    Poll::Pending => {
-                        wait.get_or_insert_with(|| self.untaken.wait(None));
-                        return Poll::Pending;
-                    }
-                }
+            let sent = self.poll_send(context, &mut written);
+            if sent.is_pending() {
+                wait.get_or_insert_with(|| self.untaken.wait(None));
             }
-            Pin::new(&mut *self.stream).poll_flush(context)
+            sent
         })
         .await?;
         self.out.clear();
         self.out.shrink_to(KEPT);
         Ok(())
+    }
+
+    /// Sends what is not `written` yet, and what TLS has taken and not sent: a whole answer, where
+    /// the client takes nothing.
+    fn poll_send(&mut self, context: &mut Context<'_>, written: &mut usize) -> Poll<io::Result<()>> {
+        while *written < self.out.len() {
+            match ready!(Pin::new(&mut *self.stream).poll_write(context, &self.out[*written..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => *written += count,
+            }
+        }
+        Pin::new(&mut *self.stream).poll_flush(context)
     }
 
     /// The bytes of all requests without an answer.

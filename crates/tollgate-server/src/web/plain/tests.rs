@@ -5,11 +5,11 @@ mod random;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use http::HeaderName;
 use http::header::DATE;
-use http::{HeaderName, HeaderValue};
 use hyper::body::SizeHint;
 use hyper::ext::ReasonPhrase;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, BufWriter, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -398,6 +398,32 @@ async fn a_client_that_takes_no_plain_answer_is_closed() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let _ = go.send(());
     }
+}
+
+/// As TLS does, the buffer takes the whole answer of a client that takes none.
+#[tokio::test]
+async fn an_answer_that_is_only_buffered_is_not_taken() {
+    let (server, _client) = duplex(64);
+    let mut stream = BufWriter::with_capacity(1 << 16, server);
+    let (activity, untaken) = (Activity::new(), Untaken::default());
+    let mut plain = Plain::new(&mut stream, &activity, &untaken);
+    plain.out = vec![b'x'; 1000];
+    let mut write = Box::pin(plain.write());
+    assert!(timeout(Duration::from_millis(50), &mut write).await.is_err());
+    assert!(untaken.is_overdue(Duration::from_millis(50)));
+}
+
+#[tokio::test]
+async fn an_answer_left_to_hyper_tells_the_end() {
+    let mut connection = Connection::new().await;
+    connection.client.write_all(&[GET, GET].concat()).await.unwrap();
+    let (_, way) = connection.asked().await;
+    connection.drain.ends.cancel();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(way.send(Response::new(Given { length: None, ..Given::bytes("long") })).is_ok());
+    let heard = connection.hear().await;
+    assert!(heard.headers.contains(&("connection".into(), "close".into())), "{heard:?}");
+    assert_eq!(connection.rest().await, b"", "the next request is not served");
 }
 
 #[test]
