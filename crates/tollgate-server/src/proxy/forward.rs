@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::download::{Download, Passed};
 use super::forwarded::Origin;
-use super::head::{depart, is_coded, strip, switch};
+use super::head::{depart, is_coded, join_lengths, strip, switch};
 use super::marks::Marks;
 use super::patience::Patience;
 use super::pool::AnswerBody;
@@ -209,9 +209,14 @@ impl Shared {
             self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
             return Missing::Upstreams(Failure::Broken).answer();
         }
-        // Its chunks say how long it is.
-        if is_chunked && has.has(Marks::CONTENT_LENGTH) {
-            response.headers_mut().remove(CONTENT_LENGTH);
+        if has.has(Marks::CONTENT_LENGTH) {
+            // Its chunks say how long it is, or its status.
+            if is_chunked || response.status() == StatusCode::NO_CONTENT {
+                response.headers_mut().remove(CONTENT_LENGTH);
+            } else if !join_lengths(response.headers_mut()) {
+                self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
+                return Missing::Upstreams(Failure::Broken).answer();
+            }
         }
         strip(response.headers_mut(), has, "");
         // The rest of the request's body must not wait for the reader of the answer.

@@ -94,6 +94,22 @@ pub(super) fn is_coded(headers: &HeaderMap) -> bool {
         || codings.next().is_some()
 }
 
+/// Makes one length of those of a response, which may be the same several times (RFC 9110, section
+/// 8.6). Returns `false` if they are not one length.
+pub(super) fn join_lengths(headers: &mut HeaderMap) -> bool {
+    let is_length = |text: &[u8]| (1..20).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
+    let lines = || headers.get_all(CONTENT_LENGTH).into_iter().map(HeaderValue::as_bytes);
+    if lines().nth(1).is_none() && lines().all(is_length) {
+        return true;
+    }
+    let mut lengths = lines().flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let Some(length) = lengths.next().filter(|length| is_length(length)) else { return false };
+    let Ok(one) = HeaderValue::from_bytes(length) else { return false };
+    let are_one = lengths.all(|other| other == length);
+    headers.insert(CONTENT_LENGTH, one);
+    are_one
+}
+
 /// Makes one line of those into which a client of HTTP/2 may split a cookie (RFC 9113, section
 /// 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {

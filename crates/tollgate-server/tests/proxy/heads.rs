@@ -110,6 +110,32 @@ async fn the_length_of_a_body_that_is_not_sent_passes() {
     assert!(record.lock().unwrap().starts_with(b"HEAD / HTTP/1.1\r\n"));
 }
 
+#[tokio::test]
+async fn a_repeated_length_passes_as_one() {
+    let cases: [(&'static [u8], u16, Option<&str>); 6] = [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\n", 200, Some("5")),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\n", 200, Some("5")),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5, 6\r\n\r\n", 502, None),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", 502, None),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\n", 502, None),
+        (b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n", 204, None),
+    ];
+    for (said, status, length) in cases {
+        let (url, _) = recorder(said).await;
+        let proxy = start(RULES, &[url]).await;
+        let answer = proxy.call("HEAD", "/", &[], "").await;
+        let text = String::from_utf8_lossy(said);
+        assert_eq!(answer.status, status, "{text}");
+        if status < 500 {
+            let lengths: Vec<_> = answer.headers.get_all("content-length").iter().collect();
+            assert!(lengths.iter().eq(length.iter()), "{text}: {lengths:?}");
+        }
+    }
+    let (url, _) = recorder(b"HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\nhello").await;
+    let answer = start(RULES, &[url]).await.get("/", &[]).await;
+    assert_eq!((answer.header("content-length"), &answer.body[..]), ("5", &b"hello"[..]));
+}
+
 /// Paths that servers read differently: each reading is matched, and the upstream gets what came.
 #[tokio::test]
 async fn what_the_rules_match_is_what_the_upstream_gets() {
