@@ -66,7 +66,8 @@ impl Dial {
     /// Connects, in the time that this may take.
     pub(super) async fn connect(self) -> io::Result<Dialled> {
         let timeout = self.timeout;
-        tokio::time::timeout(timeout, self.connect_some_time()).await.map_err(io::Error::from)?
+        let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {timeout:?}"));
+        tokio::time::timeout(timeout, self.connect_some_time()).await.map_err(|_| late())?
     }
 
     async fn connect_some_time(self) -> io::Result<Dialled> {
@@ -74,7 +75,11 @@ impl Dial {
         stream.set_nodelay(true)?;
         Ok(match self.tls {
             None => Either::Left(stream),
-            Some((tls, name)) => Either::Right(Box::new(tls.connect(name, stream).await?)),
+            Some((tls, name)) => {
+                // Before TLS, TCP may fail with the same words.
+                let named = |error: io::Error| io::Error::new(error.kind(), format!("TLS: {error}"));
+                Either::Right(Box::new(tls.connect(name, stream).await.map_err(named)?))
+            }
         })
     }
 }

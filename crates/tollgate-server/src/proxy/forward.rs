@@ -19,7 +19,7 @@ use super::marks::Marks;
 use super::patience::Patience;
 use super::pool::AnswerBody;
 use super::upload::{BadBody, Upload};
-use super::upstreams::{Failure, Load, Server, Upstreams};
+use super::upstreams::{Failed, Failure, Load, Server, Upstreams};
 use crate::core::Core;
 use crate::metrics::Listener;
 use crate::settings::ProxySettings;
@@ -54,11 +54,11 @@ pub(super) struct Switched(pub(super) OnUpgrade);
 pub(super) struct NotReached;
 
 /// Why a request has no response of an upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Missing {
     /// No upstream is well.
     Upstream,
-    Upstreams(Failure),
+    Upstreams(Failed),
     /// The head of the response did not come in time.
     Late,
     /// The body of the request.
@@ -67,30 +67,37 @@ enum Missing {
 
 impl Missing {
     /// As labels say it.
-    fn kind(self) -> &'static str {
+    fn kind(&self) -> &'static str {
         match self {
             Self::Upstream => "no_upstream",
-            Self::Upstreams(Failure::Connect) => "upstream_connect",
-            Self::Upstreams(Failure::ConnectLate) => "upstream_connect_timeout",
-            Self::Upstreams(Failure::Broken) => "upstream_broken",
+            Self::Upstreams(failed) => match failed.failure {
+                Failure::Connect => "upstream_connect",
+                Failure::ConnectLate => "upstream_connect_timeout",
+                Failure::Broken => "upstream_broken",
+            },
             Self::Late => "upstream_timeout",
             Self::Body(_) => "body",
         }
     }
 
-    fn answer(self) -> Response<Download> {
+    fn answer(&self) -> Response<Download> {
         let (status, detail) = match self {
             Self::Upstream => (StatusCode::SERVICE_UNAVAILABLE, "no upstream is well"),
-            Self::Upstreams(Failure::Connect) => (StatusCode::BAD_GATEWAY, "the upstream was not reached"),
-            Self::Upstreams(Failure::Broken) => (StatusCode::BAD_GATEWAY, "the upstream did not answer"),
-            Self::Upstreams(Failure::ConnectLate) => {
-                (StatusCode::GATEWAY_TIMEOUT, "the upstream was not reached in time")
-            }
+            Self::Upstreams(failed) => match failed.failure {
+                Failure::Connect => (StatusCode::BAD_GATEWAY, "the upstream was not reached"),
+                Failure::Broken => (StatusCode::BAD_GATEWAY, "the upstream did not answer"),
+                Failure::ConnectLate => (StatusCode::GATEWAY_TIMEOUT, "the upstream was not reached in time"),
+            },
             Self::Late => (StatusCode::GATEWAY_TIMEOUT, "the upstream did not answer in time"),
             Self::Body(bad) => bad.answer(),
         };
         let mut answer = problem(status, detail).map(Download::Text);
-        if matches!(self, Self::Upstream | Self::Upstreams(Failure::Connect | Failure::ConnectLate)) {
+        let is_reached = match self {
+            Self::Upstream => false,
+            Self::Upstreams(failed) => failed.failure == Failure::Broken,
+            Self::Late | Self::Body(_) => true,
+        };
+        if !is_reached {
             answer.extensions_mut().insert(NotReached);
         }
         answer
@@ -143,9 +150,9 @@ impl Shared {
                 Ok(response) => return Ok((response, load)),
                 Err(of) => missing = body.failure().map_or(of, Missing::Body),
             }
-            let Missing::Upstreams(failure) = missing else { break };
-            server.rest(failure);
-            if failure == Failure::Broken {
+            let Missing::Upstreams(failed) = &missing else { break };
+            server.rest(failed);
+            if failed.failure == Failure::Broken {
                 break;
             }
             tried.push(server);
@@ -195,7 +202,7 @@ impl Shared {
                 |to: &&HeaderValue| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(to.as_bytes()));
             let Some(agreed) = response.headers().get(UPGRADE).filter(agrees).cloned() else {
                 self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
-                return Missing::Upstreams(Failure::Broken).answer();
+                return Missing::Upstreams(Failure::Broken.into()).answer();
             };
             let switched = Switched(hyper::upgrade::on(&mut response));
             strip(response.headers_mut(), has, "");
@@ -207,7 +214,7 @@ impl Shared {
         let is_chunked = has.has(Marks::TRANSFER_ENCODING);
         if is_chunked && is_coded(response.headers()) {
             self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
-            return Missing::Upstreams(Failure::Broken).answer();
+            return Missing::Upstreams(Failure::Broken.into()).answer();
         }
         if has.has(Marks::CONTENT_LENGTH) {
             // Its chunks say how long it is, or its status.

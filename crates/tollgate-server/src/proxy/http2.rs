@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::dial::Dial;
 use super::pool::AnswerBody;
 use super::upload::Upload;
-use super::upstreams::{Failure, address, take_back};
+use super::upstreams::{Failed, Failure, address, take_back};
 use crate::settings::Upstream;
 use crate::workers::PerWorker;
 
@@ -30,7 +30,7 @@ pub(super) struct Streams {
 struct Current {
     open: Option<Open>,
     /// When one last could not be made, and why.
-    failed: Option<(Instant, Failure)>,
+    failed: Option<(Instant, Failed)>,
 }
 
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl Streams {
         request: &mut Option<Request<Upload>>,
         upstream: &Upstream,
         patience: Duration,
-    ) -> Result<Response<AnswerBody>, Failure> {
+    ) -> Result<Response<AnswerBody>, Failed> {
         for _ in 0..TRIES {
             let mut open = self.connection(patience).await?;
             let mut sent = request.take().ok_or(Failure::Broken)?;
@@ -68,15 +68,17 @@ impl Streams {
                 Err(error) => error,
             };
             // The upstream took no more requests by this connection, and has read nothing of this.
-            let mut unsent = error.take_message().ok_or(Failure::Broken)?;
+            let Some(mut unsent) = error.take_message() else {
+                return Err(Failed::new(Failure::Broken, error.error()));
+            };
             take_back(&mut unsent);
             *request = Some(unsent);
         }
-        Err(Failure::Connect)
+        Err(Failure::Connect.into())
     }
 
     /// The connection of this worker, or a new one.
-    async fn connection(&self, patience: Duration) -> Result<Open, Failure> {
+    async fn connection(&self, patience: Duration) -> Result<Open, Failed> {
         let began = Instant::now();
         // Held while one is made: others wait for it, and make none of their own.
         let mut current = self.connections.here().lock().await;
@@ -85,13 +87,13 @@ impl Streams {
             return Ok(open.clone());
         }
         // One that failed meanwhile was made for this request too.
-        if let Some((_, failure)) = current.failed.filter(|(at, _)| *at >= began) {
-            return Err(failure);
+        if let Some((_, failed)) = current.failed.as_ref().filter(|(at, _)| *at >= began) {
+            return Err(failed.clone());
         }
         let made = Open::new(&self.dial).await;
         match &made {
             Ok(open) => current.open = Some(open.clone()),
-            Err(failure) => current.failed = Some((Instant::now(), *failure)),
+            Err(failed) => current.failed = Some((Instant::now(), failed.clone())),
         }
         made
     }
@@ -100,10 +102,10 @@ impl Streams {
 type Unsent = hyper::client::conn::TrySendError<Request<Upload>>;
 
 impl Open {
-    async fn new(dial: &Dial) -> Result<Self, Failure> {
-        let stream = dial.clone().connect().await.map_err(|error| Failure::of_dial(&error))?;
+    async fn new(dial: &Dial) -> Result<Self, Failed> {
+        let stream = dial.clone().connect().await.map_err(|error| Failed::of_dial(&error))?;
         let made = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
-        let (sender, driver) = made.map_err(|_| Failure::Connect)?;
+        let (sender, driver) = made.map_err(|error| Failed::new(Failure::Connect, &error))?;
         tokio::spawn(async move {
             if let Err(error) = driver.await {
                 tracing::debug!(%error, "a connection to an upstream ended");

@@ -17,7 +17,7 @@ use super::by_hyper::ByHyper;
 use super::dial::{Dial, Dialled};
 use super::plain::{self, Asked, Rest};
 use super::upload::{Fault, Upload};
-use super::upstreams::Failure;
+use super::upstreams::{Failed, Failure};
 use crate::workers::PerWorker;
 
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
@@ -77,7 +77,7 @@ impl Pool {
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
-    ) -> Result<Response<AnswerBody>, Failure> {
+    ) -> Result<Response<AnswerBody>, Failed> {
         let idle = self.idle.here();
         loop {
             let (link, is_new) = match idle.take() {
@@ -90,15 +90,15 @@ impl Pool {
             }
             // One that was idle was closed at the same time, and nothing was written to it.
             if is_new || request.is_none() {
-                return Err(Failure::Broken);
+                return Err(Failure::Broken.into());
             }
         }
     }
 }
 
 impl Link {
-    async fn connect(dial: Dial) -> Result<Self, Failure> {
-        dial.connect().await.map(Self::Plain).map_err(|error| Failure::of_dial(&error))
+    async fn connect(dial: Dial) -> Result<Self, Failed> {
+        dial.connect().await.map(Self::Plain).map_err(|error| Failed::of_dial(&error))
     }
 
     /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the

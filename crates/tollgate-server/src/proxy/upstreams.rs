@@ -1,5 +1,6 @@
 //! The upstreams: who is well, who serves the fewest.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -53,7 +54,7 @@ enum Sender {
     Http2(Streams),
 }
 
-/// Why a request has no response.
+/// How a request was left without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// No connection that takes the request: the upstream has read nothing of it.
@@ -62,6 +63,14 @@ pub(super) enum Failure {
     ConnectLate,
     /// The connection ended, or its bytes are no response.
     Broken,
+}
+
+/// Why a request has no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    /// The words of the error, for the log. `None`: the failure says all.
+    reason: Option<Arc<str>>,
 }
 
 impl Upstreams {
@@ -140,7 +149,7 @@ impl Server {
         &self,
         request: &mut Option<Request<Upload>>,
         patience: Duration,
-    ) -> Result<Response<AnswerBody>, Failure> {
+    ) -> Result<Response<AnswerBody>, Failed> {
         let sent = match &self.client {
             Sender::Http1(pool) => {
                 if let Some(request) = request {
@@ -159,13 +168,13 @@ impl Server {
     }
 
     /// It has failed: others are chosen before it for a while.
-    pub(super) fn rest(&self, failure: Failure) {
+    pub(super) fn rest(&self, failed: &Failed) {
         let (now, warned) = (self.now(), self.warned.load(Relaxed));
         let after = |time: Duration| now.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         self.rests.store(after(REST).max(1), Relaxed);
         // Of threads that fail together, one warns.
         if now >= warned && self.warned.compare_exchange(warned, after(WARNED), Relaxed, Relaxed).is_ok() {
-            tracing::warn!(upstream = %self.upstream, ?failure, "an upstream fails");
+            tracing::warn!(upstream = %self.upstream, reason = failed.reason(), "an upstream fails");
         }
     }
 
@@ -177,13 +186,18 @@ impl Server {
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
         let answer = tokio::time::timeout(timeout, self.send(&mut Some(request), timeout)).await;
-        let status = answer.map(|answer| answer.map(|answer| answer.status()));
-        let is_well = matches!(status, Ok(Ok(status)) if status.as_u16() < 400);
-        if self.is_well.swap(is_well, Relaxed) != is_well {
-            match is_well {
-                true => tracing::info!(upstream = %self.upstream, "an upstream is well again"),
-                false => tracing::warn!(upstream = %self.upstream, ?status, "an upstream is not well"),
+        let is_well = matches!(&answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
+        if self.is_well.swap(is_well, Relaxed) == is_well {
+            return;
+        }
+        let upstream = &self.upstream;
+        match &answer {
+            Ok(Ok(_)) if is_well => tracing::info!(%upstream, "an upstream is well again"),
+            Ok(Ok(answer)) => {
+                tracing::warn!(%upstream, status = answer.status().as_u16(), "an upstream is not well");
             }
+            Ok(Err(failed)) => tracing::warn!(%upstream, reason = failed.reason(), "an upstream is not well"),
+            Err(_) => tracing::warn!(%upstream, reason = "it took too long", "an upstream is not well"),
         }
     }
 }
@@ -218,13 +232,45 @@ pub(super) fn take_back<B>(request: &mut Request<B>) {
     *request.uri_mut() = parts.path_and_query.map(Uri::from).unwrap_or_default();
 }
 
-impl Failure {
-    /// Whether a connection came too late, or not at all.
+impl Failed {
+    /// No connection, or one that came too late.
     pub(super) fn of_dial(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::TimedOut => Self::ConnectLate,
-            _ => Self::Connect,
+        let failure = match error.kind() {
+            io::ErrorKind::TimedOut => Failure::ConnectLate,
+            _ => Failure::Connect,
+        };
+        Self::new(failure, error)
+    }
+
+    /// `error` and its sources are the reason.
+    pub(super) fn new(failure: Failure, error: &dyn Error) -> Self {
+        let mut reason = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            let text = error.to_string();
+            // The text of many an error already has that of its source.
+            if !reason.contains(&text) {
+                reason = format!("{reason}: {text}");
+            }
+            source = error.source();
         }
+        Self { failure, reason: Some(reason.into()) }
+    }
+
+    /// Why, as the log says it.
+    fn reason(&self) -> &str {
+        match (&self.reason, self.failure) {
+            (Some(reason), _) => reason,
+            (None, Failure::Connect) => "no connection takes the request",
+            (None, Failure::ConnectLate) => "no connection in time",
+            (None, Failure::Broken) => "the connection ended, or its bytes are no response",
+        }
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, reason: None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Everything that this process logs.
 
 use std::io::Write;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing_subscriber::filter::LevelFilter;
 
@@ -20,19 +20,21 @@ impl Write for Logged {
 }
 
 impl Logged {
-    /// The log of the process, from the first call on. Tests that run beside log there, too.
-    pub(crate) fn of_process() -> Self {
-        static LOGGED: LazyLock<Logged> = LazyLock::new(|| {
+    /// The log of the process, from the first call on, of the level of that. Tests that run beside
+    /// log there, too.
+    pub(crate) fn of_process(level: LevelFilter) -> Self {
+        static LOGGED: OnceLock<Logged> = OnceLock::new();
+        let logged = LOGGED.get_or_init(|| {
             let logged = Logged::default();
-            logged.clone().start();
+            logged.clone().start(level);
             logged
         });
-        LOGGED.clone()
+        logged.clone()
     }
 
-    fn start(self) {
+    fn start(self, level: LevelFilter) {
         let subscriber = tracing_subscriber::fmt()
-            .with_max_level(LevelFilter::TRACE)
+            .with_max_level(level)
             .with_writer(move || self.clone())
             .with_ansi(false)
             .finish();

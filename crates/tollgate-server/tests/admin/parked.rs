@@ -1,5 +1,7 @@
 //! Changes of parked requests.
 
+use tracing_subscriber::filter::LevelFilter;
+
 use crate::client::TestServer;
 use crate::logged::Logged;
 
@@ -9,7 +11,7 @@ rule = [{ name = 'later', key = 'everyone', limits = '1/h', on_refusal = 'park' 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parked_requests_change_is_logged_by_its_id() {
-    let logged = Logged::of_process();
+    let logged = Logged::of_process(LevelFilter::TRACE);
     let server = TestServer::start(RULES, |settings, directory| {
         settings.proxy.push("127.0.0.1:0".parse().unwrap());
         settings.forward.upstreams.push("http://127.0.0.1:1".parse().unwrap());

@@ -3,11 +3,13 @@
 use serde_json::json;
 
 use crate::client::{RULES, TestServer};
+use tracing_subscriber::filter::LevelFilter;
+
 use crate::logged::Logged;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_and_no_token_is_logged() {
-    let logged = Logged::of_process();
+    let logged = Logged::of_process(LevelFilter::TRACE);
     let token = "token-6f1c2d";
     let server = TestServer::start(RULES, |settings, directory| {
         std::fs::write(directory.join("token"), token).unwrap();

@@ -1,5 +1,7 @@
 //! No key and no password in the log.
 
+use tracing_subscriber::filter::LevelFilter;
+
 use super::logged::Logged;
 use super::support::{Grpc, Running, ask, connect, request, talk};
 
@@ -11,7 +13,7 @@ const RULES: &str = "rule = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_listener_logs_a_key_or_a_password() {
-    let logged = Logged::of_process();
+    let logged = Logged::of_process(LevelFilter::TRACE);
     let server = Running::start(RULES, |settings, _| {
         settings.resp_password = Some(String::from("sesame-7c1f").into());
         settings.resp_admin_password = Some(String::from("sesame-admin-93").into());

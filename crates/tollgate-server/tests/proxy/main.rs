@@ -3,11 +3,14 @@
 mod bodies;
 #[path = "../../../tollgate-redis/tests/support/cluster.rs"]
 mod cluster;
+mod failures;
 mod given_up;
 mod heads;
 mod heads2;
 mod leaves;
 mod limits;
+#[path = "../admin/logged.rs"]
+mod logged;
 mod park;
 mod park_estimate;
 mod park_orders;

@@ -88,14 +88,14 @@ impl Server {
         self.script.lock().unwrap()
     }
 
-    async fn send(&self, request: Request<Upload>) -> Result<Response<AnswerBody>, Failure> {
+    async fn send(&self, request: Request<Upload>) -> Result<Response<AnswerBody>, Failed> {
         timeout(LONG, self.pool.send(&mut Some(request))).await.unwrap()
     }
 
     async fn ask(&self, request: Request<Upload>) -> Outcome {
         let answer = match self.send(request).await {
             Ok(answer) => answer,
-            Err(failure) => return Outcome::Failure(failure),
+            Err(failed) => return Outcome::Failure(failed.failure),
         };
         let (head, body) = answer.into_parts();
         let header = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -310,7 +310,7 @@ async fn a_request_that_may_have_been_read_goes_out_once() {
         assert_eq!(server.idle(), (1, usize::from(!by_hyper)));
         let mut request = Some(post("two"));
         let failed = timeout(LONG, server.pool.send(&mut request)).await.unwrap();
-        assert!(matches!(failed, Err(Failure::Broken)) && request.is_none());
+        assert!(matches!(failed, Err(Failed { failure: Failure::Broken, .. })) && request.is_none());
         assert_eq!(server.script().read.len(), 2);
     }
 }
