@@ -441,6 +441,11 @@ fn bind(settings: &Settings, drain: &Drain) -> Result<Vec<(Listener, Listening)>
     Ok(bound)
 }
 
+/// The option that names the addresses of a listener.
+fn option(listener: &str) -> &str {
+    if listener == "proxy" { "listen" } else { listener }
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
@@ -455,7 +460,7 @@ impl fmt::Display for StartError {
             Self::Calls(error) => error.fmt(f),
             Self::Upstream(error) => error.fmt(f),
             Self::Listen { listener, address, error } => {
-                let option = if *listener == "proxy" { "listen" } else { *listener };
+                let option = option(listener);
                 write!(f, "--{option}: {address} cannot be listened on: {error}")?;
                 match error.kind() {
                     io::ErrorKind::AddrInUse => write!(f, "; another process does: choose another port"),
@@ -476,7 +481,7 @@ impl fmt::Display for StartError {
                      listen on loopback or a Unix socket, or say --open if the network keeps others out"
                 )
             }
-            Self::Tls { listener, error } => write!(f, "--{listener}-tls: {error}"),
+            Self::Tls { listener, error } => write!(f, "--{}-tls: {error}", option(listener)),
             Self::State { path, error } => write!(f, "the state file {}: {error}", path.display()),
             Self::Park { path, error } => {
                 write!(f, "the file of parked requests {}: {error}", path.display())

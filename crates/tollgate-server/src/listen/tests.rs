@@ -322,11 +322,13 @@ async fn wrong_tls_files_are_named() {
     };
     let other = authority.sign("localhost").1;
     std::fs::write(&files.key, other).unwrap();
-    assert!(error(&files).starts_with("the certificate and its key: "), "{}", error(&files));
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    let both = format!("the certificate {certificate} and the key {key}: ");
+    assert!(error(&files).starts_with(&both), "{}", error(&files));
     std::fs::write(&files.key, "").unwrap();
-    assert!(error(&files).starts_with("the key: "), "{}", error(&files));
+    assert!(error(&files).starts_with(&format!("the key {key}: ")), "{}", error(&files));
     std::fs::write(&files.certificate, "").unwrap();
-    assert_eq!(error(&files), "the certificate: it has no certificate");
+    assert_eq!(error(&files), format!("the certificate {certificate}: it has no certificate"));
     std::fs::remove_file(&files.certificate).unwrap();
     assert!(error(&files).contains("cert.pem cannot be read"), "{}", error(&files));
 }

@@ -99,7 +99,7 @@ impl Tls {
         ends: CancellationToken,
     ) -> io::Result<Arc<Self>> {
         let bytes = Bytes::read(files)?;
-        let current = ArcSwap::from_pointee(bytes.config(protocols)?);
+        let current = ArcSwap::from_pointee(bytes.config(files, protocols)?);
         let tls = Arc::new(Self { files: files.clone(), protocols, current });
         tokio::spawn(Arc::clone(&tls).keep_watching(bytes, ends));
         Ok(tls)
@@ -128,7 +128,7 @@ impl Tls {
             return judged;
         }
         let certificate = self.files.certificate.display();
-        match bytes.config(self.protocols) {
+        match bytes.config(&self.files, self.protocols) {
             Ok(config) => {
                 self.current.store(Arc::new(config));
                 tracing::info!(%certificate, "new TLS files are in force");
@@ -165,10 +165,15 @@ impl Bytes {
         })
     }
 
-    fn config(&self, protocols: &[&[u8]]) -> io::Result<ServerConfig> {
+    /// The settings of these bytes. An error names the file that is wrong.
+    fn config(&self, files: &TlsFiles, protocols: &[&[u8]]) -> io::Result<ServerConfig> {
         let wrong = |what: &str, error: &dyn fmt::Display| {
             io::Error::new(io::ErrorKind::InvalidData, format!("{what}: {error}"))
         };
+        let certificate = format!("the certificate {}", files.certificate.display());
+        let key = format!("the key {}", files.key.display());
+        let authorities = files.client_ca.as_deref().unwrap_or(Path::new("")).display();
+        let authorities = format!("the clients' authorities {authorities}");
         let certificates = |bytes: &[u8], what: &str| -> io::Result<Vec<_>> {
             let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
             let all = all.map_err(|error| wrong(what, &error))?;
@@ -182,18 +187,18 @@ impl Bytes {
             None => builder.with_no_client_auth(),
             Some(bytes) => {
                 let mut roots = RootCertStore::empty();
-                for root in certificates(bytes, "the clients' authorities")? {
-                    roots.add(root).map_err(|error| wrong("the clients' authorities", &error))?;
+                for root in certificates(bytes, &authorities)? {
+                    roots.add(root).map_err(|error| wrong(&authorities, &error))?;
                 }
                 let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                let verifier = verifier.build().map_err(|error| wrong("the clients' authorities", &error))?;
+                let verifier = verifier.build().map_err(|error| wrong(&authorities, &error))?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let chain = certificates(&self.certificate, "the certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| wrong("the key", &error))?;
-        let config = builder.with_single_cert(chain, key);
-        let mut config = config.map_err(|error| wrong("the certificate and its key", &error))?;
+        let chain = certificates(&self.certificate, &certificate)?;
+        let secret = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| wrong(&key, &error))?;
+        let config = builder.with_single_cert(chain, secret);
+        let mut config = config.map_err(|error| wrong(&format!("{certificate} and {key}"), &error))?;
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(config)
     }

@@ -1,15 +1,15 @@
-//! What the log says of an upstream that fails.
+//! What the log says of an upstream that fails, and of files that are wrong.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, generate_simple_self_signed};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tollgate_server::Settings;
+use tollgate_server::{Server, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::logged::Logged;
@@ -108,5 +108,25 @@ async fn the_log_says_why_an_upstream_is_not_well() {
         let _proxy = asking(&url, path, Duration::from_millis(500)).await;
         let warned = warning(&url).await;
         assert!(warned.contains("an upstream is not well") && warned.contains(reason), "{url}: {warned}");
+    }
+}
+
+#[tokio::test]
+async fn swapped_tls_files_are_named_by_their_option() {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key, rules) = (path("cert.pem"), path("key.pem"), path("rules.toml"));
+    std::fs::write(&certificate, cert.pem()).unwrap();
+    std::fs::write(&key, signing_key.serialize_pem()).unwrap();
+    std::fs::write(&rules, format!("version = 1\n{ANY}")).unwrap();
+    let mut settings = Settings::new(&rules);
+    settings.proxy.push("127.0.0.1:0".parse().unwrap());
+    settings.forward.upstreams = vec!["http://127.0.0.1:1".parse().unwrap()];
+    let swapped = format!("{},{}", key.display(), certificate.display());
+    settings.proxy_tls = Some(swapped.parse().unwrap());
+    let error = Server::start(settings).await.unwrap_err().to_string();
+    let expected = format!("--listen-tls: the certificate {}: it has no certificate", key.display());
+    assert_eq!(error, expected);
+    for file in [certificate, key, rules] {
+        std::fs::remove_file(file).unwrap();
     }
 }
