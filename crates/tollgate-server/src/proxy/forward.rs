@@ -222,7 +222,7 @@ impl Shared {
                 response.headers_mut().remove(CONTENT_LENGTH);
             } else if !join_lengths(response.headers_mut()) {
                 self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
-                return Missing::Upstreams(Failure::Broken).answer();
+                return Missing::Upstreams(Failure::Broken.into()).answer();
             }
         }
         strip(response.headers_mut(), has, "");
