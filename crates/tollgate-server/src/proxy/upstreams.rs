@@ -6,10 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{HOST, TRANSFER_ENCODING, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::BodyExt;
 use hyper::body::Body;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout_at;
 
 use super::dial::{Dial, UpstreamError};
 use super::http2::Streams;
@@ -22,6 +26,9 @@ const REST: Duration = Duration::from_secs(2);
 
 /// The least time between two warnings of one upstream, so that a flapping one fills no log.
 const WARNED: Duration = Duration::from_secs(10);
+
+/// The longest body of an answer about health that is read, in bytes.
+const HEALTH_PAGE: usize = 64 * 1024;
 
 /// All upstreams.
 pub(super) struct Upstreams {
@@ -185,19 +192,41 @@ impl Server {
         let host = HeaderValue::from_str(self.upstream.authority.as_str());
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
-        let answer = tokio::time::timeout(timeout, self.send(&mut Some(request), timeout)).await;
-        let is_well = matches!(&answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
+        let ends = tokio::time::Instant::now() + timeout;
+        let answer = timeout_at(ends, self.send(&mut Some(request), timeout)).await;
+        self.note_health(&answer);
+        // An upstream whose page is not taken gets a reset connection, and may log an error.
+        if let Ok(Ok(answer)) = answer {
+            let _ = timeout_at(ends, read_to_end(answer.into_body(), HEALTH_PAGE)).await;
+        }
+    }
+
+    /// Notes whether the upstream is well, by its answer or the lack of one in time.
+    fn note_health(&self, answer: &Result<Result<Response<AnswerBody>, Failed>, Elapsed>) {
+        let is_well = matches!(answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
         if self.is_well.swap(is_well, Relaxed) == is_well {
             return;
         }
         let upstream = &self.upstream;
-        match &answer {
+        match answer {
             Ok(Ok(_)) if is_well => tracing::info!(%upstream, "an upstream is well again"),
             Ok(Ok(answer)) => {
                 tracing::warn!(%upstream, status = answer.status().as_u16(), "an upstream is not well");
             }
             Ok(Err(failed)) => tracing::warn!(%upstream, reason = failed.reason(), "an upstream is not well"),
             Err(_) => tracing::warn!(%upstream, reason = "it took too long", "an upstream is not well"),
+        }
+    }
+}
+
+/// Reads a body to its end, so that its connection may serve another request. A body of more than
+/// `most` bytes is dropped.
+async fn read_to_end(mut body: AnswerBody, most: usize) {
+    let mut left = most;
+    while let Some(Ok(frame)) = body.frame().await {
+        match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(rest) => left = rest,
+            None => return,
         }
     }
 }

@@ -1,11 +1,14 @@
-//! What the log says of an upstream that fails, and of files that are wrong.
+//! What the log says of an upstream that fails, and of files that are wrong; checks of health.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, generate_simple_self_signed};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -109,6 +112,59 @@ async fn the_log_says_why_an_upstream_is_not_well() {
         let warned = warning(&url).await;
         assert!(warned.contains("an upstream is not well") && warned.contains(reason), "{url}: {warned}");
     }
+}
+
+/// Reads a head; `false` if the connection has ended.
+async fn is_asked(stream: &mut TcpStream) -> bool {
+    let mut head = [0; 4096];
+    matches!(stream.read(&mut head).await, Ok(1..))
+}
+
+/// The page comes later than its head, as from a server that writes them one after the other.
+#[tokio::test]
+async fn a_health_page_is_read_to_its_end() {
+    const LENGTH: usize = 40_000;
+    for (head, end) in [
+        (format!("HTTP/1.1 200 OK\r\ncontent-length: {LENGTH}\r\n\r\n"), ""),
+        (format!("HTTP/1.1 503 Gone\r\ntransfer-encoding: chunked\r\n\r\n{LENGTH:x}\r\n"), "\r\n0\r\n\r\n"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answered = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&answered);
+        let only = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            while is_asked(&mut stream).await {
+                stream.write_all(head.as_bytes()).await.unwrap();
+                sleep(Duration::from_millis(20)).await;
+                stream.write_all(&[b'.'; LENGTH]).await.unwrap();
+                stream.write_all(end.as_bytes()).await.unwrap();
+                counted.fetch_add(1, Relaxed);
+            }
+        });
+        let _proxy = asking(&url, "/health", LONG).await;
+        eventually(|| answered.load(Relaxed) >= 3 || only.is_finished()).await;
+        assert!(!only.is_finished(), "all checks go by one connection");
+    }
+}
+
+#[tokio::test]
+async fn a_health_page_without_end_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let left = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&left);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            assert!(is_asked(&mut stream).await);
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            while stream.write_all(&[b'.'; 4096]).await.is_ok() {}
+            counted.fetch_add(1, Relaxed);
+        }
+    });
+    // The number of bytes ends the check, long before its time.
+    let _proxy = asking(&url, "/health", 10 * LONG).await;
+    eventually(|| left.load(Relaxed) >= 2).await;
 }
 
 #[tokio::test]
