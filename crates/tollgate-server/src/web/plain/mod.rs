@@ -227,8 +227,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         Ok(())
     }
 
-    /// Sends what is not `written` yet, and what TLS has taken and not sent: a whole answer, where
-    /// the client takes nothing.
+    /// Sends the bytes that are not `written` yet, and those that TLS has taken and not sent. Of a
+    /// client that takes nothing TLS takes a whole answer.
     fn poll_send(&mut self, context: &mut Context<'_>, written: &mut usize) -> Poll<io::Result<()>> {
         while *written < self.out.len() {
             match ready!(Pin::new(&mut *self.stream).poll_write(context, &self.out[*written..]))? {
