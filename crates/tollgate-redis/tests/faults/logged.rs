@@ -1,14 +1,14 @@
 //! What the log says of a store that is up and refuses requests.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::Redis;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use crate::PATIENT;
 use crate::server::{Server, Store};
@@ -45,6 +45,10 @@ impl Subscriber for Log {
 
 /// Runs a test on one thread, and returns what this crate logs there.
 fn logged(test: impl Future<Output = ()>) -> Vec<String> {
+    // With one subscriber alone, an event that another test's thread meets first would be disabled
+    // for good, as that thread has none.
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
+    LazyLock::force(&SECOND);
     let log = Log::default();
     let subscribed = tracing::subscriber::set_default(log.clone());
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);

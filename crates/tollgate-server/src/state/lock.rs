@@ -1,11 +1,11 @@
 //! One server for each state file.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::StateError;
@@ -18,7 +18,7 @@ use super::file::with_ending;
 /// of the other: debts would be forgiven.
 #[derive(Debug)]
 pub(crate) struct StateLock {
-    _file: File,
+    file: File,
 }
 
 impl StateLock {
@@ -37,20 +37,36 @@ impl StateLock {
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // A link would lead the number of the process into any file of this user.
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = match options.open(&beside) {
             Ok(file) => file,
             Err(error) => return fails(&error),
         };
+        let mut holder = String::new();
+        let is_ours = file.read_to_string(&mut holder).is_ok()
+            && (holder.is_empty() || holder.trim().parse::<u32>().is_ok());
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let holder = fs::read_to_string(&beside).ok().and_then(|text| text.trim().parse().ok());
-                return Err(StateError::InUse { holder });
+                return Err(StateError::InUse { holder: holder.trim().parse().ok() });
             }
             Err(error) => return fails(&error),
         }
-        // For the error of the next server. Without room on the disk it has no number.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Some(Self { _file: file }))
+        // For the error of the next server. Without room on the disk it has no number; and a file of
+        // this name may be of another program.
+        if is_ours {
+            let id = format!("{}\n", std::process::id());
+            let _ = file.set_len(0).and_then(|()| file.write_all_at(id.as_bytes(), 0));
+        }
+        Ok(Some(Self { file }))
+    }
+}
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // To close the file is not enough: a process that is just being started from this one has
+        // it, too, until it runs its own program.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }

@@ -378,6 +378,22 @@ async fn one_server_saves_to_a_state_file() {
 }
 
 #[test]
+fn a_lock_changes_no_other_programs_file() {
+    let folder = Folder::new("foreign", DAILY);
+    let (lock, other) = (folder.0.join("state.lock"), folder.0.join("other"));
+    fs::write(&other, "12").unwrap();
+    std::os::unix::fs::symlink(&other, &lock).unwrap();
+    let begun = begin(&folder.settings(), &clock(BEGUN)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(begun.lock.is_none());
+    assert_eq!(fs::read(&other).unwrap(), b"12");
+    fs::remove_file(&lock).unwrap();
+    fs::write(&lock, "[[package]]").unwrap();
+    let begun = begin(&folder.settings(), &clock(BEGUN)).unwrap_or_else(|error| panic!("{error}"));
+    assert!(begun.lock.is_some());
+    assert_eq!(fs::read(&lock).unwrap(), b"[[package]]");
+}
+
+#[test]
 fn a_server_starts_without_a_lock_file() {
     let folder = Folder::new("unlocked", DAILY);
     fs::create_dir(folder.0.join("state.lock")).unwrap();
