@@ -53,8 +53,8 @@ impl StateLock {
             }
             Err(error) => return fails(&error),
         }
-        // For the error of the next server. Without room on the disk it has no number; and a file of
-        // this name may be of another program.
+        // For the error of the next server. Without room on the disk it has no number; and a file
+        // of this name may be of another program.
         if is_ours {
             let id = format!("{}\n", std::process::id());
             let _ = file.set_len(0).and_then(|()| file.write_all_at(id.as_bytes(), 0));
