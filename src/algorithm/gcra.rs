@@ -26,7 +26,7 @@
 //! yet. A request that is booked ahead relies on the earlier charges. Once another request than the
 //! newest was given back, `charged` is too late an instant, and the TAT no longer shows which
 //! requests are booked. What still holds: the bucket cannot have been full for longer than
-//! `now - since`. `crates/tollgate-model/tests/refund_search.rs` tries the rule on every short
+//! `now - since`. `proof/model/tests/refund_search.rs` tries the rule on every short
 //! sequence of checks, reservations, refunds and cancellations. In a queue only the newest request
 //! can be given back.
 //!

@@ -3,7 +3,7 @@
 //!
 //! After each fault no debt is forgiven, nothing is charged that was not requested, and the limiter
 //! stays usable. A test can stop the engine where it calls user code (a clock, a key's hash, a
-//! tier, an observer); `crates/tollgate-protocol` stops it between any two steps.
+//! tier, an observer); `proof/protocol` stops it between any two steps.
 
 pub(crate) mod hooked;
 mod jumps;

@@ -19,6 +19,9 @@ const ENGINE: &str = "tollgate";
 /// The package of the model: a change of it changes the answers that the engine must give.
 const MODEL: &str = "tollgate-model";
 
+/// The folder of what proves and is not shipped; its `model` is the package `tollgate-model`.
+const PROOF: &str = "proof";
+
 /// The packages that are not members of the workspace.
 const LOOM: &str = "loom-tests";
 const FUZZ: &str = "fuzz";
@@ -65,9 +68,13 @@ fn git(words: &[&str]) -> Result<String, String> {
 
 /// Returns the names of the workspace's packages.
 fn packages_in(root: &Path) -> BTreeSet<String> {
-    let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
-    let crates = crates.filter_map(|entry| entry.file_name().into_string().ok());
-    crates.chain([ENGINE.to_owned(), "xtask".to_owned()]).collect()
+    let named = |parent: &'static str, prefix: &'static str| {
+        let folders = std::fs::read_dir(root.join(parent)).into_iter().flatten().flatten();
+        let packages = folders.filter(|entry| entry.path().join("Cargo.toml").exists());
+        packages.filter_map(move |entry| Some(format!("{prefix}{}", entry.file_name().into_string().ok()?)))
+    };
+    let around = named("crates", "").chain(named(PROOF, "tollgate-"));
+    around.chain([ENGINE.to_owned(), "xtask".to_owned()]).collect()
 }
 
 impl Scope {
@@ -101,20 +108,26 @@ impl Scope {
             ["benches", ..] => {
                 self.packages.insert(ENGINE.into());
             }
-            ["crates", name, rest @ ..] if everywhere.contains(*name) => {
-                self.packages.insert((*name).into());
-                if let ["tests", rest @ ..] = rest {
-                    self.tests_of(name, rest);
-                }
-                if *name == MODEL {
-                    self.test(ENGINE, "model", "");
-                }
+            ["crates", name, rest @ ..] if everywhere.contains(*name) => self.add_package(name, rest),
+            [PROOF, name, rest @ ..] if everywhere.contains(&format!("tollgate-{name}")) => {
+                self.add_package(&format!("tollgate-{name}"), rest);
             }
             [package @ (LOOM | FUZZ), ..] => {
                 self.outside.insert((*package).into());
             }
             // Documents, breaks and settings are read by the tests that always run.
             _ => {}
+        }
+    }
+
+    /// Adds the tests that a change of the file `path` of a package may break.
+    fn add_package(&mut self, name: &str, path: &[&str]) {
+        self.packages.insert(name.into());
+        if let ["tests", rest @ ..] = path {
+            self.tests_of(name, rest);
+        }
+        if name == MODEL {
+            self.test(ENGINE, "model", "");
         }
     }
 
@@ -180,7 +193,12 @@ fn folder(package: &str) -> String {
     match package {
         ENGINE => String::new(),
         "xtask" => package.to_owned(),
-        _ => format!("crates/{package}"),
+        _ => match package.strip_prefix("tollgate-") {
+            Some(name) if root().join(PROOF).join(name).join("Cargo.toml").exists() => {
+                format!("{PROOF}/{name}")
+            }
+            _ => format!("crates/{package}"),
+        },
     }
 }
 
@@ -241,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_change_of_the_model_runs_the_engines_model_tests() {
-        let commands = commands(&["crates/tollgate-model/src/grid.rs"]);
+        let commands = commands(&["proof/model/src/grid.rs"]);
         assert!(
             commands.contains(&drawn("cargo test -q -p tollgate-model --all-features --lib")),
             "{commands:?}"

@@ -14,7 +14,7 @@ mod processes;
 #[path = "../support/proxy.rs"]
 mod proxy;
 #[allow(dead_code, reason = "each test binary uses a part")]
-#[path = "../../../tollgate-model/tests/random/mod.rs"]
+#[path = "../../../../proof/model/tests/random/mod.rs"]
 mod random;
 #[path = "../support/server.rs"]
 mod server;

@@ -5,7 +5,7 @@ mod cluster;
 mod directed;
 mod histories;
 mod quotas;
-#[path = "../../../tollgate-model/tests/random/mod.rs"]
+#[path = "../../../../proof/model/tests/random/mod.rs"]
 #[allow(dead_code, reason = "its limits have settings that the store does not have")]
 mod random;
 mod reference;

@@ -1,0 +1,3 @@
+//! What the tests of all crates share.
+
+pub mod random;
