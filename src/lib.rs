@@ -25,7 +25,7 @@ mod timer;
 #[cfg(all(test, not(loom)))]
 mod writes;
 
-#[doc = include_str!("../docs/promises.md")]
+#[doc = include_str!("../docs/reference/promises.md")]
 pub mod promises {}
 
 pub use algorithm::{

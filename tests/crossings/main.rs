@@ -120,9 +120,9 @@ fn the_page_shows_which_verbs_cross() {
     for when_full in [WhenFull::Share, WhenFull::Deny, WhenFull::Allow] {
         assert!(rooms.contains(&Room::Full(when_full)), "no full table is {when_full:?}");
     }
-    let (page, right) = (include_str!("../../docs/correctness.md"), table.page());
+    let (page, right) = (include_str!("../../docs/proof/claims.md"), table.page());
     let missing: Vec<&str> = right.lines().filter(|row| !page.contains(row)).collect();
-    assert!(missing.is_empty(), "docs/correctness.md shows another table than this:\n{right}");
+    assert!(missing.is_empty(), "docs/proof/claims.md shows another table than this:\n{right}");
 }
 
 /// A program that found a defect: a turn of several limits took the slot of a key that was in debt

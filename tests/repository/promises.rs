@@ -1,9 +1,9 @@
-//! `docs/promises.md`: every row of its table has a section, every section names existing tests,
-//! and each of those has been seen to fail.
+//! `docs/reference/promises.md`: every row of its table has a section, every section names existing
+//! tests, and each of those has been seen to fail.
 
 use std::path::Path;
 
-const PAGE: &str = include_str!("../../docs/promises.md");
+const PAGE: &str = include_str!("../../docs/reference/promises.md");
 const FRONT: &str = include_str!("../../README.md");
 
 /// Returns the names in backticks that look like tests: words joined by three underscores or more.

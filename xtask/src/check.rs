@@ -241,7 +241,10 @@ mod tests {
                 drawn("cargo test -q -p tollgate --all-features --test repository --"),
             ]
         );
-        assert_eq!(self::commands(&["docs/design.md", "breaks/change-mints.patch", "README.md"]), [""; 0]);
+        assert_eq!(
+            self::commands(&["docs/why/engine.md", "breaks/change-mints.patch", "README.md"]),
+            [""; 0]
+        );
     }
 
     #[test]

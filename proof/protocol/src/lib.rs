@@ -27,7 +27,7 @@
 //! fewer. Threads of both kinds of scenarios come to the long way in the end.
 //!
 //! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the
-//! tests demand that it still does: a repair shows by a test that fails. `docs/correctness.md` has
+//! tests demand that it still does: a repair shows by a test that fails. `docs/proof/claims.md` has
 //! the findings in words.
 //!
 //! Not in the model: the marks by which resets end refunds (`begin` and `forgive` of

@@ -50,7 +50,7 @@ fn options(words: &[&str]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Returns the table of breaks and their tests, as in `docs/correctness.md`.
+/// Returns the table of breaks and their tests, as in `docs/proof/claims.md`.
 fn table(breaks: &[Break]) -> String {
     let mut table = String::from("| break | fault | caught by |\n|---|---|---|\n");
     for Break { name, what, checks, .. } in breaks {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_all_breaks() {
-        let page = std::fs::read_to_string(crate::root().join("docs/correctness.md")).expect("the page");
+        let page = std::fs::read_to_string(crate::root().join("docs/proof/claims.md")).expect("the page");
         let table = table(&all());
         let missing: Vec<&str> = table.lines().filter(|row| !page.contains(row)).collect();
         assert!(missing.is_empty(), "`cargo xtask break --list` differs:\n{}", missing.join("\n"));

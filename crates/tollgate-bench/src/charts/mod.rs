@@ -62,8 +62,10 @@ mod tests {
 
     #[test]
     fn the_documents_show_exactly_the_pictures() {
-        let shown =
-            concat!(include_str!("../../../../docs/performance.md"), include_str!("../../../../README.md"));
+        let shown = concat!(
+            include_str!("../../../../docs/why/performance.md"),
+            include_str!("../../../../README.md")
+        );
         let names = shown.split("](").filter_map(|rest| rest.split_once(".svg)")?.0.split_once("charts/"));
         let names: Vec<String> = names.map(|(_, name)| format!("{name}.svg")).collect();
         for (name, _) in pictures::ALL {

@@ -32,7 +32,8 @@ Exit codes:
 
 Each [[test]] runs on limiters that no request has used and on a clock of its
 own. Of a test that fails the first wrong step is shown.
-docs/rules.md describes every field and warning, and has a cookbook.";
+docs/reference/rules.md describes every field and warning,
+docs/how-to/rules-cookbook.md shows thirty needs as rules.";
 
 /// Reads the file and prints its problems.
 ///

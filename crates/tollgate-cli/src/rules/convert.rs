@@ -37,7 +37,7 @@ once, in its order, with a value. A descriptor of other keys has no limit there;
 here it has that of every rule whose entries it contains. A file does not tell
 whether such calls come: the rules say so in their first lines.
 
-docs/envoy.md says which descriptors are meant, and how to move over.";
+docs/how-to/envoy.md says which descriptors are meant, and how to move over.";
 
 /// Reads the files, and prints the rules and all problems.
 ///

@@ -90,7 +90,7 @@ Examples:
   tollgate proxy --rules rules.toml --upstream http://127.0.0.1:8000
   tollgate proxy --rules rules.toml --upstream http://10.0.0.2:80 --upstream http://10.0.0.3:80 \\
     --health-path /healthz --listen 0.0.0.0:443 --listen-tls cert.pem,key.pem
-docs/proxy.md describes what is passed on, and what is answered when it is not.";
+docs/reference/proxy.md describes what is passed on, and what is answered when it is not.";
 
 impl Args {
     /// The settings of the server.

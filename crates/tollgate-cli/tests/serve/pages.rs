@@ -72,7 +72,7 @@ fn the_proxy_page_limits_python_in_two_commands() {
     if tools::find("python3").is_none() {
         return;
     }
-    let page = page("docs/proxy.md");
+    let page = page("docs/reference/proxy.md");
     let (_python, upstream) = Python::start(&page);
     let options = format!("{} --listen 127.0.0.1:0", typed(&page, "--features serve -- "));
     let mut proxy = tollgate_as_typed(&options, ROOT, &upstream);

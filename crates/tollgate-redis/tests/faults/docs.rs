@@ -1,4 +1,4 @@
-//! What `docs/distributed.md` claims.
+//! What `docs/how-to/several-machines.md` claims.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ const CRATES: [&str; 4] = ["tollgate-redis", "tollgate-rules", "tollgate-server"
 #[test]
 fn each_claim_of_the_page_is_shown_by_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("docs/distributed.md")).unwrap();
+    let page = fs::read_to_string(root.join("docs/how-to/several-machines.md")).unwrap();
     let mut tests = Vec::new();
     for name in CRATES {
         read_tests(&root.join("crates").join(name).join("tests"), &mut tests);

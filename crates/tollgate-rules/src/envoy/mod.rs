@@ -1,4 +1,4 @@
-//! The files of envoyproxy/ratelimit, unchanged: docs/envoy.md.
+//! The files of envoyproxy/ratelimit, unchanged: docs/how-to/envoy.md.
 //!
 //! ```text
 //!   bytes -> yaml (nodes with places) -> fields -> read (one file each) -> trie -> find -> set

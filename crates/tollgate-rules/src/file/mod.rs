@@ -128,7 +128,7 @@ impl<T> std::fmt::Display for Reading<T> {
 
 /// Reads a rules file with all that it includes and all its lists, and finds all mistakes.
 ///
-/// The format is described in docs/rules.md; [`schema`] describes it to editors.
+/// The format is described in docs/reference/rules.md; [`schema`] describes it to editors.
 ///
 /// # Examples
 ///

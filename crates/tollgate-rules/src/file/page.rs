@@ -1,11 +1,11 @@
-//! docs/rules.md lists every field as the table of fields has it.
+//! docs/reference/rules.md lists every field as the table of fields has it.
 
 use std::fmt::Write;
 
 use super::fields::{FILE, Kind, Need, Table};
 use super::walk::describe;
 
-const PAGE: &str = include_str!("../../../../docs/rules.md");
+const PAGE: &str = include_str!("../../../../docs/reference/rules.md");
 
 /// The rows of a table, and then those of the tables in it.
 fn rows(table: &'static Table, seen: &mut Vec<&'static str>, page: &mut String) {
@@ -38,5 +38,5 @@ fn inner(kind: &'static Kind, seen: &mut Vec<&'static str>, page: &mut String) {
 fn the_page_lists_every_field() {
     let mut expected = String::new();
     rows(&FILE, &mut Vec::new(), &mut expected);
-    assert!(PAGE.contains(expected.trim()), "docs/rules.md must contain\n{expected}");
+    assert!(PAGE.contains(expected.trim()), "docs/reference/rules.md must contain\n{expected}");
 }

@@ -261,19 +261,26 @@ fn the_files_mode_is_that_of_rules_without_one() {
 }
 
 #[test]
-fn the_page_shows_this_cookbook_and_its_errors() {
-    let page = include_str!("../../../../docs/rules.md");
-    assert!(
-        page.contains(include_str!("../../examples/cookbook.toml")),
-        "docs/rules.md shows another cookbook"
-    );
-    let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
-    for block in blocks.filter(|block| !block.contains("banned.txt")) {
-        assert!(!crate::rules(block).rules.is_empty());
-    }
+fn the_cookbook_page_shows_the_rules_and_names_each() {
+    let page = include_str!("../../../../docs/how-to/rules-cookbook.md");
+    let (rules, tests) = include_str!("../../examples/cookbook.toml").split_once("\n[[test]]").unwrap();
+    assert!(page.contains(rules.trim_end()), "the page shows other rules");
+    let first = tests.split("\n[[test]]").next().unwrap();
+    assert!(page.contains(&format!("[[test]]{}", first.trim_end())), "the page shows another test");
     let needs = page.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
     for name in cookbook().rules.iter().map(|rule| format!("`{}`", rule.name)) {
         assert!(needs.clone().any(|line| line.contains(&name)), "{name}");
+    }
+}
+
+#[test]
+fn the_reference_shows_rules_and_errors_as_they_are() {
+    let page = include_str!("../../../../docs/reference/rules.md");
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+    assert!(blocks.len() >= 2);
+    for block in blocks {
+        assert!(!crate::rules(block).rules.is_empty());
     }
     let text = crate::errors::FOUR_MISTAKES;
     for error in

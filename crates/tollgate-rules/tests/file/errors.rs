@@ -16,7 +16,7 @@ fn error(fields: &str) -> (&'static str, String, String) {
     (found[0].0, found[0].1.clone(), said)
 }
 
-/// As docs/rules.md shows its errors.
+/// As docs/reference/rules.md shows its errors.
 pub(crate) const FOUR_MISTAKES: &str = "\
 version = 1
 [[rule]]

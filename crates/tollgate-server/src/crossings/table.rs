@@ -1,4 +1,4 @@
-//! Which verbs follow which, as `docs/correctness.md` shows it.
+//! Which verbs follow which, as `docs/proof/claims.md` shows it.
 
 use std::collections::BTreeSet;
 
@@ -115,9 +115,9 @@ fn rows(crossed: &BTreeSet<(Verb, Verb)>) -> Vec<String> {
 
 #[test]
 fn the_page_shows_which_verbs_of_the_server_cross() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/correctness.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proof/claims.md");
     let page = std::fs::read_to_string(path).unwrap();
     let rows = rows(&crossed(&super::program::play(0..12, 60)));
     let missing: Vec<&String> = rows.iter().filter(|row| !page.contains(row.as_str())).collect();
-    assert!(missing.is_empty(), "rows for docs/correctness.md:\n{}", rows.join("\n"));
+    assert!(missing.is_empty(), "rows for docs/proof/claims.md:\n{}", rows.join("\n"));
 }

@@ -38,9 +38,12 @@ fn named_in(text: &str) -> BTreeSet<String> {
 async fn every_metric_named_in_documents_exists() {
     let server = TestServer::start(RULES, |_, _| {}).await;
     let metrics = metrics_of(&server.ask("GET", "/metrics", "").body);
-    for name in
-        ["monitoring/dashboard.json", "monitoring/alerts.yml", "monitoring/alerts_test.yml", "monitoring.md"]
-    {
+    for name in [
+        "monitoring/dashboard.json",
+        "monitoring/alerts.yml",
+        "monitoring/alerts_test.yml",
+        "how-to/monitor.md",
+    ] {
         let named = named_in(&read(name));
         let unknown: Vec<_> = named.difference(&metrics).collect();
         assert!(named.len() > 5 && unknown.is_empty(), "{name}: {unknown:?} of {named:?}");
@@ -52,7 +55,7 @@ async fn every_metric_is_documented() {
     let server = TestServer::start(RULES, |_, _| {}).await;
     let metrics = metrics_of(&server.ask("GET", "/metrics", "").body);
     assert!(metrics.len() > 25, "{metrics:?}");
-    let page = read("monitoring.md");
+    let page = read("how-to/monitor.md");
     let rows: BTreeSet<String> =
         page.lines().filter_map(|line| line.strip_prefix("| `")).flat_map(named_in_first).collect();
     assert_eq!(rows, metrics);
@@ -69,12 +72,12 @@ fn named_in_first(row: &str) -> Option<String> {
 
 #[test]
 fn every_alert_is_documented_and_tested() {
-    let (alerts, page) = (read("monitoring/alerts.yml"), read("monitoring.md"));
+    let (alerts, page) = (read("monitoring/alerts.yml"), read("how-to/monitor.md"));
     let tests = read("monitoring/alerts_test.yml") + &read("monitoring/alerts_month_test.yml");
     let names: Vec<_> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     assert_eq!(names.len(), 9);
     for name in names {
-        assert!(page.contains(&format!("| `{name}` |")), "{name} in monitoring.md");
+        assert!(page.contains(&format!("| `{name}` |")), "{name} in how-to/monitor.md");
         assert!(tests.matches(&format!("alertname: {name}\n")).count() >= 2, "{name} in alerts_test.yml");
     }
 }

@@ -1,4 +1,4 @@
-//! Other proxies with their limits, and ours with the same as rules: docs/migrate.md.
+//! Other proxies with their limits, and ours with the same as rules: docs/how-to/migrate.md.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -210,7 +210,7 @@ async fn envoy_admits_what_its_rule_admits() {
 /// What the page shows of a configuration is in the file that the tests run.
 #[test]
 fn the_page_shows_what_the_examples_say() {
-    let page = include_str!("../../../../docs/migrate.md");
+    let page = include_str!("../../../../docs/how-to/migrate.md");
     let files = ["nginx.conf", "nginx.toml", "traefik-rules.yml", "traefik.toml", "envoy.yaml", "envoy.toml"];
     for name in files {
         assert!(page.contains(&format!("`{name}`")), "{name}");

@@ -80,6 +80,6 @@ async fn ten_thousand_connections_are_held_at_once() {
     let (http, redis) = (running.address, other_address(&running));
     let each = tokio::task::spawn_blocking(move || [hold(redis, REDIS), hold(http, HTTP)]).await.unwrap();
     println!("bytes of a connection: {} of a Redis client, {} of HTTP", each[0], each[1]);
-    // As docs/server.md says.
+    // As docs/reference/server.md says.
     assert!(each.iter().all(|bytes| *bytes < 32 << 10), "{each:?} bytes each");
 }

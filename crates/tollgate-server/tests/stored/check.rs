@@ -202,7 +202,7 @@ async fn the_example_says_what_the_page_says() {
     let (lines, told) = std::sync::mpsc::channel();
     two_servers::run(move |line| lines.send(line).unwrap()).await.unwrap();
     let told: String = told.iter().map(|line| line + "\n").collect();
-    assert!(include_str!("../../../../docs/distributed.md").contains(&told), "{told}");
+    assert!(include_str!("../../../../docs/how-to/several-machines.md").contains(&told), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,7 +26,7 @@ const LONGEST_NAME: usize = 64;
 const LONGEST_KEY: usize = 256;
 
 const HEADER: &str = "\
-# Made by `tollgate rules convert` from files of envoyproxy/ratelimit: docs/envoy.md.
+# Made by `tollgate rules convert` from files of envoyproxy/ratelimit: docs/how-to/envoy.md.
 #
 # The rules decide as those files do for descriptors whose entries have the keys of a descriptor in
 # the files, each once, in its order, with a value. Other descriptors have no limit there; here those

@@ -1,8 +1,8 @@
 //! The one table of fields: what a rules file may say.
 //!
-//! The walker checks a file by it, the JSON Schema is generated from it, and docs/rules.md lists
-//! it. A field has a kind, which is all that can be said of its value alone; what depends on other
-//! fields, `read` checks.
+//! The walker checks a file by it, the JSON Schema is generated from it, and
+//! docs/reference/rules.md lists it. A field has a kind, which is all that can be said of its value
+//! alone; what depends on other fields, `read` checks.
 
 mod park;
 mod stores;
