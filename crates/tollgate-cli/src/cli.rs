@@ -96,7 +96,7 @@ mod tests {
     use super::Cli;
 
     fn packaged(file: &str) -> String {
-        let path = format!("{}/../../packaging/{file}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/packaging/{file}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 

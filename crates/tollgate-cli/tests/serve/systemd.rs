@@ -87,7 +87,7 @@ fn units_pass_the_check_of_systemd() {
         return;
     }
     let folder = Folder::new("units");
-    let units = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
+    let units = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/systemd");
     let names = [
         "tollgate.service",
         "tollgate-http.socket",
