@@ -284,7 +284,7 @@ fn files() -> Vec<File> {
             if path.is_dir() {
                 let generated = ["target", "corpus", "artifacts", "coverage", "node_modules", "generated"]
                     .contains(&&*name);
-                if !generated && !name.starts_with('.') {
+                if !generated && (!name.starts_with('.') || name == ".github") {
                     folders.push(path);
                 }
             } else if [".rs", ".toml", ".md"].iter().any(|ending| name.ends_with(ending)) {
