@@ -28,7 +28,7 @@ impl Scale {
     ///
     /// quanta's own scale is not used: its measurement ends as soon as its samples agree, after
     /// half a millisecond. In about one process of a thousand it is 200 parts in a million wrong,
-    /// for as long as the process runs (`docs/proof/claims.md`).
+    /// for as long as the process runs (`docs/proof/found.md`).
     pub(super) fn of(clock: &quanta::Clock) -> Self {
         static MEASURED: OnceLock<Scale> = OnceLock::new();
         let quantas = clock.delta_as_nanos(0, TICKS);

@@ -98,25 +98,20 @@ impl Table {
         row.iter().chain(self.cells.iter().map(|row| &row[word as usize])).any(|count| *count > 0)
     }
 
-    /// As the page shows it, a row a line. In a cell: `p`, one thread's programs have done both to
-    /// one key, the row's verb first; `t`, threads do both.
-    pub(crate) fn page(&self) -> String {
-        let names = WORDS.map(|(_, name)| name);
-        let mut page =
-            format!("| first, then | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(WORDS.len()));
+    /// The pairs of which no program has done both to one key, in this order. Leaves out those that
+    /// no limiter has at once.
+    pub(crate) fn missing(&self) -> Vec<(&'static str, &'static str)> {
+        let apart = [(Word::Growth, Word::Full), (Word::Tier, Word::Multi)];
+        let mut missing = Vec::new();
         for (row, (first, name)) in self.cells.iter().zip(WORDS) {
-            let cell = |(count, (then, _)): (&u32, (Word, &str))| {
-                let of = |is: bool, letter| if is { letter } else { "" };
-                let threaded = THREADED.contains(&first) && THREADED.contains(&then);
-                // Some words exclude one another: no limiter has both.
-                let apart = [(Word::Growth, Word::Full), (Word::Tier, Word::Multi)];
+            for (count, (then, other)) in row.iter().zip(WORDS) {
                 let never = apart.contains(&(first, then)) || apart.contains(&(then, first));
-                of(*count > 0, "p").to_owned() + of(threaded && !never, "t")
-            };
-            let cells: Vec<String> = row.iter().zip(WORDS).map(cell).collect();
-            page += &format!("| {name} | {} |\n", cells.join(" | "));
+                if *count == 0 && !never {
+                    missing.push((name, other));
+                }
+            }
         }
-        page
+        missing
     }
 }
 

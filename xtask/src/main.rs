@@ -60,7 +60,7 @@ Tollgate's own commands.
 
   cargo xtask mutate-orderings [--only EDGE] [--list] [--limit SECONDS]
       Weakens each ordering of the engine in turn, in a copy of the tree, and prints
-      which loom model caught it: the model in docs/proof/claims.md, or another one
+      which loom model caught it: the model in docs/proof/orderings.md, or another
       that takes no longer than the limit (by default, 30 seconds). Prints the table
       of that page. Takes minutes.
 

@@ -27,8 +27,8 @@
 //! fewer. Threads of both kinds of scenarios come to the long way in the end.
 //!
 //! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the
-//! tests demand that it still does: a repair shows by a test that fails. `docs/proof/claims.md` has
-//! the findings in words.
+//! tests demand that it still does: a repair shows by a test that fails. `docs/proof/holes.md`
+//! has them in words, and `docs/proof/found.md` what was repaired.
 //!
 //! Not in the model: the marks by which resets end refunds (`begin` and `forgive` of
 //! `src/table/refunds.rs`), peeks and refusals beside a split, credits, several versions of a

@@ -119,7 +119,7 @@ pub(crate) const Q: Key = 6;
 const NOW: u8 = 10;
 
 /// The word of a claim, not yet committed, is the same as that of a slot that was held two owners
-/// ago: so a refund lowers it. `docs/proof/claims.md` says why it stays so.
+/// ago: so a refund lowers it. `docs/proof/holes.md` says why it stays so.
 const CLAIM_LOWERED: &str = "a key was admitted more than its limit";
 
 pub(crate) const BASE: Scenario = Scenario {

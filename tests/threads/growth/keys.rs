@@ -35,7 +35,7 @@ impl Key for Nth {
 
 /// The most units that may be charged twice: a thread that is suspended right after a charge, until
 /// its key has migrated and another key has its old slot, cannot tell that it has charged.
-/// `docs/proof/claims.md` explains this; it refuses more, not less.
+/// `docs/proof/holes.md` explains this; it refuses more, not less.
 pub(crate) const CHARGED_TWICE: u64 = 5;
 
 /// Asserts that each key was admitted its limit and no more.

@@ -1,4 +1,4 @@
-//! The table of `docs/proof/claims.md`: each weakening, with the model that catches it or the
+//! The table of `docs/proof/orderings.md`: each weakening, with the model that catches it or the
 //! reason why none does.
 //!
 //! `cargo xtask mutate-orderings` prints the table, and tries the model of the table first. A test
@@ -48,7 +48,7 @@ pub(super) const HEAD: &str = "| where | ordering | weakened to | edges | caught
 impl Table {
     /// Reads the page.
     pub(super) fn read(root: &Path) -> io::Result<Self> {
-        Ok(Self::parse(&fs::read_to_string(root.join("docs/proof/claims.md"))?))
+        Ok(Self::parse(&fs::read_to_string(root.join("docs/proof/orderings.md"))?))
     }
 
     fn parse(page: &str) -> Self {
@@ -89,7 +89,7 @@ mod tests {
         let ledger = Ledger::read(root()).expect("the sources can be read");
         let rows: Vec<String> = ledger.weakenings().iter().map(|weakening| weakening.row()).collect();
         let shown: Vec<String> = page().0.into_iter().map(|(row, _)| row).collect();
-        assert_eq!(shown, rows, "docs/proof/claims.md: `cargo xtask mutate-orderings` prints the table");
+        assert_eq!(shown, rows, "docs/proof/orderings.md: `cargo xtask mutate-orderings` prints the table");
     }
 
     #[test]

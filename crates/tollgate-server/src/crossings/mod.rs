@@ -9,7 +9,7 @@
 //! | `program` | random programs of one thread, answer by answer |
 //! | `threads` | several threads, and what no key may pass |
 //! | `quotas` | several threads, and limits of `quota_mode` in files of envoyproxy/ratelimit |
-//! | `table` | which verbs follow which, as `docs/proof/claims.md` shows it |
+//! | `table` | which verbs follow which: each follows each |
 
 mod counts;
 mod mirror;
