@@ -40,17 +40,17 @@ struct Scope {
 
 /// Returns the steps for the files that changed since the branch left `main`.
 pub(crate) fn plans() -> Result<Vec<Plan>, String> {
-    let paths = changed()?;
+    let paths = changed_since("main")?;
     println!("{} files differ from main.", paths.len());
     let everywhere = packages_in(root());
     let scope = Scope::of(paths.iter().map(String::as_str), &everywhere);
     Ok(scope.steps(root()).into_iter().map(Plan::Run).collect())
 }
 
-/// Returns the files that differ from the commit at which the branch left `main`, and untracked
+/// Returns the files that differ from the commit at which the branch left `commit`, and untracked
 /// files.
-fn changed() -> Result<Vec<String>, String> {
-    let base = git(&["merge-base", "HEAD", "main"]).unwrap_or_else(|_| "HEAD".to_owned());
+pub(crate) fn changed_since(commit: &str) -> Result<Vec<String>, String> {
+    let base = git(&["merge-base", "HEAD", commit]).unwrap_or_else(|_| "HEAD".to_owned());
     let tracked = git(&["diff", "--name-only", "--no-renames", base.trim()])?;
     let untracked = git(&["ls-files", "--others", "--exclude-standard"])?;
     Ok(tracked.lines().chain(untracked.lines()).map(str::to_owned).collect())
@@ -242,7 +242,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            self::commands(&["docs/why/engine.md", "breaks/change-mints.patch", "README.md"]),
+            self::commands(&["docs/why/engine.md", "proof/breaks/engine/a/b.break", "README.md"]),
             [""; 0]
         );
     }

@@ -64,10 +64,12 @@ Tollgate's own commands.
       that takes no longer than the limit (by default, 30 seconds). Prints the table
       of that page. Takes minutes.
 
-  cargo xtask break [--only NAME]... [--list]
-      Applies each break of breaks/ to a copy of the tree and runs the test that must
-      fail. A break that survives is a failure. Takes about 15 seconds each; --only
-      runs the breaks with NAME in their name.
+  cargo xtask break [--since COMMIT | --only NAME... | --lot N [--seed N] | --all] [--list]
+      Applies breaks of proof/breaks/ to a copy of the tree and runs the tests that
+      must fail. A break that survives is a failure. Without options, runs those of
+      the rooms that differ from main, and says how long all would take. --only runs
+      those with NAME in CRATE/ROOM/NAME, --lot draws N. --list prints them, with
+      their tests.
 
   cargo xtask fuzz [--seconds N] [TARGET]
       Runs every fuzz target, or TARGET, for N seconds (by default, 60), and prints

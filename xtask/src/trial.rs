@@ -52,11 +52,11 @@ pub(crate) fn tests_in(binary: &Path) -> Result<Vec<String>, String> {
 }
 
 impl Trial {
-    /// Runs the test in `folder` for at most `limit`, with `variable` set to `value` or not set.
+    /// Runs the test in `folder` for at most `limit`, with each variable set to its value or not set.
     pub(crate) fn run(
         &self,
         folder: &Path,
-        (variable, value): (&str, Option<&str>),
+        variables: &[(&str, Option<&str>)],
         limit: Duration,
     ) -> (Outcome, Duration) {
         let begun = Instant::now();
@@ -65,10 +65,12 @@ impl Trial {
         let printed = File::create(self.output_file()).expect("it is beside the binary that was built");
         let errors = printed.try_clone().expect("the file is open");
         command.stdin(Stdio::null()).stdout(printed).stderr(errors);
-        match value {
-            Some(value) => command.env(variable, value),
-            None => command.env_remove(variable),
-        };
+        for (variable, value) in variables {
+            match value {
+                Some(value) => command.env(variable, value),
+                None => command.env_remove(variable),
+            };
+        }
         let mut child = command.spawn().expect("the test was built just now");
         loop {
             if let Some(status) = child.try_wait().expect("the process is ours") {

@@ -1,34 +1,20 @@
-//! The test that must catch a break: found, built and run by its name.
+//! The test that must catch a break.
 
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::path::Path;
 
-use crate::trial::{self, Outcome, Trial};
-
-/// `FILE: TEST`. The file is the root of a test binary: `tests/behaviour/main.rs`,
+/// `FILE: TEST`. The file is the root of a test program: `tests/behaviour/main.rs`,
 /// `loom-tests/tests/slots.rs`, `src/lib.rs`, or such a file of a package in `crates/`. The test
 /// has its name in the test harness.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Check {
-    file: String,
-    test: String,
+    pub(super) file: String,
+    pub(super) test: String,
 }
-
-/// The copy of the tree, and its target folder.
-pub(super) struct TreeCopy {
-    pub(super) tree: PathBuf,
-    pub(super) target: PathBuf,
-}
-
-/// Tests with a time limit of their own run longer than usual, so that they do not miss a break by
-/// chance.
-const LONGER: (&str, Option<&str>) = ("LINEARIZABLE_SECONDS", Some("20"));
 
 /// The folder of the loom tests, which are a package of their own.
-const LOOM: &str = "loom-tests";
+pub(super) const LOOM: &str = "loom-tests";
 
 impl Check {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -54,49 +40,56 @@ impl Check {
         if text.contains(&format!("fn {name}(")) { Ok(()) } else { Err(format!("{self} does not exist")) }
     }
 
-    /// Returns the package's folder and the source as cargo calls it.
-    fn package_and_source(&self) -> (&str, &str) {
-        let at = self.file.find("tests/").filter(|&at| !self.file[at..].contains(LOOM));
-        let at = match self.file.strip_prefix("loom-tests/") {
-            Some(_) => Some(LOOM.len() + 1),
-            None => at.or_else(|| self.file.find("src/")),
-        };
-        let (package, source) = self.file.split_at(at.unwrap_or(0));
-        (package.trim_end_matches('/'), source)
+    pub(super) fn is_loom(&self) -> bool {
+        self.file.starts_with(LOOM)
     }
 
-    /// Builds the test. The error is the output of cargo.
-    pub(super) fn build(&self, copy: &TreeCopy) -> Result<Trial, String> {
-        let (package, source) = self.package_and_source();
-        let folder = copy.tree.join(package);
-        let mut cargo = Command::new("cargo");
-        cargo.args(["test", "--no-run"]);
-        match source.strip_prefix("tests/") {
-            Some(file) => cargo.args(["--test", file.trim_end_matches("/main.rs").trim_end_matches(".rs")]),
-            None => cargo.arg("--lib"),
+    /// Returns the package's folder, from the repository's root, and the source below it.
+    pub(super) fn folder_and_source(&self) -> (&str, &str) {
+        let words: Vec<(usize, &str)> = self.file.match_indices('/').collect();
+        let end = match self.file.split('/').next() {
+            Some("crates" | "proof") => words.get(1).map_or(0, |(at, _)| at + 1),
+            Some(LOOM) => LOOM.len() + 1,
+            _ => 0,
         };
-        if package == LOOM {
-            cargo.arg("--release").env("RUSTFLAGS", "--cfg loom -Awarnings");
-            cargo.arg("--target-dir").arg(copy.target.join("loom"));
-        } else {
-            cargo.arg("--target-dir").arg(copy.target.join("tests"));
-            if !package.is_empty() {
-                // Metrics and log events are features.
-                cargo.arg("--all-features");
-            }
-        }
-        let binaries = trial::build(&mut cargo, &folder)?;
-        let (_, binary) =
-            binaries.into_iter().next().ok_or_else(|| format!("{} was not built", self.file))?;
-        if !trial::tests_in(&binary)?.contains(&self.test) {
-            return Err(format!("{} has no test {}", self.file, self.test));
-        }
-        Ok(Trial { binary, test: self.test.clone() })
+        let (folder, source) = self.file.split_at(end);
+        (folder.trim_end_matches('/'), source)
     }
 
-    /// Runs the built test.
-    pub(super) fn run(&self, trial: &Trial, copy: &TreeCopy, limit: Duration) -> (Outcome, Duration) {
-        trial.run(&copy.tree.join(self.package_and_source().0), LONGER, limit)
+    /// Returns the name of the package.
+    pub(super) fn package(&self) -> String {
+        let (folder, _) = self.folder_and_source();
+        match folder.split_once('/') {
+            Some(("proof", name)) => format!("tollgate-{name}"),
+            Some((_, name)) => name.to_owned(),
+            None if folder.is_empty() => "tollgate".to_owned(),
+            None => folder.to_owned(),
+        }
+    }
+
+    /// Returns the options by which cargo selects the program.
+    pub(super) fn program(&self) -> String {
+        match self.folder_and_source().1.strip_prefix("tests/") {
+            Some(file) => format!("--test {}", file.trim_end_matches("/main.rs").trim_end_matches(".rs")),
+            None => "--lib".to_owned(),
+        }
+    }
+
+    /// Returns whether the file at this path, from the repository's root, is of the test's outermost
+    /// module.
+    pub(super) fn is_in(&self, path: &str) -> bool {
+        let (outer, is_nested) = match self.test.split_once("::") {
+            Some((outer, _)) => (outer, true),
+            None => ("", false),
+        };
+        let folder = match self.file.strip_suffix("/main.rs").or(self.file.strip_suffix("/lib.rs")) {
+            Some(folder) => folder,
+            None => self.file.trim_end_matches(".rs"),
+        };
+        let rest = path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
+        let is_module =
+            |rest: &str| rest.split('/').next().is_some_and(|name| name.trim_end_matches(".rs") == outer);
+        path == self.file || is_nested && rest.is_some_and(is_module)
     }
 }
 
@@ -121,18 +114,28 @@ fn read_all(folder: &Path, text: &mut String) {
 mod tests {
     use super::*;
 
+    fn check(text: &str) -> Check {
+        Check::parse(text).expect("it is a check")
+    }
+
     #[test]
-    fn a_check_knows_its_package() {
-        let package_of = |text: &str| {
-            let check = Check::parse(text).expect("it is a check");
-            let (package, source) = check.package_and_source();
-            (package.to_owned(), source.to_owned())
-        };
-        let owned = |package: &str, source: &str| (package.to_owned(), source.to_owned());
-        assert_eq!(package_of("tests/behaviour/main.rs: refund::a"), owned("", "tests/behaviour/main.rs"));
-        assert_eq!(package_of("src/lib.rs: key::tests::a"), owned("", "src/lib.rs"));
-        assert_eq!(package_of("loom-tests/tests/slots.rs: a"), owned("loom-tests", "tests/slots.rs"));
-        assert_eq!(package_of("crates/a/tests/b.rs: a"), owned("crates/a", "tests/b.rs"));
+    fn a_check_knows_its_package_and_program() {
+        let of = |text: &str| (check(text).package(), check(text).program());
+        let owned = |package: &str, program: &str| (package.to_owned(), program.to_owned());
+        assert_eq!(of("tests/behaviour/main.rs: refund::a"), owned("tollgate", "--test behaviour"));
+        assert_eq!(of("src/lib.rs: key::tests::a"), owned("tollgate", "--lib"));
+        assert_eq!(of("loom-tests/tests/slots.rs: a"), owned("loom-tests", "--test slots"));
+        assert_eq!(of("crates/a/tests/b.rs: a"), owned("a", "--test b"));
+        assert_eq!(of("proof/model/src/lib.rs: a"), owned("tollgate-model", "--lib"));
+    }
+
+    #[test]
+    fn a_check_knows_the_files_of_its_module() {
+        let nested = check("tests/behaviour/main.rs: refund::deep::a");
+        assert!(nested.is_in("tests/behaviour/refund.rs") && nested.is_in("tests/behaviour/refund/deep.rs"));
+        assert!(nested.is_in("tests/behaviour/main.rs") && !nested.is_in("tests/behaviour/refunds.rs"));
+        let flat = check("crates/a/tests/b.rs: a");
+        assert!(flat.is_in("crates/a/tests/b.rs") && !flat.is_in("crates/a/tests/c.rs"));
     }
 
     #[test]

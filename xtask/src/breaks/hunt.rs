@@ -1,13 +1,18 @@
-//! Applies each break to the copy of the tree and runs the test that must catch it.
+//! Runs the test of each break in a copy of the tree: first all that one build can hold, then the
+//! others one by one.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
-use super::check::{Check, TreeCopy};
-use super::patch::{Break, Edit};
-use crate::trial::Outcome;
+use super::build::{self, Errors, Programs, TreeCopy};
+use super::check::Check;
+use super::form::Break;
+use super::places::{Crates, exchanged};
+use super::took::Took;
+use super::weave::{self, Numbered, VARIABLE};
+use crate::trial::{Outcome, Trial};
 use crate::{root, tree};
 
 /// How many times longer a test may take than without a break.
@@ -15,130 +20,242 @@ const SLOWDOWN: u32 = 5;
 /// The least time limit of a test.
 const MIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// The result of a break.
+/// Tests with a time limit of their own run longer than usual, so that they do not miss a break by
+/// chance.
+const LONGER: (&str, Option<&str>) = ("LINEARIZABLE_SECONDS", Some("20"));
+
+/// The result of a break for one of its tests.
+#[derive(Clone, Debug, PartialEq)]
 enum Verdict {
     Caught,
     Survived,
     /// The test did not end in time, which does not catch the break.
     TimedOut,
-    /// The break does not apply or compile, or its test does not exist or fails without it.
+    /// The break does not compile, or its test does not exist or fails without it.
     Invalid(String),
 }
 
-pub(super) fn run(breaks: &[Break]) -> Result<ExitCode, String> {
-    let begun = Instant::now();
+/// A run of the command.
+struct Hunt<'b> {
+    copy: TreeCopy,
+    crates: &'b Crates,
+    breaks: &'b [Numbered<'b>],
+    /// How long each check takes with nothing broken; an error if it does not pass then.
+    known: HashMap<Check, Result<Duration, String>>,
+    verdicts: BTreeMap<u32, Vec<Verdict>>,
+    took: Took,
+    begun: Instant,
+}
+
+pub(super) fn run(breaks: &[&Break], crates: &Crates, took: Took) -> Result<ExitCode, String> {
     let target = tree::target().map_err(|error| error.to_string())?.join("breaks");
     let copy = TreeCopy { tree: target.join("tree"), target };
-    tree::mirror(root(), &copy.tree).map_err(|error| format!("the tree cannot be copied: {error}"))?;
-    println!("| break | caught by | result | build and test |");
-    println!("|---|---|---|---|");
-    let known = time_all(breaks, &copy);
-    let mut missed = 0;
-    for (number, broken) in breaks.iter().enumerate() {
-        eprintln!("[{}/{}] {}", number + 1, breaks.len(), broken.name);
-        let begun = Instant::now();
-        let verdicts = attempt(broken, &copy, &known);
-        for (check, verdict) in broken.checks.iter().zip(&verdicts) {
-            let result = match verdict {
-                Verdict::Caught => "caught",
-                Verdict::Survived => "**survived**",
-                Verdict::TimedOut => "**did not end**",
-                Verdict::Invalid(error) => {
-                    eprintln!("{}: {error}", broken.name);
-                    "**invalid**"
-                }
-            };
-            println!("| `{}` | `{check}` | {result} | {:.0?} |", broken.name, begun.elapsed());
-        }
-        missed += usize::from(!verdicts.iter().all(|verdict| matches!(verdict, Verdict::Caught)));
-    }
-    println!("\n{} of {} were caught, in {:.0?}.", breaks.len() - missed, breaks.len(), begun.elapsed());
-    Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// How long each check takes with nothing broken; an error if it does not pass then.
-type Known = Vec<(Check, Result<Duration, String>)>;
-
-/// Times the checks of all breaks, so that the unbroken tree is built once.
-fn time_all(breaks: &[Break], copy: &TreeCopy) -> Known {
-    let mut known: Known = Vec::new();
-    for check in breaks.iter().flat_map(|broken| &broken.checks) {
-        if known.iter().all(|(other, _)| other != check) {
-            eprintln!("with nothing broken: {check}");
-            known.push((check.clone(), time_unbroken(check, copy)));
-        }
-    }
-    known
-}
-
-/// Returns how long the check takes without a break. A test that fails anyway cannot catch a break.
-fn time_unbroken(check: &Check, copy: &TreeCopy) -> Result<Duration, String> {
-    check.exists(root())?;
-    let trial = check.build(copy)?;
-    match check.run(&trial, copy, MIN_LIMIT * SLOWDOWN) {
-        (Outcome::Passed, took) => Ok(took),
-        (outcome, took) => {
-            let printed = trial.output();
-            Err(format!("with nothing broken {check} {outcome:?} after {took:.0?}:\n{printed}"))
-        }
-    }
-}
-
-/// Breaks the copy, runs each of the break's checks, and restores the copy.
-fn attempt(broken: &Break, copy: &TreeCopy, known: &Known) -> Vec<Verdict> {
-    let is_broken = apply(broken, copy);
-    let run = |check: &Check| -> Result<Verdict, String> {
-        is_broken.clone()?;
-        let took = known.iter().find(|(other, _)| other == check).map(|(_, took)| took.clone());
-        let limit = (took.ok_or("the check was not timed")?? * SLOWDOWN).max(MIN_LIMIT);
-        let trial = check.build(copy)?;
-        Ok(match check.run(&trial, copy, limit).0 {
-            Outcome::Failed => Verdict::Caught,
-            Outcome::Passed => Verdict::Survived,
-            Outcome::TimedOut => Verdict::TimedOut,
-        })
-    };
-    let verdicts = broken.checks.iter().map(|check| run(check).unwrap_or_else(Verdict::Invalid)).collect();
-    restore(broken, root(), &copy.tree).expect("the copy can be written, as it was before");
-    verdicts
-}
-
-/// Copies the files that the break has changed, of any package, from `from` again.
-fn restore(broken: &Break, from: &Path, to: &Path) -> io::Result<()> {
-    broken
-        .edits
+    let numbered = breaks
         .iter()
-        .try_for_each(|Edit { path, .. }| tree::write(&to.join(path), &fs::read(from.join(path))?))
+        .zip(1..)
+        .map(|(broken, number)| crates.find(broken).map(|places| Numbered { number, broken, places }));
+    let breaks = numbered.collect::<Result<Vec<_>, _>>()?;
+    let (known, verdicts, begun) = (HashMap::new(), BTreeMap::new(), Instant::now());
+    let mut hunt = Hunt { copy, crates, breaks: &breaks, known, verdicts, took, begun };
+    let alone = hunt.run_woven()?;
+    hunt.run_alone(&alone)?;
+    Ok(hunt.report())
 }
 
-fn apply(broken: &Break, copy: &TreeCopy) -> Result<(), String> {
-    for edit in &broken.edits {
-        let path = copy.tree.join(&edit.path);
-        let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        fs::write(&path, edit.applied(&text)?).map_err(|error| format!("{}: {error}", path.display()))?;
+impl Hunt<'_> {
+    fn say(&self, what: &str) {
+        eprintln!("[{:>5.0}s] {what}", self.begun.elapsed().as_secs_f64());
     }
-    Ok(())
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_broken_file_is_restored_in_any_package() {
-        let copy = std::env::temp_dir().join(format!("tollgate-breaks-{}", std::process::id()));
-        for broken in Break::all(root()).expect("every break can be read") {
-            for Edit { path, .. } in &broken.edits {
-                let file = copy.join(path);
-                fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("it can be created");
-                fs::write(&file, "broken").expect("it can be written");
+    /// Runs the breaks that one build can hold. Returns the numbers of the others, and of those that
+    /// were not caught: the last word on a break is that of its own build.
+    fn run_woven(&mut self) -> Result<BTreeSet<u32>, String> {
+        let can_be_woven = |numbered: &&Numbered| numbered.can_be_woven();
+        let mut alone: BTreeSet<u32> = self
+            .breaks
+            .iter()
+            .filter(|numbered| !numbered.can_be_woven())
+            .map(|other| other.number)
+            .collect();
+        if self.breaks.iter().filter(can_be_woven).count() < 2 {
+            return Ok(self.breaks.iter().map(|numbered| numbered.number).collect());
+        }
+        let programs = loop {
+            self.restore()?;
+            let woven: Vec<&Numbered> =
+                self.breaks.iter().filter(|numbered| !alone.contains(&numbered.number)).collect();
+            self.say(&format!("building {} breaks at once, {} are left for later", woven.len(), alone.len()));
+            let bodies = weave::weave(&woven, self.crates, &self.copy.tree)?;
+            let checks: Vec<&Check> =
+                self.breaks.iter().flat_map(|numbered| &numbered.broken.checks).collect();
+            match build::build(&self.copy, &checks) {
+                Ok(programs) => break programs,
+                Err(Errors { places, text }) => {
+                    let found = places.iter().filter_map(|(file, line)| bodies.at(file, *line));
+                    let before = alone.len();
+                    alone.extend(found);
+                    if alone.len() == before {
+                        return Err(format!("the tests do not build, whatever is broken:\n{text}"));
+                    }
+                }
             }
-            restore(&broken, root(), &copy).expect("the copy can be written");
-            for Edit { path, .. } in &broken.edits {
-                let read = |folder: &Path| fs::read(folder.join(path)).expect("it can be read");
-                assert_eq!(read(&copy), read(root()), "{}: {path}", broken.name);
+        };
+        self.time_all(&programs);
+        for Numbered { number, .. } in self.breaks {
+            if alone.contains(number) {
+                continue;
+            }
+            let verdicts = self.attempt(*number, &programs, Some(*number));
+            if verdicts.iter().any(|verdict| *verdict != Verdict::Caught) {
+                alone.insert(*number);
+            }
+            self.verdicts.insert(*number, verdicts);
+        }
+        Ok(alone)
+    }
+
+    /// Runs these breaks, each built alone.
+    fn run_alone(&mut self, alone: &BTreeSet<u32>) -> Result<(), String> {
+        if alone.is_empty() {
+            return Ok(());
+        }
+        self.restore()?;
+        self.say(&format!("building the unbroken tree, for {} breaks one by one", alone.len()));
+        let breaks = self.breaks;
+        let numbered = |number: &u32| &breaks[*number as usize - 1];
+        let checks: Vec<&Check> = alone.iter().flat_map(|number| &numbered(number).broken.checks).collect();
+        let programs = build::build(&self.copy, &checks).map_err(|errors| errors.text)?;
+        self.time_all(&programs);
+        for number in alone {
+            let begun = Instant::now();
+            let Numbered { broken, places, .. } = numbered(number);
+            let files: BTreeSet<&str> = places.iter().map(|place| place.file.as_str()).collect();
+            for file in &files {
+                let text = self.crates.sources(broken).text(file).unwrap_or_default();
+                let in_file = places.iter().zip(&broken.edits).filter(|(place, _)| place.file == *file);
+                let mut changes: Vec<_> = in_file
+                    .map(|(place, edit)| (place.range.clone(), weave::replacement(&edit.new)))
+                    .collect();
+                self.write(file, &exchanged(text, &mut changes))?;
+            }
+            let checks: Vec<&Check> = broken.checks.iter().collect();
+            let verdicts = match build::build(&self.copy, &checks) {
+                Ok(programs) => self.attempt(*number, &programs, None),
+                Err(errors) => vec![Verdict::Invalid(errors.text); checks.len()],
+            };
+            for file in &files {
+                let text = self.crates.sources(broken).text(file).unwrap_or_default();
+                self.write(file, text)?;
+            }
+            self.took.alone(broken, begun.elapsed());
+            self.verdicts.insert(*number, verdicts);
+        }
+        Ok(())
+    }
+
+    /// Makes the copy of the tree unbroken.
+    fn restore(&self) -> Result<(), String> {
+        let copied = tree::mirror(root(), &self.copy.tree);
+        copied.map_err(|error| format!("the tree cannot be copied: {error}"))
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), String> {
+        fs::write(self.copy.tree.join(file), text).map_err(|error| format!("{file}: {error}"))
+    }
+
+    /// Times the checks that these programs have and that were not timed before.
+    fn time_all(&mut self, programs: &Programs) {
+        let checks: Vec<Check> =
+            self.breaks.iter().flat_map(|numbered| numbered.broken.checks.iter().cloned()).collect();
+        self.say(&format!(
+            "running {} tests with nothing broken",
+            checks.iter().collect::<BTreeSet<_>>().len()
+        ));
+        for check in checks {
+            if !self.known.contains_key(&check) && programs.contains_key(&check.file) {
+                let took = match self.run_check(&check, programs, None, MIN_LIMIT * SLOWDOWN) {
+                    Ok((Outcome::Passed, took, _)) => Ok(took),
+                    Ok((outcome, took, printed)) => {
+                        Err(format!("with nothing broken {check} {outcome:?} after {took:.0?}:\n{printed}"))
+                    }
+                    Err(why) => Err(why),
+                };
+                self.known.insert(check, took);
             }
         }
-        fs::remove_dir_all(copy).expect("it can be removed");
+    }
+
+    /// Runs the tests of a break; `chosen` is its number if the programs hold several breaks.
+    fn attempt(&mut self, number: u32, programs: &Programs, chosen: Option<u32>) -> Vec<Verdict> {
+        let broken = self.breaks[number as usize - 1].broken;
+        let begun = Instant::now();
+        let run = |check: &Check| {
+            let known =
+                self.known.get(check).cloned().unwrap_or_else(|| Err(format!("{check} was not timed")));
+            let limit = match known {
+                Ok(took) => (took * SLOWDOWN).max(MIN_LIMIT),
+                Err(why) => return Verdict::Invalid(why),
+            };
+            match self.run_check(check, programs, chosen, limit) {
+                Ok((Outcome::Failed, ..)) => Verdict::Caught,
+                Ok((Outcome::Passed, ..)) => Verdict::Survived,
+                Ok((Outcome::TimedOut, ..)) => Verdict::TimedOut,
+                Err(why) => Verdict::Invalid(why),
+            }
+        };
+        let verdicts: Vec<Verdict> = broken.checks.iter().map(run).collect();
+        self.took.run(broken, begun.elapsed());
+        let caught = verdicts.iter().filter(|verdict| **verdict == Verdict::Caught).count();
+        let way = if chosen.is_some() { "" } else { ", built alone" };
+        let (room, name) = (broken.room(), &broken.name);
+        self.say(&format!(
+            "{number}/{} {room}/{name}: {caught} of {}{way}",
+            self.breaks.len(),
+            verdicts.len()
+        ));
+        verdicts
+    }
+
+    fn run_check(
+        &self,
+        check: &Check,
+        programs: &Programs,
+        chosen: Option<u32>,
+        limit: Duration,
+    ) -> Result<(Outcome, Duration, String), String> {
+        check.exists(&self.copy.tree)?;
+        let binary = programs.get(&check.file).ok_or_else(|| format!("{} was not built", check.file))?;
+        let trial = Trial { binary: binary.clone(), test: check.test.clone() };
+        let number = chosen.map(|number| number.to_string());
+        let variables = [LONGER, (VARIABLE, number.as_deref())];
+        let folder = self.copy.tree.join(check.folder_and_source().0);
+        let (outcome, took) = trial.run(&folder, &variables, limit);
+        let printed = trial.output();
+        if outcome == Outcome::Passed && printed.contains("running 0 tests") {
+            return Err(format!("{} has no test {}", check.file, check.test));
+        }
+        Ok((outcome, took, printed))
+    }
+
+    /// Prints what was not caught, and how long all took.
+    fn report(&self) -> ExitCode {
+        let mut missed = 0;
+        for Numbered { number, broken, .. } in self.breaks {
+            let verdicts = &self.verdicts[number];
+            for (check, verdict) in broken.checks.iter().zip(verdicts) {
+                let result = match verdict {
+                    Verdict::Caught => continue,
+                    Verdict::Survived => "survived",
+                    Verdict::TimedOut => "the test did not end",
+                    Verdict::Invalid(error) => error,
+                };
+                println!("{}/{}: {check}: {result}", broken.room(), broken.name);
+            }
+            missed += usize::from(!verdicts.iter().all(|verdict| *verdict == Verdict::Caught));
+        }
+        let all = self.breaks.len();
+        println!("{} of {all} were caught, in {:.0?}.", all - missed, self.begun.elapsed());
+        self.took.save();
+        if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

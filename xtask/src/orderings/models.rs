@@ -41,6 +41,6 @@ pub(super) fn build(copy: &Path, target: &Path, files: &BTreeSet<&str>) -> Resul
 impl Model {
     /// Runs the model for at most `limit`, with this weakening.
     pub(super) fn run(&self, weakening: Option<&str>, limit: Duration) -> (Outcome, Duration) {
-        self.trial.run(&self.folder, (VARIABLE, weakening), limit)
+        self.trial.run(&self.folder, &[(VARIABLE, weakening)], limit)
     }
 }
