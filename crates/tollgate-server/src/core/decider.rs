@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Deref, DerefMut};
 use std::sync::Arc;
 
-use crossbeam_queue::ArrayQueue;
+use crossbeam::queue::ArrayQueue;
 use futures_util::future::join_all;
 use tollgate_http::HeaderJson;
 use tollgate_rules::{

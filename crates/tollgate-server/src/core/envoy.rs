@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use crossbeam_queue::ArrayQueue;
+use crossbeam::queue::ArrayQueue;
 use tollgate_rules::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
     EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,

@@ -13,7 +13,7 @@ mod unserved;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use crossbeam_queue::ArrayQueue;
+use crossbeam::queue::ArrayQueue;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock, Timestamp};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::thread;
 
-use crossbeam_utils::CachePadded;
+use crossbeam::utils::CachePadded;
 
 /// The most counters for the same events: a rule has about a kilobyte of them for each thread.
 const MOST_COUNTERS: usize = 15;
