@@ -1,6 +1,7 @@
 #![cfg_attr(not(doctest), doc = include_str!("../docs/charts/headline.uri"))]
 // The picture of the front page, inline: docs.rs does not keep the file that README.md refers to.
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("tollgate packs its words for 64-bit targets");
