@@ -1,7 +1,7 @@
 //! What do decisions without a trip cost, in instructions?
 //!
 //! ```text
-//! cargo build --release -p tollgate-redis --example local_paths
+//! cargo build --profile bench -p tollgate-redis --example local_paths
 //! for path in refused deny admitted open; do
 //!     valgrind --tool=callgrind --toggle-collect='*measured*' --callgrind-out-file=/dev/null \
 //!         target/release/examples/local_paths $path
