@@ -1,4 +1,4 @@
-//! The examples of docs/reference/rules.md print what the page says.
+//! The examples of docs/reference/cli.md print what the page says.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::command;
 
 /// The page.
 fn page() -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/rules.md");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
     fs::read_to_string(path).expect("the page is there")
 }
 

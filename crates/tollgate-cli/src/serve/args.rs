@@ -187,7 +187,8 @@ Examples:
   redis-cli -p 6380 CL.THROTTLE alice 15 30 60
   tollgate serve --rules rules.toml --http 0.0.0.0:8080 --grpc 0.0.0.0:8081 --open
   tollgate serve --rules rules.toml --state /var/lib/tollgate/state
-docs/reference/server.md describes every listener.";
+docs/reference/server.md describes every listener; http-api.md, resp.md and envoy.md
+beside it describe what they answer.";
 
 impl Args {
     /// The settings of the server.

@@ -7,7 +7,6 @@ mod clocks;
 #[path = "../support/cluster.rs"]
 mod cluster;
 mod crowd;
-mod docs;
 mod down;
 mod eviction;
 mod figures;

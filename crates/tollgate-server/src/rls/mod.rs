@@ -1,4 +1,4 @@
-//! Envoy's rate limit service, version 3: docs/reference/server.md.
+//! Envoy's rate limit service, version 3: docs/reference/envoy.md.
 //!
 //! ```text
 //!   gRPC: connection -> frame -> service --.          .-> by_files: domains of their files

@@ -48,7 +48,7 @@ async fn throttle(
     }
 }
 
-/// Whether a call is one that this server answers otherwise on purpose: docs/reference/server.md.
+/// Whether a call is one that this server answers otherwise on purpose: docs/reference/resp.md.
 fn deviates(numbers: &[i64]) -> bool {
     let [burst, count, period] = numbers[..3] else { return false };
     let quantity = numbers.get(3).copied().unwrap_or(1);
