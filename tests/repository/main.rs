@@ -1,5 +1,6 @@
 //! Tests of the repository: its shape, and the documents that name tests.
 
+mod claims;
 mod glossary;
 mod promises;
 mod tidy;
