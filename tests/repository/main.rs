@@ -2,5 +2,6 @@
 
 mod claims;
 mod glossary;
+mod packages;
 mod promises;
 mod tidy;
