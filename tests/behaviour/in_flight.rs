@@ -9,6 +9,7 @@ use std::thread;
 
 use proptest::prelude::*;
 use tollgate::{AcquireError, BuildError, InFlight, InFlightLimiter, OwnedInFlight};
+use tollgate_testing::random::Random;
 
 fn limiter(limit: u64) -> InFlightLimiter<u64> {
     InFlightLimiter::builder(limit).max_keys(100).build().unwrap()
@@ -26,12 +27,11 @@ fn never_more_than_the_limit_is_held_at_once() {
         let (limiter, held, granted) = (limiter(limit), AtomicU64::new(0), AtomicU64::new(0));
         let work = |seed: u64| {
             let mut guards: Vec<InFlight<'_>> = Vec::new();
-            let mut random = seed;
+            let mut random = Random::with_seed(seed);
             for _ in 0..40_000 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let units = 1 + (random >> 33) % most;
+                let units = random.u64(1..=most);
                 // Some threads hold several guards at a time.
-                if (random >> 60) < 9
+                if random.u64(..16) < 9
                     && let Ok(guard) = limiter.try_acquire_n(&1, units)
                 {
                     assert!(held.fetch_add(units, Relaxed) + units <= limit, "more than {limit} at once");
@@ -333,12 +333,11 @@ proptest! {
 fn a_key_stays_at_a_lower_limit() {
     let (limiter, held, over) = (limiter(8), AtomicU64::new(0), AtomicBool::new(false));
     let work = |seed: u64| {
-        let mut random = seed;
+        let mut random = Random::with_seed(seed);
         while !over.load(Relaxed) {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let Ok(guard) = limiter.try_acquire_n(&1, 1 + (random >> 33) % 2) else { continue };
+            let Ok(guard) = limiter.try_acquire_n(&1, random.u64(1..=2)) else { continue };
             held.fetch_add(guard.units(), Relaxed);
-            if random >> 63 == 0 {
+            if random.bool() {
                 thread::yield_now();
             }
             held.fetch_sub(guard.units(), Relaxed);

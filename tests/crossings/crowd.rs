@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use tollgate::{Inherit, WhenFull};
+use tollgate_testing::random::Random;
 
 use super::clock::yield_at;
 use super::engine::{self, Engine, KEYS, Kept, Room, Sort, Way};
@@ -34,18 +35,6 @@ const PLANNED: [Kind; 7] = [
 
 /// Keys that the threads share: the fewer, the more they meet.
 const SHARED: u64 = 2;
-
-/// A small generator of numbers that look random: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 /// When a verb began and when it had returned.
 #[derive(Clone, Copy, Debug)]
@@ -122,12 +111,12 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn number(number: u64) -> Self {
-        let mut random = Random(number);
-        let sort = [Sort::Keyed, Sort::Global, Sort::Multi][random.below(3) as usize];
+        let mut random = Random::with_seed(number);
+        let sort = [Sort::Keyed, Sort::Global, Sort::Multi][random.usize(..3)];
         let rooms = [Room::Enough, Room::Growing, Room::Full(WhenFull::Share), Room::Full(WhenFull::Deny)];
-        let room = if sort == Sort::Global { Room::Enough } else { rooms[random.below(4) as usize] };
-        let kind = PLANNED[random.below(PLANNED.len() as u64) as usize];
-        let mut one_of = |of: u64| random.below(of) == 0;
+        let room = if sort == Sort::Global { Room::Enough } else { rooms[random.usize(..4)] };
+        let kind = PLANNED[random.usize(..PLANNED.len())];
+        let mut one_of = |of: u64| random.u64(..of) == 0;
         let (resets, changes, leases) = (one_of(2), one_of(3), one_of(2));
         let (debits, credits, threads) = (one_of(3), one_of(2), 2 + number % 3);
         Self { sort, room, kind, threads, resets, changes, leases, debits, credits, seed: number }
@@ -136,8 +125,8 @@ impl Plan {
 
 /// Plays a round: the verbs that it ran, or why it is wrong.
 pub(crate) fn round(plan: Plan) -> Result<Vec<Word>, String> {
-    let mut random = Random(plan.seed ^ 0xABCD);
-    let most = 3 + random.below(12);
+    let mut random = Random::with_seed(plan.seed ^ 0xABCD);
+    let most = 3 + random.u64(..12);
     let limit = Limit { kind: plan.kind, most, nanos: 1_000_000_000 };
     let limits = match plan.sort {
         // Tiers of one quota, so that all of them have one bound.
@@ -174,17 +163,17 @@ impl Round<'_> {
     }
 
     fn work(&self, number: u64) -> Log {
-        let mut random = Random(self.plan.seed.wrapping_mul(31) + number);
-        yield_at(random.below(u64::MAX) & random.below(u64::MAX));
+        let mut random = Random::with_seed(self.plan.seed.wrapping_mul(31) + number);
+        yield_at(random.u64(..) & random.u64(..));
         let (mut log, mut turns, mut leases) = (Log::default(), Vec::new(), Vec::new());
         let (engine, tiers) =
             (self.engine, if self.plan.sort == Sort::Keyed { self.limits.len() as u64 } else { 1 });
         for _ in 0..VERBS {
-            let (key, tier) = (random.below(SHARED) as usize, random.below(tiers) as usize);
-            let cost = 1 + random.below(self.most.min(4));
-            match random.below(23) {
+            let (key, tier) = (random.u64(..SHARED) as usize, random.u64(..tiers) as usize);
+            let cost = random.u64(1..=self.most.min(4));
+            match random.u64(..23) {
                 0..=5 => {
-                    let way = [Way::Plain, Way::At, Way::Prepared][random.below(3) as usize];
+                    let way = [Way::Plain, Way::At, Way::Prepared][random.usize(..3)];
                     let ((told, kept), span) = self.span(|| engine.check(key, tier, cost, way));
                     log.words.push(if cost == 1 { Word::Check } else { Word::Cost });
                     if way == Way::Prepared {
@@ -196,7 +185,7 @@ impl Round<'_> {
                     self.took(&mut log, key, cost, told.allowed, kept, span);
                 }
                 6 => {
-                    let keys = [key, random.below(SHARED) as usize, key];
+                    let keys = [key, random.u64(..SHARED) as usize, key];
                     let (answers, span) = self.span(|| engine.batch(&keys));
                     for (key, (told, kept)) in keys.into_iter().zip(answers.into_iter().flatten()) {
                         log.words.push(Word::Batch);
@@ -211,7 +200,7 @@ impl Round<'_> {
                 8..=11 => {
                     let given = self.receipts.lock().expect("no thread panics").pop();
                     let Some(Given { id, key, mut kept }) = given else { continue };
-                    let is_part = random.below(2) == 0;
+                    let is_part = random.bool();
                     let asked = if is_part { cost } else { u64::MAX };
                     log.words.push(if is_part { Word::Part } else { Word::Refund });
                     let (back, span) = self.span(|| engine.refund_part(key, &mut kept, asked));
@@ -224,7 +213,7 @@ impl Round<'_> {
                     }
                 }
                 12 if self.plan.kind.has_turns() => {
-                    let max_wait = random.below(3) * 1_000_000_000;
+                    let max_wait = random.u64(..3) * 1_000_000_000;
                     let (turn, span) = self.span(|| engine.reserve(key, tier, cost, max_wait));
                     let Ok(turn) = turn else { continue };
                     log.words.push(Word::Reserve);
@@ -243,12 +232,12 @@ impl Round<'_> {
                     }
                 }
                 14..=16 if self.plan.leases => {
-                    if leases.is_empty() || random.below(6) == 0 {
-                        let permits = 1 + random.below(self.most);
+                    if leases.is_empty() || random.u64(..6) == 0 {
+                        let permits = random.u64(1..=self.most);
                         leases.push((key, engine.lease(key, tier, permits, 1_000)));
                         log.leased[key] = true;
                     }
-                    let number = random.below(leases.len() as u64) as usize;
+                    let number = random.usize(..leases.len());
                     let (key, lease) = &mut leases[number];
                     let (decision, span) = self.span(|| lease.check(1));
                     log.words.push(Word::Lease);
@@ -256,19 +245,19 @@ impl Round<'_> {
                     if allowed {
                         log.acts.push(Act { id: span.begun, key: *key, units: 1, span });
                     }
-                    if random.below(4) == 0 {
+                    if random.u64(..4) == 0 {
                         drop(leases.swap_remove(number));
                     }
                 }
-                17 if self.plan.resets && random.below(4) == 0 => {
+                17 if self.plan.resets && random.u64(..4) == 0 => {
                     let (_, span) = self.span(|| engine.reset(key));
                     log.words.push(Word::Reset);
                     log.resets.push((key, span));
                 }
-                18 if self.plan.changes && self.plan.kind != Kind::Log && random.below(3) == 0 => {
+                18 if self.plan.changes && self.plan.kind != Kind::Log && random.u64(..3) == 0 => {
                     let inherit =
-                        [Inherit::AsIs, Inherit::Additive, Inherit::Proportional][random.below(3) as usize];
-                    let (mut limits, nanos) = (self.limits.to_vec(), 1 + random.below(1_000_000));
+                        [Inherit::AsIs, Inherit::Additive, Inherit::Proportional][random.usize(..3)];
+                    let (mut limits, nanos) = (self.limits.to_vec(), random.u64(1..=1_000_000));
                     for limit in limits.iter_mut().filter(|limit| limit.kind.is_bucket()) {
                         limit.nanos = nanos;
                     }
@@ -276,7 +265,7 @@ impl Round<'_> {
                     engine.reconfigure(&limits, None, inherit).expect("it can be changed so");
                 }
                 19 if !matches!(self.plan.room, Room::Enough) => {
-                    let first = random.below(1 << 40);
+                    let first = random.u64(..1 << 40);
                     engine.strangers(first, 10, self.most);
                     log.words.push(if self.plan.room == Room::Growing { Word::Growth } else { Word::Full });
                 }
@@ -285,7 +274,7 @@ impl Round<'_> {
                     log.words.push(Word::UpTo);
                     self.took(&mut log, key, units, told.allowed, kept, span);
                 }
-                21 if self.plan.debits && random.below(4) == 0 => {
+                21 if self.plan.debits && random.u64(..4) == 0 => {
                     let (debited, span) = self.span(|| engine.debit(key, tier, cost));
                     let Some((_, _, kept)) = debited else { continue };
                     log.words.push(Word::Debit);

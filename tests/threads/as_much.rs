@@ -9,10 +9,11 @@ use tollgate::{
     CountPolicy, FixedWindow, GlobalLimiter, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow,
     TokenBucket,
 };
+use tollgate_testing::random::Random;
 
 use crate::faults::hooked::{Hooked, at_reading};
 use crate::quotas;
-use crate::stress::crew::{Random, crew};
+use crate::stress::crew::crew;
 
 const THREADS: usize = 4;
 const LIMIT: u64 = 20_000;
@@ -23,9 +24,9 @@ fn every() -> Vec<Quota> {
 
 /// Takes one to seven units at a time, by either verb, until nothing is left.
 fn exhaust(number: usize, take: impl Fn(bool, u64) -> Option<u64>) -> u64 {
-    let (mut random, mut taken) = (Random(number as u64), 0);
+    let (mut random, mut taken) = (Random::with_seed(number as u64), 0);
     loop {
-        let (as_much, most) = (random.below(3) > 0, 1 + random.below(7));
+        let (as_much, most) = (random.u64(..3) > 0, random.u64(1..=7));
         match take(as_much, most) {
             Some(units) => taken += units,
             None if as_much => return taken,
@@ -95,12 +96,12 @@ fn threads_that_debit_and_refund_lose_no_unit() {
     for round in 0..20 {
         let limiter = Limiter::<u64>::builder(quota).clock(ManualClock::new()).max_keys(10).build().unwrap();
         let sums = crew(THREADS, |worker| {
-            let mut random = Random(100 * round + worker.number as u64);
+            let mut random = Random::with_seed(100 * round + worker.number as u64);
             let (mut checked, mut charged) = (0, 0);
             for _ in 0..400 {
-                let (alice, units) = (limiter.prepare(&1), 1 + random.below(4));
+                let (alice, units) = (limiter.prepare(&1), random.u64(1..=4));
                 worker.count_operation();
-                match random.below(8) {
+                match random.u64(..8) {
                     0 => {
                         let debit = alice.debit(units).unwrap();
                         assert_eq!((debit.is_allowed(), debit.cost()), (true, units));
@@ -108,14 +109,14 @@ fn threads_that_debit_and_refund_lose_no_unit() {
                     }
                     1 => {
                         let mut debit = alice.debit(units).unwrap().receipt();
-                        charged += units - limiter.refund_part(&mut debit, random.below(5));
+                        charged += units - limiter.refund_part(&mut debit, random.u64(..5));
                     }
                     2 => {
                         let taken = alice.check_up_to(units);
                         if taken.is_allowed() {
                             let mut receipt = taken.receipt();
                             let cost = receipt.left();
-                            charged += cost - limiter.refund_part(&mut receipt, random.below(5));
+                            charged += cost - limiter.refund_part(&mut receipt, random.u64(..5));
                         }
                     }
                     which => {

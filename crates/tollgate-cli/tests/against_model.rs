@@ -8,6 +8,7 @@ use reference::{Reference, line};
 use serde_json::{Value, json};
 use support::{LOG, MIDNIGHT, tollgate_reading};
 use tollgate_model::{Answer, Booking};
+use tollgate_testing::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -46,22 +47,18 @@ struct Record {
 
 /// Requests of a few keys in bursts and pauses, some earlier than the request before.
 fn records(seed: u64) -> Vec<Record> {
-    let mut state = seed;
-    let mut draw = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
-    let mut t = MIDNIGHT + draw(100) * SECOND;
+    let mut random = Random::with_seed(seed);
+    let mut t = MIDNIGHT + random.u64(..100) * SECOND;
     let record = |_| {
-        t = match draw(12) {
-            0 => t + draw(25 * SECOND),
-            1 => t - draw(2 * SECOND),
+        t = match random.u64(..12) {
+            0 => t + random.u64(..25 * SECOND),
+            1 => t - random.u64(..2 * SECOND),
             2 => t,
-            _ => t + draw(SECOND),
+            _ => t + random.u64(..SECOND),
         };
-        let key = KEYS[draw(3) as usize].to_owned();
-        let cost = if draw(4) == 0 { draw(10) } else { 1 };
-        let op = ["peek", "reset"].get(draw(30) as usize).copied().unwrap_or("check");
+        let key = KEYS[random.usize(..3)].to_owned();
+        let cost = if random.u64(..4) == 0 { random.u64(..10) } else { 1 };
+        let op = ["peek", "reset"].get(random.usize(..30)).copied().unwrap_or("check");
         Record { t_ns: t, key, cost, op }
     };
     (0..1_500).map(record).collect()

@@ -7,21 +7,18 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::{MIDNIGHT, Run, Temporary, command, tollgate_reading};
+use tollgate_testing::random::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Requests of three keys in bursts and pauses.
 fn lines() -> Vec<String> {
-    let mut state = 5_u64;
-    let mut draw = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = Random::with_seed(5);
     let mut t = MIDNIGHT;
     let line = |_| {
-        t += if draw(15) == 0 { draw(20 * SECOND) } else { draw(SECOND) };
-        let key = ["a", "a key of more than eight bytes", "b"][draw(3) as usize];
-        json!({"t_ns": t, "key": key, "cost": draw(3) + 1}).to_string() + "\n"
+        t += if random.u64(..15) == 0 { random.u64(..20 * SECOND) } else { random.u64(..SECOND) };
+        let key = ["a", "a key of more than eight bytes", "b"][random.usize(..3)];
+        json!({"t_ns": t, "key": key, "cost": random.u64(..3) + 1}).to_string() + "\n"
     };
     (0..800).map(line).collect()
 }

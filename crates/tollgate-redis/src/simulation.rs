@@ -14,36 +14,12 @@ mod store;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tollgate_testing::random::Random;
+
 /// How many runs a variant makes.
 fn runs() -> u64 {
     let runs = std::env::var("TOLLGATE_SIMULATIONS");
     runs.map_or(300, |runs| runs.parse().expect("TOLLGATE_SIMULATIONS is a number"))
-}
-
-/// Pseudo-random numbers, the same in every run: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
-    }
-
-    /// A number from `least` to `most`.
-    fn range(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.next().is_multiple_of(n)
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.range(0, of.len() as u64 - 1) as usize]
-    }
 }
 
 /// Events in the order of their times, and of equal times in the order in which they were added.
@@ -75,12 +51,12 @@ impl<E> Events<E> {
 /// half of the time is the pause of all nodes. `gap` is the microseconds in which the limit wins
 /// back one permit.
 fn arrivals(random: &mut Random, nodes: usize, end: u64, gap: u64, burst: u64) -> Vec<(u64, usize)> {
-    let (mut all, have_tides) = (Vec::new(), random.one_in(2));
+    let (mut all, have_tides) = (Vec::new(), random.bool());
     for node in 0..nodes {
-        let (mut time, pause) = (0, if random.one_in(4) { 8 * gap } else { gap });
+        let (mut time, pause) = (0, if random.u64(..4) == 0 { 8 * gap } else { gap });
         while time < end {
-            time += random.range(1, 2 * pause);
-            let is_quiet = if have_tides { time % 300_000 > 60_000 } else { random.one_in(200) };
+            time += random.u64(1..=2 * pause);
+            let is_quiet = if have_tides { time % 300_000 > 60_000 } else { random.u64(..200) == 0 };
             if is_quiet {
                 time = (time / 300_000 + 1) * 300_000;
                 let rush = 0..burst.min(300);

@@ -6,8 +6,8 @@ mod random;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use random::Random;
 use tollgate_model::{Algorithm, Answer, CountPolicy, Model};
+use tollgate_testing::random::Random;
 
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 60;
@@ -24,14 +24,18 @@ struct Step<'a> {
 /// Runs pseudo-random sequences of checks on pseudo-random algorithms; `judge` sees every step.
 fn for_each_step(random_algorithm: fn(&mut Random) -> Algorithm, judge: fn(&Algorithm, &Step)) {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let algorithm = random_algorithm(&mut random);
         // Two models, one check apart, so that `judge` sees the state before and after.
         let (mut before, mut after) = (Model::new(algorithm), Model::new(algorithm));
-        let mut now = random.below(50);
+        let mut now = random.u64(..50);
         for step in 0..STEPS {
-            now = if random.one_in(8) { now.saturating_sub(random.below(30)) } else { now + random.below(9) };
-            let cost = random.below(9);
+            now = if random.u64(..8) == 0 {
+                now.saturating_sub(random.u64(..30))
+            } else {
+                now + random.u64(..9)
+            };
+            let cost = random.u64(..9);
             let answer = after.check("k", now, cost);
             let seen = Step { before: &before, after: &after, now, cost, answer };
             let judged = catch_unwind(AssertUnwindSafe(|| judge(&algorithm, &seen)));
@@ -102,11 +106,11 @@ fn only_a_queue_delays_and_its_departures_keep_their_distance() {
 /// Times and costs of admissions, in the order of time.
 fn admitted(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     let mut model = Model::new(algorithm);
-    let mut now = random.below(50);
+    let mut now = random.u64(..50);
     let mut admitted = Vec::new();
     for _ in 0..STEPS * 4 {
-        now += random.below(9);
-        let cost = random.below(5);
+        now += random.u64(..9);
+        let cost = random.u64(..5);
         if model.check("k", now, cost).allowed {
             admitted.push((now, cost));
         }
@@ -125,7 +129,7 @@ fn most_within(admitted: &[(u64, u64)], length: u64) -> u64 {
 #[test]
 fn a_bucket_admits_at_most_its_burst_and_its_rate() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let algorithm = random::token_bucket(&mut random);
         let Algorithm::TokenBucket { count, period_ns, burst, grains, .. } = algorithm else {
             unreachable!()
@@ -150,14 +154,14 @@ fn a_bucket_admits_at_most_its_burst_and_its_rate() {
 #[test]
 fn an_exact_bucket_equals_one_that_counts_its_tokens() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
-        let (count, period_ns, burst) = (1 + random.below(9), 1 + random.below(30), 1 + random.below(9));
-        let initial = random.below(burst + 1);
+        let mut random = Random::with_seed(seed);
+        let (count, period_ns, burst) = (random.u64(1..=9), random.u64(1..=30), random.u64(1..=9));
+        let initial = random.u64(..burst + 1);
         let mut model = Model::new(Algorithm::TokenBucket { count, period_ns, burst, initial, grains: None });
         // In units of 1/period tokens, of which `count` are added in each nanosecond.
         let (mut tokens, mut now) = (initial * period_ns, 0);
         for _ in 0..STEPS * 4 {
-            let (pause, cost) = (random.below(9), random.below(5));
+            let (pause, cost) = (random.u64(..9), random.u64(..5));
             now += pause;
             tokens = (burst * period_ns).min(tokens + pause * count);
             let fits = cost <= burst && tokens >= cost * period_ns;
@@ -173,7 +177,7 @@ fn an_exact_bucket_equals_one_that_counts_its_tokens() {
 #[test]
 fn no_window_of_a_log_or_sub_windows_exceeds_it() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
             let (Algorithm::SlidingLog { limit, window_ns, .. }
             | Algorithm::SubWindows { limit, window_ns, .. }) = algorithm
@@ -189,9 +193,9 @@ fn no_window_of_a_log_or_sub_windows_exceeds_it() {
 #[test]
 fn no_number_is_too_large() {
     let extremes = [1, 2, 1 << 32, u64::MAX - 1, u64::MAX];
-    let mut random = Random::new(1);
+    let mut random = Random::with_seed(1);
     for _ in 0..20_000 {
-        let mut pick = || extremes[random.below(5) as usize];
+        let mut pick = || extremes[random.usize(..5)];
         let (count, period_ns, capacity, limit) = (pick(), pick(), pick(), pick());
         let (window_ns, origin_ns, granule, initial) = (pick(), pick(), pick(), pick());
         let grains = [None, Some(pick())][(pick() % 2) as usize];
@@ -229,23 +233,23 @@ fn no_number_is_too_large() {
 #[test]
 fn refunds_add_no_tokens_to_a_first_hit_bucket() {
     for seed in 1..=20 * SEQUENCES {
-        let mut random = Random::new(seed);
-        let (count, period_ns, burst) = (1 + random.below(4), 1 + random.below(8), 1 + random.below(8));
-        let tick_ns = [1, 1, 2][random.below(3) as usize];
+        let mut random = Random::with_seed(seed);
+        let (count, period_ns, burst) = (random.u64(1..=4), random.u64(1..=8), random.u64(1..=8));
+        let tick_ns = [1, 1, 2][random.usize(..3)];
         let algorithm = Algorithm::FirstHitBucket { count, period_ns, burst, initial: burst, tick_ns };
         let (mut model, mut now, mut spent, mut receipts) =
             (Model::new(algorithm), 0, Vec::new(), Vec::new());
         for _ in 0..40 {
-            now += [0, 0, 1, random.below(6), random.below(30)][random.below(5) as usize];
-            if random.one_in(2) && !receipts.is_empty() {
-                let which = random.below(receipts.len() as u64) as usize;
+            now += [0, 0, 1, random.u64(..6), random.u64(..30)][random.usize(..5)];
+            if random.bool() && !receipts.is_empty() {
+                let which = random.usize(..receipts.len());
                 let (number, receipt) = &mut receipts[which];
-                let units = 1 + random.below(8);
+                let units = random.u64(1..=8);
                 let (_, units_spent): &mut (u64, u64) = &mut spent[*number];
                 *units_spent -= model.refund_part(receipt, units, now);
                 continue;
             }
-            let cost = 1 + random.below(burst);
+            let cost = random.u64(1..=burst);
             if let (_, Some(receipt)) = model.admit("k", now, cost) {
                 receipts.push((spent.len(), receipt));
                 spent.push((now, cost));

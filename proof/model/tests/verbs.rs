@@ -2,10 +2,10 @@
 
 mod random;
 
-use random::Random;
 use tollgate_model::{
     Algorithm, Answer, Booking, CountPolicy, Model, MultiModel, Receipt, Refusal, Reservation,
 };
+use tollgate_testing::random::Random;
 
 const SEQUENCES: u64 = 300;
 const STEPS: usize = 120;
@@ -37,29 +37,29 @@ fn bucket(random: &mut Random) -> (Algorithm, u64, u64, u64, Option<u64>) {
     let algorithm = random::token_bucket(random);
     let Algorithm::TokenBucket { count, period_ns, burst, grains, .. } = algorithm else { unreachable!() };
     let meter = Algorithm::LeakyMeter { count, period_ns, capacity: burst, grains };
-    (if random.one_in(3) { meter } else { algorithm }, count, period_ns, burst, grains)
+    (if random.u64(..3) == 0 { meter } else { algorithm }, count, period_ns, burst, grains)
 }
 
 /// Times and costs of one key's requests that act, with random refunds, among requests of another
 /// key.
 fn acts_of_a_bucket(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     let mut model = Model::new(algorithm);
-    let mut now = random.below(50);
+    let mut now = random.u64(..50);
     let mut acts: [Vec<Act>; KEYS.len()] = Default::default();
     // Some runs never reserve, some hardly ever refund, in some the time hardly moves.
-    let (verbs, hurry) = (4 + random.below(7), 1 + random.below(4));
+    let (verbs, hurry) = (4 + random.u64(..7), random.u64(1..=4));
     for _ in 0..STEPS {
-        now += if random.one_in(hurry) { random.below(7) } else { 0 };
-        let (key, cost) = (random.below(KEYS.len() as u64) as usize, 1 + random.below(5));
+        now += if random.u64(..hurry) == 0 { random.u64(..7) } else { 0 };
+        let (key, cost) = (random.usize(..KEYS.len()), random.u64(1..=5));
         let acts = &mut acts[key];
-        match random.below(verbs) {
+        match random.u64(..verbs) {
             0..=1 => {
                 if let (_, Some(receipt)) = model.admit(KEYS[key], now, cost) {
                     acts.push(Act { at: now, cost, undo: Undo::Refund(receipt) });
                 }
             }
             2..=4 if !acts.is_empty() => {
-                let act = acts.swap_remove(random.below(acts.len() as u64) as usize);
+                let act = acts.swap_remove(random.usize(..acts.len()));
                 match act.undo {
                     Undo::Refund(receipt) => assert!(model.refund(receipt, now) <= act.cost),
                     Undo::Cancel(reservation) if now < act.at => {
@@ -85,7 +85,7 @@ fn acts_of_a_bucket(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)
 #[test]
 fn a_bucket_keeps_its_bound_with_any_refunds() {
     for seed in 1..=10 * SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let (algorithm, count, period_ns, burst, grains) = bucket(&mut random);
         let acts = acts_of_a_bucket(algorithm, &mut random);
         for interval in 0..100 {
@@ -103,16 +103,16 @@ fn a_bucket_keeps_its_bound_with_any_refunds() {
 /// Times and costs of admissions that were not given back, with refunds in any order.
 fn kept(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
     let mut model = Model::new(algorithm);
-    let mut now = random.below(50);
+    let mut now = random.u64(..50);
     let mut admitted: Vec<(u64, Receipt)> = Vec::new();
     let mut kept = Vec::new();
     for _ in 0..STEPS {
-        now += random.below(7);
-        if random.one_in(3) && !admitted.is_empty() {
-            let (_, receipt) = admitted.swap_remove(random.below(admitted.len() as u64) as usize);
+        now += random.u64(..7);
+        if random.u64(..3) == 0 && !admitted.is_empty() {
+            let (_, receipt) = admitted.swap_remove(random.usize(..admitted.len()));
             let cost = receipt.cost();
             assert!(model.refund(receipt, now) <= cost);
-        } else if let (_, Some(receipt)) = model.admit("k", now, random.below(5)) {
+        } else if let (_, Some(receipt)) = model.admit("k", now, random.u64(..5)) {
             admitted.push((now, receipt));
         }
     }
@@ -123,7 +123,7 @@ fn kept(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
 #[test]
 fn no_window_exceeds_the_limit_with_any_refunds() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
             let (Algorithm::SlidingLog { limit, window_ns, .. }
             | Algorithm::SubWindows { limit, window_ns, .. }) = algorithm
@@ -139,11 +139,11 @@ fn no_window_exceeds_the_limit_with_any_refunds() {
 #[test]
 fn no_aligned_window_exceeds_the_limit_with_any_refunds() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
-        let (limit, window_ns, origin_ns) = (1 + random.below(8), 1 + random.below(30), random.below(100));
+        let mut random = Random::with_seed(seed);
+        let (limit, window_ns, origin_ns) = (random.u64(1..=8), random.u64(1..=30), random.u64(..100));
         let (count, ceiling) =
-            ([CountPolicy::Allowed, CountPolicy::All][random.below(2) as usize], limit + random.below(9));
-        let granule = 1 + random.below(4);
+            ([CountPolicy::Allowed, CountPolicy::All][random.usize(..2)], limit + random.u64(..9));
+        let granule = random.u64(1..=4);
         for algorithm in [
             Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
             Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule },
@@ -161,15 +161,15 @@ fn no_aligned_window_exceeds_the_limit_with_any_refunds() {
 #[test]
 fn a_refund_at_once_leaves_the_key_as_it_was() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let algorithm = random::algorithm(&mut random);
         let mut model = Model::new(algorithm);
-        let mut now = random.below(50);
+        let mut now = random.u64(..50);
         for _ in 0..STEPS {
-            now += random.below(9);
-            let (before, cost) = (model.peek("k", now, 0), random.below(5));
+            now += random.u64(..9);
+            let (before, cost) = (model.peek("k", now, 0), random.u64(..5));
             if let (_, Some(receipt)) = model.admit("k", now, cost)
-                && random.one_in(2)
+                && random.bool()
             {
                 assert_eq!(model.refund(receipt, now), cost, "seed {seed}: {algorithm:?}");
                 assert_eq!(model.peek("k", now, 0), before, "seed {seed}: {algorithm:?}");
@@ -181,13 +181,13 @@ fn a_refund_at_once_leaves_the_key_as_it_was() {
 #[test]
 fn a_reservation_departs_when_the_same_check_would_pass() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let (algorithm, ..) = bucket(&mut random);
         let mut model = Model::new(algorithm);
-        let mut now = random.below(50);
+        let mut now = random.u64(..50);
         for _ in 0..STEPS {
-            now = if random.one_in(8) { now.saturating_sub(9) } else { now + random.below(9) };
-            let (cost, patience) = (random.below(9), random.below(30));
+            now = if random.u64(..8) == 0 { now.saturating_sub(9) } else { now + random.u64(..9) };
+            let (cost, patience) = (random.u64(..9), random.u64(..30));
             let before = model.peek("k", now, cost);
             let wait = before.retry_after_ns.unwrap_or(0);
             match model.reserve("k", now, cost, patience).expect("a bucket") {
@@ -210,15 +210,15 @@ fn a_reservation_departs_when_the_same_check_would_pass() {
 #[test]
 fn several_limits_are_charged_all_or_none() {
     for seed in 1..=SEQUENCES {
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let limits: Vec<_> = (0..3).map(|_| random::algorithm(&mut random)).collect();
         let mut multi = MultiModel::new(&limits);
         // Each limit also has a model of its own, which is charged where the rule charges it.
         let mut alone: Vec<_> = limits.iter().copied().map(Model::new).collect();
-        let mut now = random.below(50);
+        let mut now = random.u64(..50);
         for _ in 0..STEPS {
-            now += random.below(9);
-            let cost = random.below(5);
+            now += random.u64(..9);
+            let cost = random.u64(..5);
             let would: Vec<_> = alone.iter().map(|limit| limit.peek("k", now, cost)).collect();
             let joint = multi.check("k", now, cost);
             assert_eq!(joint.allowed(), would.iter().all(|answer| answer.allowed));
@@ -247,9 +247,9 @@ fn expected_refusal(answers: &[Answer]) -> Option<Refusal> {
 #[test]
 fn no_number_is_too_large() {
     let extremes = [1, 2, 1 << 32, u64::MAX - 1, u64::MAX];
-    let mut random = Random::new(1);
+    let mut random = Random::with_seed(1);
     for _ in 0..20_000 {
-        let mut pick = || extremes[random.below(5) as usize];
+        let mut pick = || extremes[random.usize(..5)];
         let (count, period_ns, capacity, initial, granule) = (pick(), pick(), pick(), pick(), pick());
         let (limit, window_ns, origin_ns, ceiling) = (pick(), pick(), pick(), u64::MAX);
         let grains = [None, Some(pick())][(pick() % 2) as usize];

@@ -1,5 +1,7 @@
 //! Tests of splits, step by step.
 
+use tollgate_testing::random::scattered;
+
 use super::*;
 use crate::algorithm::{Algorithm, Payload, TokenBucket, Verdict};
 use crate::rate::Rate;
@@ -324,14 +326,6 @@ fn a_split_detaches_the_word_of_a_restored_key() {
     assert_eq!(keys.map(|key| slots_of(&table, key)).max(), Some(1));
 }
 
-/// Random bits, by SplitMix64.
-fn mixed(number: u64) -> u64 {
-    let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ bits >> 31
-}
-
 /// Keys come and go. At any time nine of a bucket's fifteen slots are in debt, so buckets are full
 /// by chance now and then, and those that were split alone become many.
 #[test]
@@ -343,7 +337,7 @@ fn a_table_follows_many_buckets_split_alone() {
     let current = Current { rule, term: Term::of_first(&rule) };
     for number in 0..50 * alive {
         let now = Timestamp::from_nanos((alive + number) * (1_000_000_000 / alive));
-        let key = Fingerprint::from_bits(mixed(number));
+        let key = Fingerprint::from_bits(scattered(number));
         assert!(table.view(key).check(&current, key.kept(), 1, || now).0.allowed);
     }
     assert_eq!(table.in_use(), 2 * ROOTS);
@@ -359,7 +353,7 @@ fn a_table_filled_in_the_order_of_buckets_follows() {
     assert_eq!(table.buckets() as u64, BUCKETS);
     for number in 0..9 * BUCKETS {
         let bucket = number / 9;
-        let key = Fingerprint::from_bits(mixed(number) & !(BUCKETS - 1) | bucket);
+        let key = Fingerprint::from_bits(scattered(number) & !(BUCKETS - 1) | bucket);
         assert!(is_admitted(&table, &rule, key));
     }
     assert_eq!(table.in_use() as u64, BUCKETS);
@@ -372,7 +366,7 @@ fn memory_is_committed_before_the_table_follows() {
     let rule = TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1))], 0).unwrap().remove(0);
     let table = Table::new(Size::for_keys(1_500_000, 0).unwrap(), WhenFull::Deny).unwrap();
     let is_committed = |number: usize| table.buckets.is_committed(number);
-    let mut keys = (0..).map(|number| Fingerprint::from_bits(mixed(number)));
+    let mut keys = (0..).map(|number| Fingerprint::from_bits(scattered(number)));
     let mut fill = |per_thousand: usize| {
         for key in keys.by_ref().take(IN_USE * SLOTS * per_thousand / 1000) {
             is_admitted(&table, &rule, key);

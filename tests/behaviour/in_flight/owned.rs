@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use tollgate::{AcquireError, InFlightLimiter, OwnedInFlight};
+use tollgate_testing::random::Random;
 
 use super::{limiter, smallest};
 
@@ -84,17 +85,16 @@ fn guards_dropped_by_other_threads_give_back_once() {
             });
         }
         let work = |seed: u64, sent: Vec<mpsc::SyncSender<_>>| {
-            let (mut random, mut granted) = (seed, 0);
+            let (mut random, mut granted) = (Random::with_seed(seed), 0);
             for turn in 0..30_000 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let (key, units) = ((random >> 33) % KEYS, 1 + (random >> 60) % 3);
+                let (key, units) = (random.u64(..KEYS), random.u64(1..=3));
                 if turn % 500 == 0 {
-                    limiter.reconfigure(3 + (random >> 50) % 2).unwrap();
+                    limiter.reconfigure(random.u64(3..=4)).unwrap();
                 }
                 let Ok(guard) = limiter.try_acquire_n_owned(&key, units) else { continue };
                 granted += 1;
                 assert!(held[key as usize].fetch_add(units, Relaxed) + units <= 4, "more than 4 of {key}");
-                sent[(random >> 40) as usize % 3].send((key, guard)).unwrap();
+                sent[random.usize(..3)].send((key, guard)).unwrap();
             }
             granted
         };

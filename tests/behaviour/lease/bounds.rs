@@ -9,6 +9,7 @@ use tollgate::{
     Clock, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
     TokenBucket,
 };
+use tollgate_testing::random::Random;
 
 use super::{Manual, counting_all, every, left, limiter};
 
@@ -79,31 +80,19 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
     }
 }
 
-/// splitmix64, as in `tests/threads/stress/crew.rs`.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
-
 /// The times in nanoseconds at which requests are admitted, in order, while leases are used, left
 /// idle, dropped and opened again at random times.
 fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u64> {
-    let mut random = Random(seed);
+    let mut random = Random::with_seed(seed);
     let open = || limiter.prepare(&1).lease().ttl(Duration::from_nanos(ttl)).permits(8);
     let mut leases: Vec<_> = (0..3).map(|_| open()).collect();
     let mut times = Vec::new();
     for _ in 0..2_000 {
-        let one = random.below(3) as usize;
-        match random.below(12) {
+        let one = random.usize(..3);
+        match random.u64(..12) {
             0 => leases[one] = open(),
-            1 => clock.advance(Duration::from_nanos(random.below(2 * ttl))),
-            2 | 3 => clock.advance(Duration::from_nanos(random.below(ttl / 8))),
+            1 => clock.advance(Duration::from_nanos(random.u64(..2 * ttl))),
+            2 | 3 => clock.advance(Duration::from_nanos(random.u64(..ttl / 8))),
             4 => {
                 if limiter.check(&1).is_allowed() {
                     times.push(clock.now().as_nanos());

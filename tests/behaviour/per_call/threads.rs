@@ -4,16 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use tollgate::{CallError, Timestamp};
+use tollgate_testing::random::Random;
 
 use super::{debt, limiter, nanos};
 
 /// The least tolerance that comes with a call, and the largest.
 const TOLERANCES: [u64; 2] = [1_000, 50_000];
-
-fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *seed >> 33
-}
 
 /// While time stands still a key's debt is exactly the admitted units.
 #[test]
@@ -21,13 +17,12 @@ fn threads_with_varying_quotas_are_charged_exactly() {
     for keys in [1, 3] {
         let (limiter, _) = limiter(100);
         let charged: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
-        let work = |mut seed: u64| {
+        let work = |seed: u64| {
+            let mut random = Random::with_seed(seed);
             for _ in 0..20_000 {
-                let (emission, cost, key) =
-                    (1 + random(&mut seed) % 9, random(&mut seed) % 4, random(&mut seed) % keys);
-                let most = TOLERANCES[0] + random(&mut seed) % (TOLERANCES[1] - TOLERANCES[0]);
-                let quota =
-                    nanos(emission, if random(&mut seed).is_multiple_of(4) { TOLERANCES[1] } else { most });
+                let (emission, cost, key) = (random.u64(1..=9), random.u64(..4), random.u64(..keys));
+                let most = random.u64(TOLERANCES[0]..TOLERANCES[1]);
+                let quota = nanos(emission, if random.u64(..4) == 0 { TOLERANCES[1] } else { most });
                 let decision = limiter.check(&key, quota, cost).unwrap();
                 if decision.is_allowed() {
                     charged[key as usize].fetch_add(cost * emission, Relaxed);
@@ -36,7 +31,7 @@ fn threads_with_varying_quotas_are_charged_exactly() {
             }
         };
         let work = &work;
-        thread::scope(|scope| (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed * 77)))));
+        thread::scope(|scope| (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed)))));
         for key in 0..keys {
             let charged = charged[key as usize].load(Relaxed);
             assert_eq!(debt(&limiter, key), charged);
@@ -54,11 +49,11 @@ fn threads_on_a_full_table_exceed_no_bound() {
     let (limiter, clock) = limiter(1);
     let charged: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let full = AtomicU64::new(0);
-    let work = |mut seed: u64| {
+    let work = |seed: u64| {
+        let mut random = Random::with_seed(seed);
         for _ in 0..30_000 {
-            let (emission, cost, key) =
-                (1 + random(&mut seed) % 900, 1 + random(&mut seed) % 3, random(&mut seed) % KEYS);
-            let quota = nanos(emission, TOLERANCES[0].max(emission) + random(&mut seed) % 9_000);
+            let (emission, cost, key) = (random.u64(1..=900), random.u64(1..=3), random.u64(..KEYS));
+            let quota = nanos(emission, TOLERANCES[0].max(emission) + random.u64(..9_000));
             match limiter.check(&key, quota, cost) {
                 Ok(decision) if decision.is_allowed() => {
                     charged[key as usize].fetch_add(cost * emission, Relaxed);
@@ -79,7 +74,7 @@ fn threads_on_a_full_table_exceed_no_bound() {
     };
     let (work, tick) = (&work, &tick);
     thread::scope(|scope| {
-        (1..=3).for_each(|seed| drop(scope.spawn(move || work(seed * 99))));
+        (1..=3).for_each(|seed| drop(scope.spawn(move || work(seed))));
         scope.spawn(tick);
     });
     let most = TOLERANCES[0] + 9_000 + END;

@@ -6,6 +6,7 @@ use tollgate::{
     CountPolicy, LeakyBucket, Limiter, ManualClock, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 use tollgate_model::{CountPolicy::Allowed, Model};
+use tollgate_testing::random::Random;
 
 use super::{One, SECOND, UPTIME, per};
 
@@ -85,11 +86,10 @@ fn a_recycled_slot_of_a_log_starts_empty() {
     let limiter = builder.clock(clock.clone()).build().unwrap();
     let mut model =
         Model::new(tollgate_model::Algorithm::SlidingLog { limit: 4, window_ns: SECOND, count: Allowed });
-    let (mut now, mut random) = (0, 1_u64);
+    let (mut now, mut random) = (0, Random::with_seed(1));
     for step in 0..20_000 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        now += (random >> 30) % (SECOND / 4);
-        let (key, cost) = ((random >> 33) % 60, 1 + (random >> 37) % 3);
+        now += random.u64(..SECOND / 4);
+        let (key, cost) = (random.u64(..60), random.u64(1..=3));
         clock.set(Timestamp::from_nanos(now));
         let (found, expected) = (limiter.check_n(&key, cost), model.check(&key.to_string(), now, cost));
         assert_eq!(

@@ -5,6 +5,7 @@
 
 use tollgate::Inherit::Additive;
 use tollgate::{Decision, Key, KeyHasher, Limiter, ManualClock, Rate, TokenBucket, WhenFull};
+use tollgate_testing::random::Random;
 
 const BURST: u64 = 20;
 
@@ -31,28 +32,16 @@ fn limiter(max_keys: usize, saved: &[u8]) -> Subject {
     limiter.unwrap()
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
-
 /// Checks and refunds keys at random, and now and then changes to the same quota. Adds what each
 /// key took to `taken`, and asserts that no key holds more than its burst.
 fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
     let mut held: Vec<(usize, u64, Decision<'_>)> = Vec::new();
     for turn in 0..400 {
-        let (key, cost) = (random.below(taken.len() as u64), 1 + random.below(12));
-        match random.below(20) {
+        let (key, cost) = (random.u64(..taken.len() as u64), random.u64(1..=12));
+        match random.u64(..20) {
             0 => limiter.reconfigure(quota(), Additive).unwrap(),
             1..=4 if !held.is_empty() => {
-                let (key, cost, decision) = held.swap_remove(random.below(held.len() as u64) as usize);
+                let (key, cost, decision) = held.swap_remove(random.usize(..held.len()));
                 let back = limiter.refund(decision);
                 assert!(back <= cost);
                 taken[key] -= back;
@@ -75,7 +64,7 @@ fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
 fn a_debt_outlives_every_change_in_a_full_bucket() {
     let (mut shared, mut evicted) = (0, 0);
     for seed in 0..300 {
-        let (limiter, mut random) = (limiter(1, &[]), Random(seed));
+        let (limiter, mut random) = (limiter(1, &[]), Random::with_seed(seed));
         let mut taken = [0; 24];
         play(&limiter, &mut random, &mut taken, seed);
         (shared, evicted) = (shared + limiter.stats().shared, evicted + limiter.stats().evicted_with_debt);
@@ -87,7 +76,7 @@ fn a_debt_outlives_every_change_in_a_full_bucket() {
 #[test]
 fn a_debt_outlives_changes_and_the_splits_of_its_bucket() {
     for seed in 0..60 {
-        let (small, mut random) = (limiter(1, &[]), Random(seed));
+        let (small, mut random) = (limiter(1, &[]), Random::with_seed(seed));
         let mut taken = vec![0; 24];
         play(&small, &mut random, &mut taken, seed);
         let mut saved = Vec::new();

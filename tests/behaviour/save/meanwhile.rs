@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use tollgate::{Limiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket, WhenFull};
+use tollgate_testing::random::Random;
 
 use super::{SECOND, Subject, clock, saved};
 
@@ -17,10 +18,9 @@ pub(crate) fn keep_charging(
     done: &AtomicBool,
     is_admitted: impl Fn(u64) -> bool,
 ) {
-    let mut random = seed;
+    let mut random = Random::with_seed(seed);
     while !done.load(SeqCst) {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let key = (random >> 33) % admitted.len() as u64;
+        let key = random.u64(..admitted.len() as u64);
         if is_admitted(key) {
             admitted[key as usize].fetch_add(1, SeqCst);
         }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use tollgate::{CountPolicy, FixedWindow, Key, KeyHasher, Limiter, ManualClock, Quota, Rate};
+use tollgate_testing::random::scattered;
 
 pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
 
@@ -25,11 +26,7 @@ pub(crate) struct Nth(pub(crate) u64);
 
 impl Key for Nth {
     fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        // SplitMix64 (Steele, Lea, Flood 2014).
-        let mixed = self.0.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        scattered(self.0)
     }
 }
 

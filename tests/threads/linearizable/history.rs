@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Decision, Key, KeyHasher, Limiter, ManualClock, Quota, Resolution, Timestamp};
 use tollgate_model::Answer;
+use tollgate_testing::random::Random;
 
 use super::limits::Limit;
 
@@ -197,14 +198,14 @@ impl<'l> Recorder<'l> {
 
     /// Moves the clock while the other threads run.
     fn mover(&self, meet: &Barrier) {
-        let mut dice = Dice(self.seed << 8 | 0xFF);
+        let mut random = Random::with_seed(self.seed << 8 | 0xFF);
         let mut time = 0;
         for _ in 0..ROUNDS {
             meet.wait();
             for _ in 0..self.play.calls * 2 {
                 // Tenths of seconds, and up to two nanoseconds more, to meet boundaries.
-                let step = dice.below(5) * 100_000_000 + dice.below(3);
-                let back = self.play.goes_back && dice.below(3) == 0;
+                let step = random.u64(..5) * 100_000_000 + random.u64(..3);
+                let back = self.play.goes_back && random.u64(..3) == 0;
                 time = if back { u64::saturating_sub(time, step) } else { time + step };
                 self.settings.fetch_add(1, Ordering::SeqCst);
                 self.clock.set(Timestamp::from_nanos(time));
@@ -216,30 +217,30 @@ impl<'l> Recorder<'l> {
     }
 
     fn player(&self, number: usize, meet: &Barrier, counter: &AtomicU64) -> Vec<(usize, Call)> {
-        let mut dice = Dice(self.seed << 8 | number as u64);
+        let mut random = Random::with_seed(self.seed << 8 | number as u64);
         let mut calls: Vec<(usize, Call)> = Vec::new();
         for round in 0..ROUNDS {
             let mut held: Vec<(usize, usize, Decision<'_>)> = Vec::new();
             meet.wait();
             for nth in 0..self.play.calls {
-                let key = round * self.play.keys + dice.below(self.play.keys as u64) as usize;
+                let key = round * self.play.keys + random.usize(..self.play.keys);
                 let settings = self.settings.load(Ordering::SeqCst);
                 let began = counter.fetch_add(1, Ordering::SeqCst);
                 LAST.set(self.clock.now().as_nanos());
-                let (key, act, said) = match (dice.below(8), held.pop()) {
+                let (key, act, said) = match (random.u64(..8), held.pop()) {
                     (0..=2, Some((key, of, decision))) if !self.play.goes_back => {
                         (key, Act::Refund(of), Said::Back(self.limiter.refund(decision)))
                     }
                     // A log's ring may change during a peek, which promises nothing.
                     (3, other) if !self.limit.is_log() => {
                         held.extend(other);
-                        let cost = 1 + dice.below(2);
+                        let cost = random.u64(1..=2);
                         let decision = self.limiter.at(self.limiter.now()).peek_n(&self.key(key), cost);
                         (key, Act::Peek(cost), Said::Told(Told::by(self.limit, &decision)))
                     }
                     (_, other) => {
                         held.extend(other);
-                        let cost = 1 + dice.below(2);
+                        let cost = random.u64(1..=2);
                         let decision = self.limiter.check_n(&self.key(key), cost);
                         let told = Told::by(self.limit, &decision);
                         if told.allowed {
@@ -278,16 +279,4 @@ pub(crate) fn show(history: &[Call]) -> String {
         writeln!(shown, "{line}").expect("a string takes all");
     }
     shown
-}
-
-/// A pseudo-random sequence (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % end
-    }
 }

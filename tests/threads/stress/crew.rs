@@ -61,16 +61,3 @@ pub(crate) fn crew<T: Send>(workers: usize, work: impl Fn(Worker<'_>) -> T + Syn
             .collect()
     })
 }
-
-/// A pseudo-random generator: splitmix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// Returns a number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}

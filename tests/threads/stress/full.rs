@@ -5,8 +5,9 @@ use tollgate::{
     Algorithm, CountPolicy, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate,
     SlidingLog, SlidingWindow, Stats, Timestamp, TokenBucket, WhenFull,
 };
+use tollgate_testing::random::{Random, scattered};
 
-use super::crew::{Random, crew};
+use super::crew::crew;
 use super::{SECOND, every};
 
 const LIMIT: u64 = 20;
@@ -19,7 +20,7 @@ struct Fixed(u64);
 
 impl Key for Fixed {
     fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        Random(self.0).below(u64::MAX)
+        scattered(self.0)
     }
 }
 
@@ -84,17 +85,17 @@ fn log() -> Quota {
 /// separately.
 fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
     for seed in 0..40 {
-        let (limiter, mut random) = (build(quota, 1, when_full), Random(seed));
+        let (limiter, mut random) = (build(quota, 1, when_full), Random::with_seed(seed));
         // Few enough keys for many checks of each, and more than fit.
         let mut histories = vec![Vec::new(); KEYS as usize];
         let (largest, pause) =
-            (1 + random.below(LIMIT), [10_000_000, 100_000_000, 2_000_000_000][seed as usize % 3]);
+            (random.u64(1..=LIMIT), [10_000_000, 100_000_000, 2_000_000_000][seed as usize % 3]);
         let mut at = 0;
         for _ in 0..4_000 {
-            if random.below(8) == 0 {
-                at += random.below(pause);
+            if random.u64(..8) == 0 {
+                at += random.u64(..pause);
             }
-            let (key, cost) = (random.below(KEYS), 1 + random.below(largest));
+            let (key, cost) = (random.u64(..KEYS), random.u64(1..=largest));
             if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                 histories[key as usize].push((at, cost));
             }
@@ -110,23 +111,22 @@ fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge
     for max_keys in [1, 20] {
         let limiter = build(quota, max_keys, when_full);
         let histories = crew(4, |worker| {
-            let (mut random, mut times) = (Random(worker.number as u64), Random(99));
+            let (mut random, mut times) = (Random::with_seed(worker.number as u64), Random::with_seed(99));
             let mut histories = vec![Vec::new(); 8];
             let mut at = 0;
             for round in 0..300 {
                 for _ in 0..20 {
-                    let own = random.below(8);
+                    let own = random.u64(..8);
                     let tracked = worker.number as u64 * 8 + own;
-                    let stranger = 1_000_000 * (worker.number as u64 + 1) + 100 * round + random.below(100);
-                    let (key, cost) =
-                        (if worker.number < 2 { tracked } else { stranger }, 1 + random.below(6));
+                    let stranger = 1_000_000 * (worker.number as u64 + 1) + 100 * round + random.u64(..100);
+                    let (key, cost) = (if worker.number < 2 { tracked } else { stranger }, random.u64(1..=6));
                     if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
                         histories[own as usize].push((at, cost));
                     }
                     worker.count_operation();
                 }
                 worker.meet();
-                at += times.below(SECOND / 10);
+                at += times.u64(..SECOND / 10);
             }
             histories
         });
@@ -148,7 +148,7 @@ fn an_evicted_bucket_keeps_its_debt() {
 fn an_evicted_bucket_that_shared_keeps_both_debts() {
     for quota in [bucket(), LeakyBucket::meter(Rate::per_second(LIMIT)).into()] {
         for seed in 0..200 {
-            let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random(seed));
+            let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random::with_seed(seed));
             let (mut histories, half) = (vec![Vec::new(); KEYS as usize], LIMIT / 2);
             let mut ask = |key: u64, cost, at| {
                 if limiter.at(Timestamp::from_nanos(at)).check_n(&Fixed(key), cost).is_allowed() {
@@ -156,10 +156,10 @@ fn an_evicted_bucket_that_shared_keeps_both_debts() {
                 }
             };
             // More keys than fit use about half of their limits. Then all check for the rest.
-            (0..KEYS).for_each(|key| ask(key, half + random.below(2), 0));
-            (0..KEYS).for_each(|key| ask(key, half - random.below(2), 0));
+            (0..KEYS).for_each(|key| ask(key, half + random.u64(..2), 0));
+            (0..KEYS).for_each(|key| ask(key, half - random.u64(..2), 0));
             for later in 1..8 {
-                (0..KEYS).for_each(|key| ask(key, 1 + random.below(LIMIT), later * SECOND / 8));
+                (0..KEYS).for_each(|key| ask(key, random.u64(1..=LIMIT), later * SECOND / 8));
             }
             for history in &histories {
                 as_a_bucket(history).unwrap_or_else(|much| panic!("{quota}, seed {seed}: {much}"));

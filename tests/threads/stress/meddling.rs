@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tollgate::{CountPolicy, GlobalLimiter, Limiter, ManualClock, Outcome, Quota, WhenFull};
+use tollgate_testing::random::Random;
 
-use super::crew::{Random, crew};
+use super::crew::crew;
 use super::every;
 
 const LIMIT: u64 = 4;
@@ -21,16 +22,16 @@ fn every_operation_returns_a_plausible_answer_under_contention() {
             let builder = Limiter::<u64, Quota>::builder(quota).max_keys(max_keys).when_full(when_full);
             let limiter = builder.clock(clock.clone()).build().unwrap();
             crew(3, |worker| {
-                let mut random = Random(worker.number as u64);
+                let mut random = Random::with_seed(worker.number as u64);
                 for _ in 0..2_000 {
-                    let (key, cost) = (random.below(50), random.below(LIMIT + 2));
-                    match random.below(20) {
+                    let (key, cost) = (random.u64(..50), random.u64(..LIMIT + 2));
+                    match random.u64(..20) {
                         0 => drop(limiter.prepare(&key).reset()),
-                        1 => clock.advance(Duration::from_millis(random.below(300))),
+                        1 => clock.advance(Duration::from_millis(random.u64(..300))),
                         2 => assert!(limiter.usage().live_keys <= 60),
                         _ => {
                             let now = limiter.now();
-                            let look = random.below(4) == 0;
+                            let look = random.u64(..4) == 0;
                             let decision = if look {
                                 limiter.at(now).peek_n(&key, cost)
                             } else {
@@ -57,14 +58,14 @@ fn a_reset_after_contention_makes_a_key_new() {
         let global = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
         for _ in 0..10 {
             crew(4, |worker| {
-                let mut random = Random(worker.number as u64);
+                let mut random = Random::with_seed(worker.number as u64);
                 for _ in 0..500 {
-                    let key = random.below(5);
-                    if random.below(50) == 0 {
+                    let key = random.u64(..5);
+                    if random.u64(..50) == 0 {
                         limiter.prepare(&key).reset();
                         global.prepare().reset();
                     }
-                    let _ = limiter.check_n(&key, 1 + random.below(LIMIT));
+                    let _ = limiter.check_n(&key, random.u64(1..=LIMIT));
                     let _ = global.check();
                     worker.count_operation();
                 }

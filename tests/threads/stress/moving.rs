@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{CountPolicy, Limiter, ManualClock, Quota, Timestamp};
+use tollgate_testing::random::Random;
 
-use super::crew::{Random, crew};
+use super::crew::crew;
 use super::{SECOND, every};
 
 const LIMIT: u64 = 10;
@@ -28,16 +29,17 @@ fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
             let builder = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).max_keys(1_000);
             let (limiter, latest) = (builder.build().unwrap(), AtomicU64::new(0));
             let results = crew(4, |worker| {
-                let (mut admitted, mut random) = ([0; KEYS as usize], Random(worker.number as u64));
+                let (mut admitted, mut random) =
+                    ([0; KEYS as usize], Random::with_seed(worker.number as u64));
                 for _ in 0..OPERATIONS {
-                    if random.below(16) == 0 {
+                    if random.u64(..16) == 0 {
                         // Ahead by up to 30 ms, or back by up to a second.
-                        let step = random.below(30_000_000);
+                        let step = random.u64(..30_000_000);
                         let ahead = latest.fetch_add(step, Relaxed) + step;
-                        let back = if random.below(4) == 0 { random.below(SECOND) } else { 0 };
+                        let back = if random.u64(..4) == 0 { random.u64(..SECOND) } else { 0 };
                         clock.set(Timestamp::from_nanos(ahead.saturating_sub(back)));
                     }
-                    let (key, cost) = (random.below(KEYS), 1 + random.below(3));
+                    let (key, cost) = (random.u64(..KEYS), random.u64(1..=3));
                     if limiter.check_n(&key, cost).is_allowed() {
                         admitted[key as usize] += cost;
                     }

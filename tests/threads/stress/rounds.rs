@@ -8,8 +8,9 @@ use tollgate::{
     Timestamp,
 };
 use tollgate_model::{Algorithm, CountPolicy as ModelCount, Model};
+use tollgate_testing::random::Random;
 
-use super::crew::{Random, crew};
+use super::crew::crew;
 use super::{SECOND, every};
 
 const LIMIT: u64 = 6;
@@ -47,19 +48,19 @@ fn model(quota: &Quota, count: CountPolicy, resolution: Resolution) -> Model {
 
 /// The time between rounds: none, short, a window, long.
 fn step(random: &mut Random) -> u64 {
-    match random.below(6) {
+    match random.u64(..6) {
         0 => 0,
         1 => 1,
         2 => SECOND,
-        3 => SECOND + random.below(SECOND),
-        _ => random.below(SECOND / 2),
+        3 => SECOND + random.u64(..SECOND),
+        _ => random.u64(..SECOND / 2),
     }
 }
 
 fn agrees(quota: Quota, count: CountPolicy, resolution: Resolution, check: impl Fn(u64) -> bool + Sync) {
     let admitted: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
     let mut times = vec![0];
-    let mut random = Random(LIMIT);
+    let mut random = Random::with_seed(LIMIT);
     times.extend((1..ROUNDS).scan(0, |at, _| {
         *at += step(&mut random);
         Some(*at)
@@ -156,12 +157,12 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
         let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
         let histories = crew(WORKERS, |worker| {
-            let mut random = Random(worker.number as u64);
-            let mut times = Random(77);
+            let mut random = Random::with_seed(worker.number as u64);
+            let mut times = Random::with_seed(77);
             let (mut at, mut history) = (0, Vec::new());
             for _ in 0..ROUNDS {
                 for _ in 0..3 {
-                    let (tier, cost) = (random.below(2), 1 + random.below(7));
+                    let (tier, cost) = (random.u64(..2), random.u64(1..=7));
                     let tiered = limiter.tier(tier as usize).unwrap();
                     if tiered.at(Timestamp::from_nanos(at)).check_n(&7, cost).is_allowed() {
                         history.push((at, cost, tier));
@@ -169,7 +170,7 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
                     worker.count_operation();
                 }
                 worker.meet();
-                at += times.below(SECOND / 3);
+                at += times.u64(..SECOND / 3);
             }
             history
         });

@@ -10,8 +10,9 @@
 use std::time::{Duration, Instant};
 
 use tollgate::{Decision, LeakyBucket, Limiter, Quota, Rate, Reservation, SystemClock, TokenBucket};
+use tollgate_testing::random::Random;
 
-use super::crew::{Random, crew};
+use super::crew::crew;
 
 /// The nanoseconds of a unit.
 const UNIT: u64 = 10_000;
@@ -45,15 +46,15 @@ struct Act {
 fn changing_minds(limiter: &Keyed, worker: usize, count_operation: impl Fn()) -> (Vec<Act>, u64) {
     let (mut acts, mut returned, begun) = (Vec::new(), 0, Instant::now());
     let mut plans: Vec<(Act, Plan<'_>)> = Vec::new();
-    let mut random = Random(worker as u64);
+    let mut random = Random::with_seed(worker as u64);
     let goes_on = |acts: &[Act], returned: u64| {
         let is_too_little = (acts.len() as u64).min(returned) < ENOUGH;
         begun.elapsed() < if is_too_little { 100 * WHILE } else { WHILE }
     };
     while goes_on(&acts, returned) {
-        let (key, cost, now) = (random.below(KEYS), 1 + random.below(4), limiter.now());
-        if random.below(3) == 0 {
-            let patience = Duration::from_nanos(random.below(4 * ROOM * UNIT));
+        let (key, cost, now) = (random.u64(..KEYS), random.u64(1..=4), limiter.now());
+        if random.u64(..3) == 0 {
+            let patience = Duration::from_nanos(random.u64(..4 * ROOM * UNIT));
             if let Ok(place) = limiter.at(now).prepare(&key).reserve(cost, patience) {
                 plans.push((Act { key, at: place.departure().as_nanos(), cost }, Plan::Place(place)));
             }
@@ -65,10 +66,10 @@ fn changing_minds(limiter: &Keyed, worker: usize, count_operation: impl Fn()) ->
             }
         }
         count_operation();
-        while plans.len() > random.below(UNDECIDED as u64) as usize {
-            let (act, plan) = plans.swap_remove(random.below(plans.len() as u64) as usize);
+        while plans.len() > random.usize(..UNDECIDED) {
+            let (act, plan) = plans.swap_remove(random.usize(..plans.len()));
             let back = match plan {
-                _ if random.below(3) == 0 => 0,
+                _ if random.u64(..3) == 0 => 0,
                 Plan::Request(decision) => limiter.refund(decision),
                 Plan::Place(place) => place.cancel(),
             };

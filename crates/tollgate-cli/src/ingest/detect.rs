@@ -100,6 +100,8 @@ fn by_header(line: &[u8]) -> Option<Format> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_testing::random::Random;
+
     use super::super::testing::{LINE, options};
     use super::*;
 
@@ -140,33 +142,21 @@ mod tests {
         }
     }
 
-    /// Deterministic noise: Marsaglia's xorshift.
-    struct Noise(u64);
-
-    impl Noise {
-        fn below(&mut self, bound: usize) -> usize {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 % bound as u64) as usize
-        }
-
-        /// Removes, doubles, overwrites or inserts a few bytes, often those that have a meaning.
-        fn mutate(&mut self, text: &mut Vec<u8>) {
-            const MEANINGFUL: &[u8] = b" \"\\[]{}:,.\t\n\r#-+/0919zZ\x00\x7f\x80\xff";
-            for _ in 0..=self.below(3) {
-                let (from, to) = (self.below(text.len() + 1), self.below(text.len() + 1));
-                let byte = MEANINGFUL[self.below(MEANINGFUL.len())];
-                match self.below(5) {
-                    0 => drop(text.drain(from.min(to)..from.max(to))),
-                    1 => text.extend_from_within(from.min(to)..from.max(to)),
-                    2 => text.truncate(from),
-                    3 => text.insert(from, byte),
-                    _ if from < text.len() => text[from] = byte,
-                    _ => {}
-                }
-                text.truncate(10_000);
+    /// Removes, doubles, overwrites or inserts a few bytes, often those that have a meaning.
+    fn mutate(text: &mut Vec<u8>, random: &mut Random) {
+        const MEANINGFUL: &[u8] = b" \"\\[]{}:,.\t\n\r#-+/0919zZ\x00\x7f\x80\xff";
+        for _ in 0..random.u64(1..=3) {
+            let (from, to) = (random.usize(..=text.len()), random.usize(..=text.len()));
+            let byte = MEANINGFUL[random.usize(..MEANINGFUL.len())];
+            match random.u64(..5) {
+                0 => drop(text.drain(from.min(to)..from.max(to))),
+                1 => text.extend_from_within(from.min(to)..from.max(to)),
+                2 => text.truncate(from),
+                3 => text.insert(from, byte),
+                _ if from < text.len() => text[from] = byte,
+                _ => {}
             }
+            text.truncate(10_000);
         }
     }
 
@@ -190,14 +180,14 @@ mod tests {
                 "#fields\tts\thost\n1.5\t2001:db8::7\n20/Feb/2016:00:00:45 -0500\ta\n".to_owned(),
             ),
         ];
-        let mut noise = Noise(0x2545_f491_4f6c_dd1d);
+        let mut random = Random::with_seed(1);
         for (format, key, text) in samples {
             let (mut records, mut malformed) = (0, 0);
             let options = Options { format, key: key.parse().expect("a key"), ..options() };
             let parser = Parser::new("noise", &options, text.as_bytes()).expect("the sample is whole");
             for _ in 0..3_000 {
                 let mut text = text.clone().into_bytes();
-                noise.mutate(&mut text);
+                mutate(&mut text, &mut random);
                 let mut batch = Batch::default();
                 parser.block(&text, &mut batch);
                 assert_eq!(batch.lines, lines::split(&text).count() as u64);

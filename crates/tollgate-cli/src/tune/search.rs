@@ -54,21 +54,21 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::Timestamp;
+    use tollgate_testing::random::Random;
 
     use super::super::algorithm::Algorithm;
     use super::*;
 
     /// Bursts and pauses, with some requests of a higher cost.
     fn timeline(seed: u64) -> Vec<Request> {
-        let mut state = seed;
-        let mut draw = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = Random::with_seed(seed);
         let mut t = 0;
         let request = |_| {
-            t += if draw(3) == 0 { draw(40_000) } else { draw(700) } * 1_000_000;
-            Request { at: Timestamp::from_nanos(t), cost: if draw(4) == 0 { draw(4) } else { 1 } }
+            t += if random.u64(..3) == 0 { random.u64(..40_000) } else { random.u64(..700) } * 1_000_000;
+            Request {
+                at: Timestamp::from_nanos(t),
+                cost: if random.u64(..4) == 0 { random.u64(..4) } else { 1 },
+            }
         };
         (0..60).map(request).collect()
     }

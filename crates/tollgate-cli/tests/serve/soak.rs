@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tollgate_testing::random::Random;
+
 use crate::grpc::Calls;
 use crate::{Folder, Running, serve};
 
@@ -221,15 +223,11 @@ fn client(key: u32) -> String {
 }
 
 /// Asks as fast as it can, until `is_over` or until the server closes.
-fn load(way: Way, address: &str, seed: u32, admitted: &Admitted, is_over: &AtomicBool) {
+fn load(way: Way, address: &str, seed: u64, admitted: &Admitted, is_over: &AtomicBool) {
     let mut client = Client::connect(way, address).expect("the server listens");
-    let mut random = seed;
+    let mut random = Random::with_seed(seed);
     while !is_over.load(Relaxed) {
-        let mut key = || {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let number = random >> 8;
-            if number.is_multiple_of(4) { KEYS + number % FLOOD } else { number % KEYS }
-        };
+        let mut key = || if random.u32(..4) == 0 { KEYS + random.u32(..FLOOD) } else { random.u32(..KEYS) };
         let keys: Vec<u32> = (0..DEPTH).map(|_| key()).collect();
         let sent = Instant::now();
         let answers = client.ask(&keys).unwrap_or_else(|error| panic!("{way:?}: {error}"));

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tollgate_rules::PlainRequest;
+use tollgate_testing::random::Random;
 
 /// Six rules, of which each but `office` refuses some requests of [`requests`].
 pub(crate) const RULES: &str = r#"
@@ -63,24 +64,23 @@ pub(crate) struct Made {
 
 /// Requests whose clock steps back now and then.
 pub(crate) fn requests(count: usize) -> Vec<Made> {
-    let mut state = 7_u64;
-    let mut draw = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut random = Random::with_seed(7);
     let clients = ["192.0.2.1", "192.0.2.9", "203.0.113.9", "2001:db8:1:2::1", "2001:db8:1:ff::2"];
     let targets = ["/", "/Login/", "/login?a=b", "/users/1", "/users/2", "/search?q=x", "/search", "/health"];
     let mut t_s = 10;
     let made = |_| {
-        t_s += [0, 0, 0, 1, 2, 20][draw(6)];
+        t_s += [0, 0, 0, 1, 2, 20][random.usize(..6)];
         let request = PlainRequest {
-            method: Some(["GET", "POST", "DELETE"][draw(3)].into()),
-            target: Some(targets[draw(8)].into()),
-            client: Some(clients[draw(5)].parse().expect("an address")),
-            headers: vec![("user-agent".into(), ["curl/8", "a bot", "another bot/2"][draw(3)].into())],
+            method: Some(["GET", "POST", "DELETE"][random.usize(..3)].into()),
+            target: Some(targets[random.usize(..8)].into()),
+            client: Some(clients[random.usize(..5)].parse().expect("an address")),
+            headers: vec![(
+                "user-agent".into(),
+                ["curl/8", "a bot", "another bot/2"][random.usize(..3)].into(),
+            )],
             ..PlainRequest::default()
         };
-        Made { t_s: t_s - draw(2) as u64, request, status: [200, 401, 403, 404][draw(4)] }
+        Made { t_s: t_s - random.u64(..2), request, status: [200, 401, 403, 404][random.usize(..4)] }
     };
     (0..count).map(made).collect()
 }

@@ -1,8 +1,11 @@
 //! Several data centres that tell each other their totals: late, twice, out of order, or not at
 //! all for a while.
 
+use tollgate_testing::random::Random;
+
 use super::store::Store;
-use super::{Events, Random, arrivals, excess, runs};
+
+use super::{Events, arrivals, excess, runs};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
@@ -37,20 +40,23 @@ struct Ended {
 /// A random run of three seconds, and of six more to forward the rest in.
 fn run(seed: u64, bug: Bug) -> Ended {
     const END: u64 = 3_000_000;
-    let mut random = Random(seed);
-    let centres = random.range(2, 4) as usize;
-    let (p, q) = random.pick(&[(1, 1_000), (1, 10_000), (7, 20_000)]);
-    let (burst, network, tick) =
-        (random.pick(&[1, 10, 100]), random.pick(&[5_000, 80_000]), random.pick(&[5_000, 50_000]));
+    let mut random = Random::with_seed(seed);
+    let centres = random.usize(2..=4);
+    let (p, q) = random.choice([(1, 1_000), (1, 10_000), (7, 20_000)]).unwrap();
+    let (burst, network, tick) = (
+        random.choice([1, 10, 100]).unwrap(),
+        random.choice([5_000, 80_000]).unwrap(),
+        random.choice([5_000, 50_000]).unwrap(),
+    );
     let horizon = 10 * (network + tick);
     let most = match bug {
         Bug::DebtEndsAtEmpty => burst * q,
         _ => burst * q + centres as u64 * (burst * q + horizon * p),
     };
-    let cuts = [0, 0, 1, 3][random.range(0, 3) as usize];
-    let mut cuts: Vec<_> = (0..cuts).map(|_| (random.range(0, END), random.range(0, horizon / 2))).collect();
+    let cuts = [0, 0, 1, 3][random.usize(0..=3)];
+    let mut cuts: Vec<_> = (0..cuts).map(|_| (random.u64(..=END), random.u64(..=horizon / 2))).collect();
     // Some are cut off for longer than the horizon. Then the intervals after it are looked at.
-    let healed = if random.one_in(4) { END / 2 } else { 0 };
+    let healed = if random.u64(..4) == 0 { END / 2 } else { 0 };
     if healed > 0 {
         cuts = vec![(0, healed)];
     }
@@ -59,7 +65,7 @@ fn run(seed: u64, bug: Bug) -> Ended {
     // When each centre charged, and how many of them another one knows.
     let (mut charged, mut known) = (vec![Vec::new(); centres], vec![vec![0; centres]; centres]);
     for centre in 0..centres {
-        events.at(random.range(0, tick), Event::Forward(centre));
+        events.at(random.u64(..=tick), Event::Forward(centre));
     }
     for (time, centre) in arrivals(&mut random, centres, END, q / p, burst) {
         events.at(time, Event::Request(centre));
@@ -76,9 +82,10 @@ fn run(seed: u64, bug: Bug) -> Ended {
                 let is_cut = cuts.iter().any(|&(begin, time)| (begin..begin + time).contains(&now));
                 for to in (0..centres).filter(|to| !is_cut || (from + to) % 2 == 0) {
                     let (total, new) = (charged[from].len(), charged[from].len() - known[to][from]);
-                    let copies = if to == from || new == 0 { 0 } else { random.pick(&[0, 1, 1, 2]) };
+                    let copies =
+                        if to == from || new == 0 { 0 } else { random.choice([0, 1, 1, 2]).unwrap() };
                     for _ in 0..copies {
-                        let at = now + random.range(network / 4, network);
+                        let at = now + random.u64(network / 4..=network);
                         events.at(at, Event::Arrives { from, to, total, new });
                     }
                 }

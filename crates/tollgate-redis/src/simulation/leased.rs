@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use tollgate_testing::random::Random;
+
 use super::store::{Charge, Store};
-use super::{Events, Random, arrivals, excess, runs};
+
+use super::{Events, arrivals, excess, runs};
 use crate::deny::{DenyCache, Refusal};
 use crate::lease::simulated::{Asked, Kept, Place, Rules, Slot, Terms};
 
@@ -72,10 +75,10 @@ const fn micros(time: u64) -> Duration {
 
 impl World {
     fn latency(&mut self) -> u64 {
-        if self.is_lossy && self.random.one_in(50) {
-            return self.random.range(self.network, 20 * self.network);
+        if self.is_lossy && self.random.u64(..50) == 0 {
+            return self.random.u64(self.network..=20 * self.network);
         }
-        self.random.range(self.network / 4, self.network)
+        self.random.u64(self.network / 4..=self.network)
     }
 
     fn run(&mut self) {
@@ -100,7 +103,7 @@ impl World {
                 let (granted, charge) = self.store.take(now, trip.least, trip.most);
                 let wait = self.store.wait(now, trip.least);
                 // A lost answer: the node hears at its deadline that there is none.
-                if !self.is_lossy || !self.random.one_in(40) {
+                if !self.is_lossy || self.random.u64(..40) > 0 {
                     let at = now + self.latency();
                     self.events.at(at, Event::Answered(trip, granted, charge, wait));
                 } else if !trip.is_strict && self.nodes[trip.node].life == trip.life {
@@ -207,7 +210,7 @@ impl World {
     }
 
     fn give_back(&mut self, charge: Charge, permits: u64) {
-        if permits == 0 || self.is_lossy && self.random.one_in(40) {
+        if permits == 0 || self.is_lossy && self.random.u64(..40) == 0 {
             return;
         }
         let times = if self.bug == Bug::ReturnedTwice { 2 } else { 1 };
@@ -253,19 +256,21 @@ fn world(random: Random, (p, q, burst): (u64, u64, u64), nodes: u32, ttl: u64, n
 /// thousandths: above 1,000, it passed the bound.
 fn run(seed: u64, bug: Bug) -> i128 {
     const END: u64 = 1_000_000;
-    let mut random = Random(seed);
-    let (p, q) = random.pick(&[(1, 200), (1, 500), (1, 5_000), (7, 10_000)]);
-    let (burst, nodes) = (random.pick(&[1, 40, 100, 300]), random.range(1, 4) as u32);
-    let (ttl, network) =
-        (random.pick(&[2_000, 5_000, 20_000, 100_000]), random.pick(&[200, 200, 2_000, 15_000]));
+    let mut random = Random::with_seed(seed);
+    let (p, q) = random.choice([(1, 200), (1, 500), (1, 5_000), (7, 10_000)]).unwrap();
+    let (burst, nodes) = (random.choice([1, 40, 100, 300]).unwrap(), random.u64(1..=4) as u32);
+    let (ttl, network) = (
+        random.choice([2_000, 5_000, 20_000, 100_000]).unwrap(),
+        random.choice([200, 200, 2_000, 15_000]).unwrap(),
+    );
     let mut world = world(random, (p, q, burst), nodes, ttl, network);
     world.bug = bug;
     for (time, node) in arrivals(&mut world.random, nodes as usize, END, q / p, burst) {
         world.events.at(time, Event::Request(node));
     }
-    for _ in 0..world.random.range(0, 4) {
-        let (time, node) = (world.random.range(0, END), world.random.range(0, u64::from(nodes) - 1) as usize);
-        let stall = world.random.range(1, 2 * ttl);
+    for _ in 0..world.random.u64(..=4) {
+        let (time, node) = (world.random.u64(..=END), world.random.u64(..=u64::from(nodes) - 1) as usize);
+        let stall = world.random.u64(1..=2 * ttl);
         world
             .events
             .at(time, if stall.is_multiple_of(2) { Event::Crash(node) } else { Event::Stall(node, stall) });
@@ -299,14 +304,14 @@ fn broken_leases_pass_the_bound() {
 fn flood(seed: u64, nodes: u32) -> [u64; 3] {
     const END: u64 = 2_000_000;
     let (p, q, burst, network) = (1, 100, 4_000, 1_000);
-    let mut world = world(Random(seed), (p, q, burst), nodes, 16 * network, network);
+    let mut world = world(Random::with_seed(seed), (p, q, burst), nodes, 16 * network, network);
     world.is_lossy = false;
     let mut requests = 0;
     for node in 0..nodes {
         let mut time = 0;
         while time < END {
             // Together three times the rate.
-            time += world.random.range(1, 2 * (q / p) * u64::from(nodes) / 3);
+            time += world.random.u64(1..=2 * (q / p) * u64::from(nodes) / 3);
             world.events.at(time, Event::Request(node as usize));
             requests += 1;
         }
@@ -336,10 +341,10 @@ fn a_flood_uses_the_limit_and_each_node_its_share() {
 #[test]
 fn remembered_refusals_are_those_of_the_store() {
     for seed in 0..runs() {
-        let mut random = Random(seed);
+        let mut random = Random::with_seed(seed);
         // A burst below 4 permits a node: nothing is ever taken ahead, and nothing comes back.
-        let (burst, nodes) = (random.range(1, 7), 2);
-        let (q, network) = (random.pick(&[500, 5_000]), random.pick(&[200, 2_000]));
+        let (burst, nodes) = (random.u64(1..=7), 2);
+        let (q, network) = (random.choice([500, 5_000]).unwrap(), random.choice([200, 2_000]).unwrap());
         let mut world = world(random, (1, q, burst), nodes, 100_000, network);
         for (time, node) in arrivals(&mut world.random, nodes as usize, 300_000, q, burst) {
             world.events.at(time, Event::Request(node));

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use tollgate::{ManualClock, Quota, Rate, TokenBucket};
+use tollgate_testing::random::Random;
 
 use super::store::Store;
-use super::{Events, Random, arrivals, excess, runs};
+
+use super::{Events, arrivals, excess, runs};
 use crate::fallback::Local;
 
 enum Event {
@@ -18,10 +20,10 @@ enum Event {
 /// Above 1,000, it passed the bound.
 fn run(seed: u64, starts_anew: bool) -> i128 {
     const END: u64 = 2_000_000;
-    let mut random = Random(seed);
-    let nodes = random.range(2, 6) as usize;
-    let (cut, gap) = (random.range(1, nodes as u64) as usize, random.pick(&[2_000_u64, 20_000]));
-    let burst = nodes as u64 * random.range(1, 20);
+    let mut random = Random::with_seed(seed);
+    let nodes = random.usize(2..=6);
+    let (cut, gap) = (random.u64(1..=nodes as u64) as usize, random.choice([2_000_u64, 20_000]).unwrap());
+    let burst = nodes as u64 * random.u64(1..=20);
     let quota = Quota::from(TokenBucket::new(Rate::new(1, Duration::from_micros(gap))).burst(burst));
     let clock = ManualClock::new();
     let local = || Local::with_clock(&[quota], nodes as u32, clock.clone()).expect("it has a share");
@@ -32,8 +34,8 @@ fn run(seed: u64, starts_anew: bool) -> i128 {
     }
     for node in 0..cut {
         let mut time = 0;
-        for _ in 0..random.pick(&[1, 2, 20]) {
-            time += random.range(1, END / 4);
+        for _ in 0..random.choice([1, 2, 20]).unwrap() {
+            time += random.u64(1..=END / 4);
             events.at(time, Event::Flips(node));
         }
     }

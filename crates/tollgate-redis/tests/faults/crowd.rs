@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, Limiter};
+use tollgate_testing::random::Random;
 
 use crate::bound::{Admission, assert_bound};
 use crate::server::Server;
@@ -25,10 +26,9 @@ fn number(server: &Server, section: &str, name: &str) -> u64 {
 
 /// Checks keys until the time is over: every other one among 50 that all tasks share.
 async fn check(limiter: Limiter, seed: u64, start: Instant, time: Duration) -> Vec<(u64, Admission)> {
-    let (mut random, mut admitted) = (seed, Vec::new());
+    let (mut random, mut admitted) = (Random::with_seed(seed), Vec::new());
     while start.elapsed() < time {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let key = (random >> 33) % if random >> 63 == 0 { 50 } else { KEYS };
+        let key = random.u64(..if random.bool() { 50 } else { KEYS });
         let sent = start.elapsed();
         let answer = limiter.check(key.to_string()).await.unwrap();
         if answer.is_allowed() {

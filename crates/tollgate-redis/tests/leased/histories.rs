@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_redis::{Answer, DecidedBy, Limiter, Receipt};
+use tollgate_testing::random::Random;
 
-use crate::random::Random;
 use crate::{node, on_each_store, strict, until};
 
 const BURST: u64 = 4_000;
@@ -43,11 +43,11 @@ impl Charged {
 }
 
 async fn random_verbs(limiter: Limiter, seed: u64, reserves: bool) -> Charged {
-    let (mut random, mut charged) = (Random::new(seed), Charged::default());
+    let (mut random, mut charged) = (Random::with_seed(seed), Charged::default());
     for _ in 0..VERBS {
-        let key = random.below(2) as usize;
+        let key = random.usize(..2);
         let name = KEYS[key];
-        match random.below(40) {
+        match random.u64(..40) {
             0 => assert!(limiter.peek(name, 1).await.unwrap().remaining() <= BURST),
             1 => charged.admit(key, limiter.take(name, 3).await.unwrap()),
             2 if reserves => {
@@ -60,14 +60,14 @@ async fn random_verbs(limiter: Limiter, seed: u64, reserves: bool) -> Charged {
                 }
             }
             5..=8 if !charged.receipts.is_empty() => {
-                let place = random.below(charged.receipts.len() as u64) as usize;
+                let place = random.usize(..charged.receipts.len());
                 let (key, by, receipt) = charged.receipts.swap_remove(place);
                 let back = limiter.refund(receipt).await.unwrap();
                 *charged.of(key, by) -= back;
             }
-            9 => tokio::time::sleep(Duration::from_millis(random.below(30))).await,
+            9 => tokio::time::sleep(Duration::from_millis(random.u64(..30))).await,
             _ => {
-                let cost = if random.one_in(4) { random.below(5) } else { 1 };
+                let cost = if random.u64(..4) == 0 { random.u64(..5) } else { 1 };
                 charged.admit(key, limiter.check_n(name, cost).await.unwrap());
             }
         }

@@ -13,9 +13,6 @@ mod processes;
 #[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "../support/proxy.rs"]
 mod proxy;
-#[allow(dead_code, reason = "each test binary uses a part")]
-#[path = "../../../../proof/model/tests/random/mod.rs"]
-mod random;
 #[path = "../support/server.rs"]
 mod server;
 mod settings;

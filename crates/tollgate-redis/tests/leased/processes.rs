@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
 use tollgate::{Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{Limiter, Mode, Redis};
+use tollgate_testing::random::Random;
 
 use crate::bound::{Admission, assert_bound};
 use crate::{PATIENT, node, on_each_store, strict};
@@ -128,10 +129,10 @@ fn three_processes_killed_in_turn_keep_the_bound() {
         let (url, test) = (server.url(), "processes::three_processes_killed_in_turn_keep_the_bound");
         let start = |role| (role, Process::start(test, &url, role));
         let mut processes = ["strict", "leased", "leased"].map(start);
-        let (begun, mut random, mut kills, mut admitted) = (Instant::now(), 1_u64, 0, Vec::new());
+        let (begun, mut random, mut kills, mut admitted) =
+            (Instant::now(), Random::with_seed(1), 0, Vec::new());
         while begun.elapsed() < time {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (turn, millis) = ((random >> 33) as usize % 3, random >> 40 & 0xff);
+            let (turn, millis) = (random.usize(..3), random.u64(..256));
             sleep(Duration::from_millis(100 + millis)).await;
             let again = start(processes[turn].0);
             admitted.extend(std::mem::replace(&mut processes[turn], again).1.kill());

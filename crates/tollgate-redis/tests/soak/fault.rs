@@ -1,31 +1,15 @@
 //! Faults in a random order.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
+use tollgate_testing::random::Random;
 
 use crate::cluster::Cluster;
 use crate::proxy::Proxy;
 use crate::server::Server;
-
-/// Numbers that a seed determines.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
-    fn millis(&mut self, from: u64, to: u64) -> Duration {
-        Duration::from_millis(from + self.below(to - from))
-    }
-}
 
 const NAMES: [&str; 10] = [
     "kill",
@@ -39,6 +23,10 @@ const NAMES: [&str; 10] = [
     "kill of a master",
     "freeze of a master",
 ];
+
+fn millis(random: &mut Random, range: Range<u64>) -> Duration {
+    Duration::from_millis(random.u64(range))
+}
 
 /// When a server was started again with an empty store: between the two times.
 pub(crate) type Restarts = Vec<(Duration, Duration)>;
@@ -58,15 +46,15 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) fn new(server: Server, proxies: [Proxy; 2], cluster: Cluster, seed: u64) -> Self {
         let masters = cluster.masters.iter().map(|_| Restarts::new()).collect();
-        let (random, counts, restarts) = (Random::new(seed), [0; NAMES.len()], Restarts::new());
+        let (random, counts, restarts) = (Random::with_seed(seed), [0; NAMES.len()], Restarts::new());
         Self { server, proxies, cluster, random, counts, restarts, masters }
     }
 
     /// Makes one fault, and waits a while in which all is well.
     pub(crate) async fn next(&mut self, start: Instant) {
-        let kind = self.random.below(NAMES.len() as u64) as usize;
-        let time = self.random.millis(30, 500);
-        let proxy = self.random.below(2) as usize;
+        let kind = self.random.usize(..NAMES.len());
+        let time = millis(&mut self.random, 30..500);
+        let proxy = self.random.usize(..2);
         self.counts[kind] += 1;
         match NAMES[kind] {
             "kill" => {
@@ -83,7 +71,7 @@ impl Faults {
             }
             "pause" => {
                 let millis = time.as_millis().to_string();
-                let mode = if self.random.below(2) == 0 { "WRITE" } else { "ALL" };
+                let mode = if self.random.bool() { "WRITE" } else { "ALL" };
                 self.server.ask::<()>(&["CLIENT", "PAUSE", &millis, mode]);
                 sleep(time).await;
             }
@@ -94,9 +82,9 @@ impl Faults {
                 self.proxies[proxy].down(false);
             }
             "slow" => {
-                let (delay, jitter) = (self.random.millis(0, 30), self.random.millis(0, 30));
+                let (delay, jitter) = (millis(&mut self.random, 0..30), millis(&mut self.random, 0..30));
                 self.proxies[proxy].delay(delay, jitter);
-                self.proxies[proxy].bytewise(self.random.below(2) == 0);
+                self.proxies[proxy].bytewise(self.random.bool());
                 sleep(time).await;
                 self.proxies[proxy].delay(Duration::ZERO, Duration::ZERO);
                 self.proxies[proxy].bytewise(false);
@@ -110,7 +98,7 @@ impl Faults {
             }
             "cut answer" => self.proxies[proxy].cut_mid_answer(),
             name => {
-                let place = self.random.below(self.masters.len() as u64) as usize;
+                let place = self.random.usize(..self.masters.len());
                 let master = &mut self.cluster.masters[place];
                 if name == "freeze of a master" {
                     master.freeze();
@@ -125,7 +113,7 @@ impl Faults {
                 }
             }
         }
-        let rest = self.random.millis(100, 1_500);
+        let rest = millis(&mut self.random, 100..1_500);
         sleep(rest).await;
     }
 

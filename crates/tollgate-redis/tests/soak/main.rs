@@ -25,9 +25,10 @@ use tollgate::{Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_redis::{
     Answer, CentreLimiter, DecidedBy, Failed, FailureKind, Limiter, Mode, OnFailure, Redis,
 };
+use tollgate_testing::random::Random;
 
 use cluster::Cluster;
-use fault::{Faults, Random};
+use fault::Faults;
 use proxy::Proxy;
 use record::{Bound, Record};
 use server::{Server, Store};
@@ -119,10 +120,10 @@ struct Seen {
 
 /// Checks keys until it is stopped.
 async fn load(limiter: Asked, pauses: u64, seed: u64, start: Instant, stop: Arc<AtomicBool>) -> Seen {
-    let mut random = Random::new(seed);
+    let mut random = Random::with_seed(seed);
     let mut seen = Seen { records: (0..KEYS).map(|_| Record::default()).collect(), ..Seen::default() };
     while !stop.load(Relaxed) {
-        let key = random.below(KEYS);
+        let key = random.u64(..KEYS);
         let sent = start.elapsed();
         match limiter.check(name(key)).await {
             Ok(answer) if answer.is_allowed() => {
@@ -135,7 +136,7 @@ async fn load(limiter: Asked, pauses: u64, seed: u64, start: Instant, stop: Arc<
             Ok(_) => seen.denied += 1,
             Err(_) => seen.failed += 1,
         }
-        tokio::time::sleep(Duration::from_micros((500 + random.below(2_000)) * pauses)).await;
+        tokio::time::sleep(Duration::from_micros((500 + random.u64(..2_000)) * pauses)).await;
     }
     seen
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tollgate::{Outcome, Quota};
 use tollgate_redis::{Answer, Limiter, Receipt, Redis};
+use tollgate_testing::random::Random;
 
 use crate::quotas;
-use crate::random::Random;
 use crate::reference::{Charge, Reference, Told, numbers};
 use crate::server::{Server, Store};
 use crate::{Clock, run};
@@ -35,7 +35,7 @@ fn several_limits_decide_as_the_model() {
     for store in Store::ALL {
         let Some(server) = Server::start(store) else { continue };
         run(all_histories(&server, |random| {
-            let limits = 2 + random.below(4);
+            let limits = 2 + random.u64(..4);
             (0..limits).map(|_| quotas::any(random)).collect()
         }));
     }
@@ -47,7 +47,7 @@ async fn all_histories(server: &Server, quotas: impl Fn(&mut Random) -> Vec<Quot
     let (mut decided, mut refused, mut refunded, mut seed) = (0, 0, 0, 0);
     while decided < verbs() {
         seed += 1;
-        let mut random = Random::new(seed);
+        let mut random = Random::with_seed(seed);
         let mut history = History::new(&redis, clock.clone(), seed, quotas(&mut random), random);
         for _ in 0..VERBS_A_HISTORY {
             history.step().await;
@@ -84,45 +84,45 @@ impl History {
         let limiter = redis.limiter(&name, quotas.clone()).exact().build();
         let limiter = limiter.unwrap_or_else(|error| panic!("{quotas:?}: {error}"));
         let keys = [(); KEYS].map(|()| (Reference::new(&quotas), Vec::new()));
-        let now = [10_000, 1_795_362_634_437_800][random.below(2) as usize];
-        let goes_back = random.one_in(4) && !quotas.iter().any(quotas::is_large_bucket);
+        let now = [10_000, 1_795_362_634_437_800][random.usize(..2)];
+        let goes_back = random.u64(..4) == 0 && !quotas.iter().any(quotas::is_large_bucket);
         Self { limiter, clock, random, quotas, name, now, goes_back, keys, refused: 0, refunded: 0 }
     }
 
     /// A time that matters to one of the limits.
     fn stride(&mut self) -> u64 {
-        let quota = self.quotas[self.random.below(self.quotas.len() as u64) as usize];
+        let quota = self.quotas[self.random.usize(..self.quotas.len())];
         let period = quota.rate().period().as_micros() as u64;
         let unit = match quota {
             Quota::TokenBucket(_) | Quota::LeakyBucket(_) => (period / quota.rate().count()).max(1),
             _ => (period / 8).max(1),
         };
-        match self.random.below(4) {
-            0 => 1 + self.random.below(3),
-            _ => self.random.below(4) * unit + self.random.below(unit + 1),
+        match self.random.u64(..4) {
+            0 => self.random.u64(1..=3),
+            _ => self.random.u64(..4) * unit + self.random.u64(..unit + 1),
         }
     }
 
     fn cost(&mut self) -> u64 {
         let most = self.quotas.iter().map(Quota::limit).min().unwrap_or(1);
-        match self.random.below(8) {
-            0 => most + self.random.below(2),
-            1 => self.random.below(2),
-            2..=4 => 1 + self.random.below(3),
-            _ => 1 + most / (2 + self.random.below(6)),
+        match self.random.u64(..8) {
+            0 => most + self.random.u64(..2),
+            1 => self.random.u64(..2),
+            2..=4 => self.random.u64(1..=3),
+            _ => 1 + most / (2 + self.random.u64(..6)),
         }
     }
 
     async fn step(&mut self) {
-        if self.random.one_in(2) {
+        if self.random.bool() {
             let stride = self.stride();
-            let back = self.goes_back && self.random.one_in(3);
+            let back = self.goes_back && self.random.u64(..3) == 0;
             self.now = if back { self.now.saturating_sub(stride).max(1) } else { self.now + stride };
         }
-        let key = self.random.below(KEYS as u64) as usize;
+        let key = self.random.usize(..KEYS);
         let is_bucket = |quota: &Quota| matches!(quota, Quota::TokenBucket(_) | Quota::LeakyBucket(_));
         let (buckets, cost) = (self.quotas.iter().any(is_bucket), self.cost());
-        let verb = match self.random.below(16) {
+        let verb = match self.random.u64(..16) {
             9..=11 if self.goes_back && buckets => 0,
             12..=13 if self.goes_back || self.quotas.len() > 1 || !buckets => 0,
             verb => verb,
@@ -202,9 +202,9 @@ impl History {
             return;
         }
         // Often the newest, or one of the newest.
-        let place = match self.random.below(3) {
+        let place = match self.random.u64(..3) {
             0 => receipts.len() - 1,
-            _ => self.random.below(receipts.len() as u64) as usize,
+            _ => self.random.usize(..receipts.len()),
         };
         let (charge, receipt) = receipts.swap_remove(place);
         let back = self.limiter.refund(receipt).await.expect("the store answers");
@@ -215,8 +215,8 @@ impl History {
     async fn reserve(&mut self, key: usize, cost: u64, context: &str) {
         // A large bucket waits no longer: its debts would be beyond 2^53.
         let patience = match self.quotas.iter().any(quotas::is_large_bucket) {
-            true => self.random.below(2),
-            false => self.stride() * self.random.below(4),
+            true => self.random.u64(..2),
+            false => self.stride() * self.random.u64(..4),
         };
         let answer = self.limiter.reserve(name(key), cost, Duration::from_micros(patience)).await;
         let answer = answer.expect("a bucket");
@@ -230,7 +230,7 @@ impl History {
 
     /// The same key may occur in a batch more than once.
     async fn check_many(&mut self, cost: u64, context: &str) {
-        let keys: Vec<usize> = (0..5).map(|_| self.random.below(KEYS as u64) as usize).collect();
+        let keys: Vec<usize> = (0..5).map(|_| self.random.usize(..KEYS)).collect();
         let answers = self.limiter.check_many(keys.iter().map(|&key| (name(key), cost))).await;
         assert_eq!(answers.len(), keys.len());
         for (answer, &key) in answers.into_iter().zip(&keys) {

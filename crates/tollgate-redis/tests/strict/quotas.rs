@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_model::{Algorithm, CountPolicy};
-
-use crate::random::Random;
+use tollgate_testing::random::Random;
 
 const EXACT: u64 = 1 << 53;
 
 pub(crate) fn any(random: &mut Random) -> Quota {
-    match random.below(6) {
+    match random.u64(..6) {
         0..=2 => bucket(random),
         _ => window(random),
     }
@@ -18,13 +17,13 @@ pub(crate) fn any(random: &mut Random) -> Quota {
 
 /// Any bucket that is exact.
 pub(crate) fn bucket(random: &mut Random) -> Quota {
-    let (count, nanos, burst) = match random.below(5) {
+    let (count, nanos, burst) = match random.u64(..5) {
         // Small numbers, with rates that do not come out in microseconds.
-        0..=1 => (1 + random.below(9), 1 + random.below(30_000), 1 + random.below(8)),
-        2 => (1 + random.below(1_000), 1_000_000_000, 1 + random.below(50)),
+        0..=1 => (random.u64(1..=9), random.u64(1..=30_000), random.u64(1..=8)),
+        2 => (random.u64(1..=1_000), 1_000_000_000, random.u64(1..=50)),
         // Near 2^53: prime counts a day, and many tokens of few grains.
         3 => {
-            let count = [7, 99_991, 17, 1_009][random.below(4) as usize];
+            let count = [7, 99_991, 17, 1_009][random.usize(..4)];
             (count, 86_400_000_000_000, near(count * 1_000, 86_400_000_000_000, random))
         }
         _ => {
@@ -33,7 +32,7 @@ pub(crate) fn bucket(random: &mut Random) -> Quota {
         }
     };
     let rate = Rate::new(count, Duration::from_nanos(nanos));
-    match random.below(3) {
+    match random.u64(..3) {
         0 => LeakyBucket::meter(rate).capacity(burst).into(),
         1 => LeakyBucket::queue(rate).capacity(burst).into(),
         _ => TokenBucket::new(rate).burst(burst).into(),
@@ -52,18 +51,18 @@ fn near(count: u64, nanos: u64, random: &mut Random) -> u64 {
         if b == 0 { a } else { gcd(b, a % b) }
     }
     let divisor = gcd(count, nanos);
-    (EXACT - 2 * (count / divisor)) / (nanos / divisor) - random.below(3)
+    (EXACT - 2 * (count / divisor)) / (nanos / divisor) - random.u64(..3)
 }
 
 fn window(random: &mut Random) -> Quota {
-    let (limit, micros) = match random.below(4) {
-        0..=1 => (1 + random.below(8), 1 + random.below(30)),
-        2 => (1 + random.below(700), 60_000_000),
+    let (limit, micros) = match random.u64(..4) {
+        0..=1 => (random.u64(1..=8), random.u64(1..=30)),
+        2 => (random.u64(1..=700), 60_000_000),
         // limit * width near 2^53
-        _ => (EXACT / 3_600_000_000 - random.below(3), 3_600_000_000),
+        _ => (EXACT / 3_600_000_000 - random.u64(..3), 3_600_000_000),
     };
     let rate = |limit| Rate::new(limit, Duration::from_micros(micros));
-    match random.below(3) {
+    match random.u64(..3) {
         0 => FixedWindow::new(rate(limit)).into(),
         1 => SlidingWindow::new(rate(limit)).into(),
         _ => SlidingLog::new(rate(limit.min(1_200))).into(),

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use tollgate_testing::random::Random;
+
 /// What the proxy does to the bytes.
 #[derive(Default)]
 struct Faults {
@@ -133,11 +135,10 @@ fn carry(faults: &Arc<Faults>, client: TcpStream, store: TcpStream) {
 
 /// Carries what the store sends, with the faults. Returns when the connection is to be closed.
 fn answer(faults: &Faults, mut store: &TcpStream, mut client: &TcpStream) -> Option<()> {
-    let (mut bytes, mut random) = ([0; 4_096], 1_u64);
+    let (mut bytes, mut random) = ([0; 4_096], Random::with_seed(1));
     loop {
         let length = store.read(&mut bytes).ok().filter(|&length| length > 0)?;
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let jitter = (random >> 33) % (faults.jitter.load(Relaxed) + 1);
+        let jitter = random.u64(..=faults.jitter.load(Relaxed));
         let pause = faults.delay.load(Relaxed) + jitter;
         if pause > 0 {
             thread::sleep(Duration::from_micros(pause));

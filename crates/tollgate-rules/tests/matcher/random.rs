@@ -2,37 +2,21 @@
 //! and judges rule by rule.
 
 use tollgate_rules::Why;
+use tollgate_testing::random::Random;
 
 use super::naive::naive;
 use super::*;
 
-/// A small generator of numbers that look random: splitmix64.
-struct Random(u64);
+fn of<'a>(random: &mut Random, all: &[&'a str]) -> &'a str {
+    all[random.usize(..all.len())]
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
+fn some(random: &mut Random, most: usize, all: &[&str]) -> Vec<String> {
+    (0..random.usize(1..=most)).map(|_| of(random, all).to_owned()).collect()
+}
 
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
-        all[self.below(all.len())]
-    }
-
-    fn some(&mut self, most: usize, all: &[&str]) -> Vec<String> {
-        let count = 1 + self.below(most);
-        (0..count).map(|_| self.of(all).to_owned()).collect()
-    }
-
-    fn is(&mut self, one_in: usize) -> bool {
-        self.below(one_in) == 0
-    }
+fn one_in(random: &mut Random, n: u64) -> bool {
+    random.u64(..n) == 0
 }
 
 const PATTERNS: [&str; 16] = [
@@ -72,9 +56,10 @@ fn list(values: &[String]) -> String {
 
 fn conditions(random: &mut Random) -> String {
     let mut fields = Vec::new();
-    if random.is(2) {
+    if one_in(random, 2) {
         // The reader wants a pattern with the captures of the key, unless it is in a list.
-        fields.push(format!("path = {}", list(&[random.some(12, &PATTERNS), vec!["@none".into()]].concat())));
+        fields
+            .push(format!("path = {}", list(&[some(random, 12, &PATTERNS), vec!["@none".into()]].concat())));
     }
     for (field, values) in [
         ("method", &["GET", "HEAD", "post", "*", "P*", "G*"][..]),
@@ -88,35 +73,35 @@ fn conditions(random: &mut Random) -> String {
         ("label.l", &WANTED),
         ("entry.e", &WANTED),
     ] {
-        if random.is(8) {
-            fields.push(format!("{field} = {}", list(&random.some(2, values))));
+        if one_in(random, 8) {
+            fields.push(format!("{field} = {}", list(&some(random, 2, values))));
         }
     }
     if fields.is_empty() {
-        fields.push(format!("label.l = '{}'", random.of(&WANTED)));
+        fields.push(format!("label.l = '{}'", of(random, &WANTED)));
     }
     format!("{{ {} }}", fields.join(", "))
 }
 
 fn alternatives(random: &mut Random) -> String {
-    let count = 1 + random.below(2);
+    let count = random.usize(1..=2);
     format!("[{}]", (0..count).map(|_| conditions(random)).collect::<Vec<_>>().join(", "))
 }
 
 pub(super) const LIMITS: [&str; 6] = ["block", "20/min", "1/s,burst=20", "5/s,burst=20", "50/s", "unlimited"];
 
 fn rule(random: &mut Random, number: usize, star: &[bool]) -> String {
-    let mut text = format!("[[rule]]\nname = 'r{number}'\nlimits = '{}'\n", random.of(&LIMITS));
-    if !random.is(5) {
+    let mut text = format!("[[rule]]\nname = 'r{number}'\nlimits = '{}'\n", of(random, &LIMITS));
+    if !one_in(random, 5) {
         text += &format!("match = {}\n", alternatives(random));
     }
-    if random.is(3) {
+    if one_in(random, 3) {
         text += &format!("except = {}\n", alternatives(random));
     }
-    text += &match random.below(4) {
+    text += &match random.usize(..4) {
         0 => "key = 'everyone'\n".to_owned(),
         _ => {
-            let mut parts = random.some(3, &KEYS);
+            let mut parts = some(random, 3, &KEYS);
             parts.sort();
             parts.dedup();
             let has_path = text.lines().any(|line| line.starts_with("match") && line.contains("path ="));
@@ -124,78 +109,80 @@ fn rule(random: &mut Random, number: usize, star: &[bool]) -> String {
             if parts.is_empty() { "key = 'client'\n".into() } else { format!("key = {}\n", list(&parts)) }
         }
     };
-    text += &format!("missing = '{}'\n", random.of(&["share", "refuse", "pass"]));
-    text += &format!("mode = '{}'\n", random.of(&["enforce", "enforce", "enforce", "shadow", "off"]));
+    text += &format!("missing = '{}'\n", of(random, &["share", "refuse", "pass"]));
+    text += &format!("mode = '{}'\n", of(random, &["enforce", "enforce", "enforce", "shadow", "off"]));
     if star[number] {
         text += "replaces = ['*']\n";
-    } else if random.is(2) {
-        let names: Vec<_> = (0..number).filter(|&other| !star[other] && random.is(3)).collect();
+    } else if one_in(random, 2) {
+        let names: Vec<_> = (0..number).filter(|&other| !star[other] && one_in(random, 3)).collect();
         if !names.is_empty() {
             let names: Vec<_> = names.iter().map(|number| format!("r{number}")).collect();
             text += &format!("replaces = {}\n", list(&names));
         }
     }
-    if random.is(3) {
-        text += &match random.below(3) {
-            0 => format!("cost = {}\n", random.below(9)),
+    if one_in(random, 3) {
+        text += &match random.usize(..3) {
+            0 => format!("cost = {}\n", random.usize(..9)),
             1 => format!(
                 "cost = {{ from = '{}', default = {} }}\n",
-                random.of(&["query.q", "label.l"]),
-                random.below(9)
+                of(random, &["query.q", "label.l"]),
+                random.usize(..9)
             ),
             _ => {
-                let mut case = || format!("{{ match = {}, is = {} }}", alternatives(random), random.below(9));
+                let mut case =
+                    || format!("{{ match = {}, is = {} }}", alternatives(random), random.usize(..9));
                 format!("cost = [{}, {}]\n", case(), case())
             }
         };
     }
-    for tier in 0..random.below(3) {
-        let (applies, limits) = (alternatives(random), random.of(&LIMITS));
+    for tier in 0..random.usize(..3) {
+        let (applies, limits) = (alternatives(random), of(random, &LIMITS));
         text += &format!("[[rule.tier]]\nname = 't{tier}'\nmatch = {applies}\nlimits = '{limits}'\n");
     }
     text
 }
 
 fn request(random: &mut Random) -> PlainRequest {
-    let mut target = String::from(random.of(&["/", "/", "/", "/", "http://a.test/", "", "*"]));
-    for _ in 0..random.below(6) {
-        target += random.of(&PIECES);
+    let mut target = String::from(of(random, &["/", "/", "/", "/", "http://a.test/", "", "*"]));
+    for _ in 0..random.usize(..6) {
+        target += of(random, &PIECES);
     }
-    if random.is(3) {
-        target += &format!("?q={}&r=1", random.of(&VALUES));
-        if random.is(3) {
-            target += &format!("&q={}", random.of(&VALUES));
+    if one_in(random, 3) {
+        target += &format!("?q={}&r=1", of(random, &VALUES));
+        if one_in(random, 3) {
+            target += &format!("&q={}", of(random, &VALUES));
         }
     }
     let fields = |random: &mut Random, names: &[&str]| {
-        let count = random.below(4);
-        let pair = |random: &mut Random| (random.of(names).to_owned(), random.of(&VALUES).into());
+        let count = random.usize(..4);
+        let pair = |random: &mut Random| (of(random, names).to_owned(), of(random, &VALUES).into());
         (0..count).map(|_| pair(random)).collect::<Vec<(String, Vec<u8>)>>()
     };
     let mut headers = fields(random, &["h", "H", "i", "j"]);
-    if random.is(3) {
-        headers.push(("Cookie".into(), format!("b=1; c={}", random.of(&VALUES)).into()));
+    if one_in(random, 3) {
+        headers.push(("Cookie".into(), format!("b=1; c={}", of(random, &VALUES)).into()));
     }
     PlainRequest {
-        method: (!random.is(8)).then(|| random.of(&["GET", "HEAD", "get", "head", "POST", "PUT"]).into()),
-        host: random.is(2).then(|| random.of(&HOSTS).into()),
-        target: (!random.is(20)).then(|| target.into()),
-        client: (!random.is(8)).then(|| random.of(&CLIENTS).parse().unwrap()),
+        method: (!one_in(random, 8))
+            .then(|| of(random, &["GET", "HEAD", "get", "head", "POST", "PUT"]).into()),
+        host: one_in(random, 2).then(|| of(random, &HOSTS).into()),
+        target: (!one_in(random, 20)).then(|| target.into()),
+        client: (!one_in(random, 8)).then(|| of(random, &CLIENTS).parse().unwrap()),
         headers,
         labels: fields(random, &["l", "m"]),
-        domain: random.is(3).then(|| random.of(&VALUES).into()),
+        domain: one_in(random, 3).then(|| of(random, &VALUES).into()),
         entries: fields(random, &["e"]),
     }
 }
 
 #[test]
 fn random_requests_meet_the_rules_of_a_naive_matcher() {
-    let random = &mut Random(18);
+    let random = &mut Random::with_seed(18);
     let (mut found, mut buffers, mut concerned) = (0, Found::default(), 0);
     for round in 0..100 {
-        let count = 1 + random.below(20);
-        let star: Vec<bool> = (0..count).map(|_| random.is(8)).collect();
-        let mut text = format!("paths.fold = {}\nlists.none = []\n", !random.is(4));
+        let count = random.usize(1..=20);
+        let star: Vec<bool> = (0..count).map(|_| one_in(random, 8)).collect();
+        let mut text = format!("paths.fold = {}\nlists.none = []\n", !one_in(random, 4));
         (0..count).for_each(|number| text += &rule(random, number, &star));
         let rules = rules(&text);
         let matcher = Matcher::new(&rules).unwrap();

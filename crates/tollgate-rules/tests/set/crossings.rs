@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tollgate::ManualClock;
 use tollgate_rules::{Ask, LiveRules, PlainRequest, ReloadError, Ruling, Scratch, Ticket, Verdict};
+use tollgate_testing::random::Random;
 
-use crate::threads::Random;
 use crate::{header, rules};
 
 const THREADS: u64 = 3;
@@ -139,12 +139,12 @@ impl Program {
     /// Changes one thing. Returns whether the reload must be refused.
     fn step(&mut self, random: &mut Random, clock: &ManualClock, live: &LiveRules<ManualClock>) -> bool {
         self.own.iter_mut().for_each(|own| own.forget = false);
-        let (index, count) = (random.below(self.own.len() as u64) as usize, 8 + random.below(3));
+        let (index, count) = (random.usize(..self.own.len()), 8 + random.u64(..3));
         let is_any_out = self.is_at_once_out || self.is_ban_out || self.own.iter().any(|own| own.is_out);
-        match random.below(12) {
+        match random.u64(..12) {
             0 => {
-                self.at_once = AT_ONCE - 1 + random.below(2);
-                self.is_at_once_out ^= random.below(2) == 0;
+                self.at_once = AT_ONCE - 1 + random.u64(..2);
+                self.is_at_once_out ^= random.bool();
             }
             1 => self.is_ban_out ^= true,
             2 | 3 => self.own[index].is_out ^= true,
@@ -156,7 +156,7 @@ impl Program {
             }
             5 => {
                 (self.own[index].is_shadow, self.own[index].charge_if) =
-                    (random.below(4) == 0, random.below(3) == 0)
+                    (random.u64(..4) == 0, random.u64(..3) == 0)
             }
             6 if !self.own[index].is_out => {
                 let state = self.new_state();
@@ -164,7 +164,7 @@ impl Program {
                 own.forget = true;
                 own.tier = match own.tier.take() {
                     Some(_) => None,
-                    None => Some(Limit { state, algorithm: random.below(3) as usize, count }),
+                    None => Some(Limit { state, algorithm: random.usize(..3), count }),
                 };
             }
             7 if !self.own[index].is_out => {
@@ -269,19 +269,19 @@ impl Admitted {
 }
 
 fn work(live: &LiveRules<ManualClock>, seed: u64, is_over: &AtomicBool, in_flight: &[AtomicU64]) -> Admitted {
-    let (random, mut handle, mut scratch) = (&mut Random(seed), live.handle(), Scratch::default());
+    let (random, mut handle, mut scratch) = (&mut Random::with_seed(seed), live.handle(), Scratch::default());
     let mut admitted = Admitted::default();
     let mut refused_at = BTreeMap::new();
     while !is_over.load(SeqCst) {
-        let (client, cost) = (random.below(CLIENTS), 1 + random.below(3));
-        let plan = if random.below(3) == 0 { "pro" } else { "free" };
+        let (client, cost) = (random.u64(..CLIENTS), random.u64(1..=3));
+        let plan = if random.u64(..3) == 0 { "pro" } else { "free" };
         let request = PlainRequest {
             client: Some([192, 0, 2, client as u8].into()),
-            target: Some(if random.below(8) == 0 { "/ban" } else { "/" }.into()),
+            target: Some(if random.u64(..8) == 0 { "/ban" } else { "/" }.into()),
             labels: vec![header("plan", plan)],
             ..PlainRequest::default()
         };
-        let ask = Ask { cost, is_peek: random.below(6) == 0, ..Ask::default() };
+        let ask = Ask { cost, is_peek: random.u64(..6) == 0, ..Ask::default() };
         let verdict = handle.ask(&request, ask, &mut scratch);
         let now = verdict.decided_at();
         let ban = verdict.lines().iter().find(|line| &*verdict.rules()[line.rule].name == "ban");
@@ -304,9 +304,9 @@ fn work(live: &LiveRules<ManualClock>, seed: u64, is_over: &AtomicBool, in_fligh
         }
         admitted.held.push((ticket, charged));
         if admitted.held.len() > 2 {
-            let (ticket, charged) = admitted.held.swap_remove(random.below(3) as usize);
+            let (ticket, charged) = admitted.held.swap_remove(random.usize(..3));
             in_flight[charged.client as usize].fetch_sub(charged.at_once, SeqCst);
-            admitted.end(ticket, charged, random.below(60));
+            admitted.end(ticket, charged, random.u64(..60));
         }
         std::thread::yield_now();
     }
@@ -349,7 +349,7 @@ fn play(seed: u64) -> (u64, u64) {
         let _over = crate::exchange::Over(is_over);
         let start = |thread| scope.spawn(move || work(live, seed * THREADS + thread, is_over, in_flight));
         let threads: Vec<_> = (0..THREADS).map(start).collect();
-        let random = &mut Random(seed << 40);
+        let random = &mut Random::with_seed(seed << 40);
         for _ in 0..RELOADS {
             let own = program.own.clone();
             let is_refused = program.step(random, &clock, live);

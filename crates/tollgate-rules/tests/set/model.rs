@@ -7,8 +7,8 @@ use std::time::Duration;
 use tollgate::{Limiter, ManualClock, Quota, Resolution, Timestamp};
 use tollgate_model::{Algorithm, CountPolicy, Inherit, Model, Receipt};
 use tollgate_rules::{Ask, LiveRules, PlainRequest, Ruling, Scratch, Ticket};
+use tollgate_testing::random::Random;
 
-use crate::threads::Random;
 use crate::{header, rules};
 
 const SECOND: u64 = 1_000_000_000;
@@ -33,8 +33,8 @@ enum Kind {
 impl Limit {
     fn random(random: &mut Random) -> Self {
         use Kind::{Bucket, Fixed, FixedOfAll, Log, Meter};
-        let kind = [Bucket, Fixed, FixedOfAll, Log, Meter][random.below(5) as usize];
-        Self { kind, count: 1 + random.below(6), seconds: 1 + random.below(9) }
+        let kind = [Bucket, Fixed, FixedOfAll, Log, Meter][random.usize(..5)];
+        Self { kind, count: random.u64(1..=6), seconds: random.u64(1..=9) }
     }
 
     fn text(&self) -> String {
@@ -105,15 +105,15 @@ type Charge = Vec<(usize, Receipt)>;
 
 impl Rule {
     fn random(random: &mut Random) -> Self {
-        let key = [Key::Everyone, Key::Client, Key::User][random.below(3) as usize];
-        let limits: Vec<_> = (0..1 + random.below(2)).map(|_| Limit::random(random)).collect();
+        let key = [Key::Everyone, Key::Client, Key::User][random.usize(..3)];
+        let limits: Vec<_> = (0..1 + random.u64(..2)).map(|_| Limit::random(random)).collect();
         Self {
             key,
             limits: limits.into_iter().map(|limit| (limit, Model::new(limit.algorithm()))).collect(),
-            is_shadow: random.below(5) == 0,
-            charge_if: random.below(3) == 0,
-            is_labelled: random.below(3) == 0,
-            ban: (random.below(5) == 0).then(|| 1 + random.below(20)),
+            is_shadow: random.u64(..5) == 0,
+            charge_if: random.u64(..3) == 0,
+            is_labelled: random.u64(..3) == 0,
+            ban: (random.u64(..5) == 0).then(|| random.u64(1..=20)),
             banned: BTreeMap::new(),
         }
     }
@@ -180,9 +180,20 @@ impl Rule {
         self.limits.iter_mut().enumerate().filter_map(admit).collect()
     }
 
+    fn is_banned(&self, key: &str, now: u64) -> bool {
+        self.banned.get(key).is_some_and(|end| *end > now)
+    }
+
+    /// Says what a ban from `now` on would. A peek of a request that would be refused says it too.
+    fn foresee_ban(&self, key: &str, now: u64, said: &mut Said) {
+        if let Some(ban) = self.ban.filter(|_| !self.is_banned(key, now)) {
+            (said.retry_after, said.remaining) = (said.retry_after.max(Some(ban * SECOND)), 0);
+        }
+    }
+
     /// Counts a refusal by limits that count them, and bans the key.
     fn refuse(&mut self, key: &str, now: u64, cost: u64, said: &mut Said) {
-        if self.banned.get(key).is_some_and(|end| *end > now) {
+        if self.is_banned(key, now) {
             return;
         }
         for (_, model) in &mut self.limits {
@@ -192,10 +203,9 @@ impl Rule {
         }
         let again = self.look(key, now, cost);
         (said.retry_after, said.remaining) = (again.retry_after, again.remaining);
+        self.foresee_ban(key, now, said);
         if let Some(ban) = self.ban {
             self.banned.insert(key.into(), now + ban * SECOND);
-            said.retry_after = said.retry_after.max(Some(ban * SECOND));
-            said.remaining = 0;
         }
     }
 
@@ -275,7 +285,8 @@ fn decide(
                         said.remaining -= cost;
                     }
                 }
-                (Ruling::Refused, Ruling::Refused) if !peek => rule.refuse(key, now, cost, said),
+                (Ruling::Refused, Ruling::Refused) if peek => rule.foresee_ban(key, now, said),
+                (Ruling::Refused, Ruling::Refused) => rule.refuse(key, now, cost, said),
                 _ => {}
             }
         }
@@ -298,10 +309,10 @@ impl Play {
 
     fn request(&mut self, random: &mut Random, scratch: &mut Scratch) {
         let (client, user, cost) =
-            (random.below(3), random.below(2), random.below(8).saturating_sub(4).max(1));
-        let cost = if random.below(12) == 0 { 0 } else { cost };
-        let is_peek = random.below(6) == 0;
-        let label = [None, Some(0), Some(1), Some(3)][random.below(4) as usize];
+            (random.u64(..3), random.u64(..2), random.u64(..8).saturating_sub(4).max(1));
+        let cost = if random.u64(..12) == 0 { 0 } else { cost };
+        let is_peek = random.u64(..6) == 0;
+        let label = [None, Some(0), Some(1), Some(3)][random.usize(..4)];
         let mut request = PlainRequest {
             client: Some([192, 0, 2, client as u8].into()),
             labels: vec![header("user", &format!("u{user}"))],
@@ -328,9 +339,7 @@ impl Play {
             );
             assert_eq!(line.ruling, said.ruling, "{context}");
             let wait = line.retry_after.map(|wait| wait.as_nanos() as u64);
-            if !is_peek || rule.ban.is_none() {
-                assert_eq!(wait, said.retry_after, "{context}");
-            }
+            assert_eq!(wait, said.retry_after, "{context}");
             let is_numbered = !is_peek || verdict.is_admitted();
             if rule.limits.len() == 1 && is_numbered && is_whole(line.ruling) {
                 assert_eq!(line.remaining, said.remaining, "{context}");
@@ -351,10 +360,10 @@ impl Play {
         let units = units.collect();
         let charges = charges.into_iter().map(Option::unwrap_or_default).collect();
         let mut open = Open { ticket, charges, keys, units };
-        if random.below(2) == 0 {
-            self.settle_cost(&mut open, random.below(6));
+        if random.bool() {
+            self.settle_cost(&mut open, random.u64(..6));
         }
-        match random.below(3) {
+        match random.u64(..3) {
             0 => self.open.push(open),
             status => self.settle(open, if status == 1 { 200 } else { 401 }),
         }
@@ -387,10 +396,10 @@ impl Play {
             self.settle(open, 401);
         }
         for rule in &mut self.rules {
-            rule.charge_if = random.below(3) == 0;
+            rule.charge_if = random.u64(..3) == 0;
             for (limit, model) in &mut rule.limits {
-                if matches!(limit.kind, Kind::Fixed | Kind::FixedOfAll) && random.below(2) == 0 {
-                    limit.count = 1 + random.below(6);
+                if matches!(limit.kind, Kind::Fixed | Kind::FixedOfAll) && random.bool() {
+                    limit.count = random.u64(1..=6);
                     model.reconfigure(limit.algorithm(), Inherit::Additive, self.now);
                 }
             }
@@ -403,26 +412,26 @@ impl Play {
 fn rules_decide_as_the_specification_does() {
     let mut scratch = Scratch::default();
     for seed in 0..150 {
-        let random = &mut Random(seed << 32);
-        let own: Vec<Rule> = (0..1 + random.below(4)).map(|_| Rule::random(random)).collect();
+        let random = &mut Random::with_seed(seed << 32);
+        let own: Vec<Rule> = (0..1 + random.u64(..4)).map(|_| Rule::random(random)).collect();
         let text = Play::text(&own);
         let clock = ManualClock::new();
         let live = LiveRules::new(rules(&text), [0; 32], clock.clone()).unwrap();
         let mut play = Play { rules: own, live, clock, now: 0, open: Vec::new() };
         for _ in 0..80 {
-            match random.below(20) {
+            match random.u64(..20) {
                 0 => play.reload(random),
                 1..5 => {
-                    play.now += random.below(3 * SECOND);
+                    play.now += random.u64(..3 * SECOND);
                     play.clock.set(Timestamp::ZERO + Duration::from_nanos(play.now));
                 }
                 5 | 6 if !play.open.is_empty() => {
-                    let mut open = play.open.swap_remove(random.below(play.open.len() as u64) as usize);
-                    if random.below(2) == 0 {
-                        play.settle_cost(&mut open, random.below(6));
+                    let mut open = play.open.swap_remove(random.usize(..play.open.len()));
+                    if random.bool() {
+                        play.settle_cost(&mut open, random.u64(..6));
                         play.open.push(open);
                     } else {
-                        play.settle(open, if random.below(2) == 0 { 200 } else { 401 });
+                        play.settle(open, if random.bool() { 200 } else { 401 });
                     }
                 }
                 _ => play.request(random, &mut scratch),

@@ -2,8 +2,8 @@
 
 use tollgate::{ManualClock, MultiLimiter, Quota};
 use tollgate_rules::{Ask, PlainRequest, RuleSet, Scratch};
+use tollgate_testing::random::Random;
 
-use crate::threads::Random;
 use crate::{Desk, SECOND, X, Y, from, header, rules};
 
 /// A request of this client that is expected to cost so much.
@@ -100,14 +100,14 @@ fn limits_of_every_algorithm_settle_as_the_engine_does() {
             Desk::new(&format!("rule = [{{ name = 'r', key = 'client', limits = '{limit}', {cost} }}]"));
         let quota: Quota = limit.parse().unwrap();
         let engine = MultiLimiter::<str>::builder([quota]).clock(desk.clock.clone()).build().unwrap();
-        let (random, mut settled) = (&mut Random(7), 0);
+        let (random, mut settled) = (&mut Random::with_seed(7), 0);
         for _ in 0..300 {
-            let (client, cost) = ([X, Y][random.below(2) as usize], random.below(6));
+            let (client, cost) = ([X, Y][random.usize(..2)], random.u64(..6));
             let mut ticket = desk.check(&of(client, cost)).ticket();
             let decision = engine.check_n(client, cost);
             if decision.is_allowed() {
                 let mut receipt = decision.receipt();
-                let real = random.below(9);
+                let real = random.u64(..9);
                 let mut charged = real;
                 if real > cost {
                     let key = engine.prepare(client);
@@ -128,7 +128,7 @@ fn limits_of_every_algorithm_settle_as_the_engine_does() {
                 let line = verdict.lines()[0];
                 assert_eq!(Some((line.remaining, line.reset_after)), parts, "{limit}");
             }
-            desk.clock.advance(SECOND * random.below(20) as u32);
+            desk.clock.advance(SECOND * random.u64(..20) as u32);
         }
         assert!(settled > 60, "{limit}: {settled}");
     }
@@ -144,11 +144,11 @@ fn tickets_of_many_threads_settle_to_what_was_told() {
         let one = |thread| {
             let set = &set;
             move || {
-                let (mut random, mut scratch, mut told) = (Random(thread), Scratch::default(), 0);
+                let (mut random, mut scratch, mut told) = (Random::with_seed(thread), Scratch::default(), 0);
                 for _ in 0..2_000 {
-                    let mut ticket = set.check(&of(X, random.below(4)), &mut scratch).ticket();
-                    ticket.settle_cost(random.below(9));
-                    let last = random.below(9);
+                    let mut ticket = set.check(&of(X, random.u64(..4)), &mut scratch).ticket();
+                    ticket.settle_cost(random.u64(..9));
+                    let last = random.u64(..9);
                     assert_eq!(ticket.settle_cost(last), last);
                     told += last;
                 }

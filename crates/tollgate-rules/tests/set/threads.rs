@@ -5,19 +5,9 @@ use std::sync::Barrier;
 
 use tollgate::ManualClock;
 use tollgate_rules::{Ask, PlainRequest, RuleSet, Scratch};
+use tollgate_testing::random::Random;
 
 use crate::{header, rules};
-
-/// A pseudo-random sequence.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) % end
-    }
-}
 
 const THREADS: u64 = 4;
 const CLIENTS: u64 = 3;
@@ -38,12 +28,12 @@ type Admitted = BTreeMap<(usize, u64), u64>;
 fn crowd(set: &RuleSet<ManualClock>, seed: u64, requests: u64) -> Admitted {
     let start = Barrier::new(THREADS as usize);
     let one = |thread: u64| {
-        let (mut random, mut scratch) = (Random(seed * THREADS + thread), Scratch::default());
+        let (mut random, mut scratch) = (Random::with_seed(seed * THREADS + thread), Scratch::default());
         let mut admitted = Admitted::new();
         start.wait();
         for _ in 0..requests {
-            let (client, user) = (random.below(CLIENTS), random.below(USERS));
-            let ask = Ask { cost: 1 + random.below(3), ..Ask::default() };
+            let (client, user) = (random.u64(..CLIENTS), random.u64(..USERS));
+            let ask = Ask { cost: random.u64(1..=3), ..Ask::default() };
             if set.ask(&request(client, user), ask, &mut scratch).is_admitted() {
                 for key in [(0, 0), (1, client), (2, user)] {
                     *admitted.entry(key).or_default() += ask.cost;
@@ -161,9 +151,9 @@ fn no_more_are_in_flight_than_rules_admit() {
         for thread in 0..THREADS {
             let (set, all, clients) = (&set, &all, &clients);
             scope.spawn(move || {
-                let (mut random, mut scratch) = (Random(thread), Scratch::default());
+                let (mut random, mut scratch) = (Random::with_seed(thread), Scratch::default());
                 for _ in 0..3_000 {
-                    let client = random.below(CLIENTS);
+                    let client = random.u64(..CLIENTS);
                     let verdict = set.check(&request(client, 0), &mut scratch);
                     if verdict.is_admitted() {
                         let ticket = verdict.ticket();

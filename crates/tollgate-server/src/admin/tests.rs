@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
 use tollgate_rules::{Ask, Disk, LiveRules, PlainRequest};
+use tollgate_testing::random::Random;
 
 use super::Admin;
 use crate::core::{Core, ServerClock};
@@ -126,13 +127,8 @@ async fn serve_for_a_picture() {
     let (server, _) = start(false, &address).await;
     let server = Arc::new(server);
     let start = Instant::now();
-    let mut state = 1_u64;
-    let mut random = move |most: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % most
-    };
+    let mut random = Random::with_seed(1);
+    let mut random = move |most: u64| random.u64(..most);
     while start.elapsed() < Duration::from_secs(seconds) {
         let at = start.elapsed().as_secs_f64();
         let wave = 14.0 + 5.0 * (at / 40.0).sin() + random(5) as f64;

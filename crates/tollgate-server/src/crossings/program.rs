@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
 use tollgate_rules::{Ask, PlainRequest};
+use tollgate_testing::random::Random;
 
-use super::Random;
 use super::counts::{Asked, Calls, Hits};
 use super::mirror::{Mirror, Open, request, seen};
 use super::rooms::{Folder, Rooms};
@@ -54,7 +54,7 @@ impl Program {
         let rooms = Rooms::begin(folder.settings(), Duration::from_secs(BEGUN));
         let mirror = Mirror::of(&rooms);
         Self {
-            random: Random::new(seed),
+            random: Random::with_seed(seed),
             folder,
             rooms,
             mirror,
@@ -72,7 +72,7 @@ impl Program {
 
     /// Does one thing, and compares all keys.
     pub(super) fn step(&mut self) {
-        let verb = VERBS[self.random.below(VERBS.len() as u64) as usize];
+        let verb = VERBS[self.random.usize(..VERBS.len())];
         self.verbs.push(verb);
         match verb {
             Verb::Throttle => self.throttle(),
@@ -91,7 +91,7 @@ impl Program {
             Verb::CallByFiles => self.call_by_files(),
             Verb::Reset => self.order(None),
             Verb::Credit => {
-                let units = self.random.below(6);
+                let units = self.random.u64(..6);
                 self.order(Some(units));
             }
             Verb::Reload => self.reload(),
@@ -103,18 +103,18 @@ impl Program {
     }
 
     fn client(&mut self) -> &'static str {
-        CLIENTS[self.random.below(CLIENTS.len() as u64) as usize]
+        CLIENTS[self.random.usize(..CLIENTS.len())]
     }
 
     fn labels(&mut self) -> Labels {
         let mut labels = Labels::new();
         for (name, one_in) in [("queue", 4), ("ban", 5)] {
-            if self.random.below(one_in) == 0 {
+            if self.random.u64(..one_in) == 0 {
                 labels.push((name, "1".into()));
             }
         }
-        if self.random.below(3) == 0 {
-            labels.push(("tokens", self.random.below(12).to_string()));
+        if self.random.u64(..3) == 0 {
+            labels.push(("tokens", self.random.u64(..12).to_string()));
         }
         labels
     }
@@ -129,9 +129,9 @@ impl Program {
 
     /// The emission interval is in whole seconds, and so is the time.
     fn throttle(&mut self) {
-        let key = format!("key{}", self.random.below(3));
-        let (burst, emission) = (self.random.below(4) as i64, 1 + self.random.below(90) as i64);
-        let quantity = self.random.below(6) as i64 - 1;
+        let key = format!("key{}", self.random.u64(..3));
+        let (burst, emission) = (self.random.u64(..4) as i64, self.random.u64(1..=90) as i64);
+        let quantity = self.random.u64(..6) as i64 - 1;
         let numbers = [burst, emission, quantity].map(|number| number.to_string());
         let words = ["CL.THROTTLE", &key, &numbers[0], "1", &numbers[1], &numbers[2]];
         self.note(words.join(" "));
@@ -141,7 +141,7 @@ impl Program {
     }
 
     fn delete(&mut self) {
-        let key = format!("key{}", self.random.below(3));
+        let key = format!("key{}", self.random.u64(..3));
         self.note(format!("DEL {key}"));
         let was_there = self.calls.delete(&key, self.unix().as_secs() as i64);
         assert_eq!(self.rooms.redis(&["DEL", &key]), format!(":{}\r\n", u8::from(was_there)));
@@ -149,8 +149,8 @@ impl Program {
 
     fn rule(&mut self, verb: &str) {
         let rules = ["all", "bucket", "window", "kind", "failed", "tokens", "queue", "ban", "at-once"];
-        let (rule, client) = (rules[self.random.below(9) as usize], self.client());
-        let cost = self.random.below(5);
+        let (rule, client) = (rules[self.random.usize(..9)], self.client());
+        let cost = self.random.u64(..5);
         self.note(format!("{verb} {rule} {client} COST {cost}"));
         let words = [verb, rule, client, "COST", &cost.to_string()];
         if rule == "at-once" || (rule == "window" && self.text.is_out) {
@@ -162,8 +162,8 @@ impl Program {
     }
 
     fn body(&mut self, may_have_ticket: bool) -> (Value, PlainRequest, u64, bool) {
-        let (client, labels, cost) = (self.client(), self.labels(), self.random.below(5));
-        let keeps = may_have_ticket && self.random.below(2) == 0;
+        let (client, labels, cost) = (self.client(), self.labels(), self.random.u64(..5));
+        let keeps = may_have_ticket && self.random.bool();
         let named: serde_json::Map<String, Value> =
             labels.iter().map(|(name, value)| ((*name).into(), json!(value))).collect();
         let mut body =
@@ -200,8 +200,8 @@ impl Program {
     }
 
     fn batch(&mut self, is_together: bool) {
-        let count = 1 + self.random.below(4);
-        let path = if self.random.below(3) == 0 { "/v1/acquire" } else { "/v1/check" };
+        let count = self.random.u64(1..=4);
+        let path = if self.random.u64(..3) == 0 { "/v1/acquire" } else { "/v1/check" };
         let bodies: Vec<_> = (0..count).map(|_| self.body(true)).collect();
         let requests: Vec<&Value> = bodies.iter().map(|(body, ..)| body).collect();
         let body = json!({ "requests": requests, "together": is_together });
@@ -249,8 +249,8 @@ impl Program {
         if self.open.is_empty() {
             return;
         }
-        let open = self.open.swap_remove(self.random.below(self.open.len() as u64) as usize);
-        let how = self.random.below(6);
+        let open = self.open.swap_remove(self.random.usize(..self.open.len()));
+        let how = self.random.u64(..6);
         self.end(open, how);
     }
 
@@ -263,7 +263,7 @@ impl Program {
             1 | 4 => Some(200),
             _ => None,
         };
-        let cost = (how > 2).then(|| self.random.below(12));
+        let cost = (how > 2).then(|| self.random.u64(..12));
         let is_cancelled = how == 2;
         status.into_iter().for_each(|status| body["status"] = json!(status));
         cost.into_iter().for_each(|cost| body["cost"] = json!(cost));
@@ -279,13 +279,13 @@ impl Program {
     }
 
     fn descriptors(&mut self) -> u64 {
-        [1, 1, 2, 3][self.random.below(4) as usize]
+        [1, 1, 2, 3][self.random.usize(..4)]
     }
 
     fn call_by_rules(&mut self) {
         let (mut asked, mut descriptors) = (Vec::new(), Vec::new());
         for _ in 0..self.descriptors() {
-            let (client, hits) = (self.client(), self.random.below(4));
+            let (client, hits) = (self.client(), self.random.u64(..4));
             let entries = json!([{ "key": "remote_address", "value": client }]);
             descriptors.push(json!({ "entries": entries, "hitsAddend": hits.to_string() }));
             let mut request = PlainRequest { client: client.parse().ok(), ..PlainRequest::default() };
@@ -299,7 +299,7 @@ impl Program {
     fn call_by_files(&mut self) {
         let (mut asked, mut descriptors) = (Vec::new(), Vec::new());
         for _ in 0..self.descriptors() {
-            let (kind, user, hits) = (self.random.below(4), self.random.below(3), 1 + self.random.below(3));
+            let (kind, user, hits) = (self.random.u64(..4), self.random.u64(..3), self.random.u64(1..=3));
             let (entry, key, most) = match kind {
                 0 => (json!({ "key": "plan", "value": "free" }), "plan".to_owned(), PLAN_HITS),
                 1 => (json!({ "key": "other", "value": "x" }), String::new(), 0),
@@ -338,7 +338,7 @@ impl Program {
     /// Forgives a key, or gives it some units back.
     fn order(&mut self, refund: Option<u64>) {
         let rules = ["all", "bucket", "window", "kind", "failed", "queue", "ban"];
-        let (rule, client) = (rules[self.random.below(7) as usize], self.client());
+        let (rule, client) = (rules[self.random.usize(..7)], self.client());
         let order = refund.map_or(json!("reset"), |units| json!({ "refund": units }));
         self.note(format!("/admin/keys/{rule} {client} {order}"));
         let all: Labels = vec![("queue", "1".into()), ("ban", "1".into())];
@@ -352,16 +352,16 @@ impl Program {
     fn reload(&mut self) {
         let mut text = self.text.clone();
         let (mut forget, mut is_new) = (None, false);
-        match self.random.below(8) {
-            0 => text.all = 36 + self.random.below(8),
-            1 => text.bucket = 6 + self.random.below(4),
-            2 => text.window = 10 + self.random.below(4),
-            3 => text.at_once = 1 + self.random.below(3),
+        match self.random.u64(..8) {
+            0 => text.all = 36 + self.random.u64(..8),
+            1 => text.bucket = 6 + self.random.u64(..4),
+            2 => text.window = 10 + self.random.u64(..4),
+            3 => text.at_once = self.random.u64(1..=3),
             4 => text.is_shadow ^= true,
-            5 => text.hits = 4 + self.random.below(4),
+            5 => text.hits = 4 + self.random.u64(..4),
             6 => {
                 text.is_log ^= true;
-                forget = (self.random.below(2) == 0).then_some("kind");
+                forget = self.random.bool().then_some("kind");
                 is_new = forget.is_some();
             }
             _ => {
@@ -404,7 +404,7 @@ impl Program {
 
     /// Saves, and begins anew some time later. Tickets end, and places come back.
     fn restart(&mut self) {
-        let later = Duration::from_secs(self.random.below(3) * self.random.below(700));
+        let later = Duration::from_secs(self.random.u64(..3) * self.random.u64(..700));
         self.note(format!("restart after {later:?}"));
         self.rooms.save();
         self.open.clear();
@@ -423,10 +423,10 @@ impl Program {
     }
 
     fn ahead(&mut self) {
-        let by = match self.random.below(6) {
-            0 => 1_800 + self.random.below(2_400),
-            1 | 2 => 60 + self.random.below(300),
-            _ => 1 + self.random.below(20),
+        let by = match self.random.u64(..6) {
+            0 => 1_800 + self.random.u64(..2_400),
+            1 | 2 => 60 + self.random.u64(..300),
+            _ => self.random.u64(1..=20),
         };
         self.note(format!("{by} s later"));
         self.rooms.clock.advance(Duration::from_secs(by));
@@ -437,7 +437,7 @@ impl Program {
     /// not in its state.
     fn back(&mut self) {
         let most = if self.is_changed { 0 } else { (self.unix() - self.begun).as_nanos() as u64 };
-        let by = (self.random.below(90) * 1_000_000_000).min(most);
+        let by = (self.random.u64(..90) * 1_000_000_000).min(most);
         self.note(format!("{by} ns earlier"));
         for clock in [&self.rooms.clock, &self.mirror.clock] {
             clock.set(Timestamp::from_nanos(clock.now().as_nanos() - by));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_rules::EnvoyCharge;
+use tollgate_testing::random::Random;
 
-use super::Random;
 use super::program::number;
 use super::rooms::{Folder, Rooms};
 
@@ -85,10 +85,10 @@ fn statuses(said: &Value) -> Vec<(bool, u64)> {
 }
 
 fn ask(rooms: &Rooms, counts: &Counts, random: &mut Random, has_reloads: bool) {
-    let asked: Vec<_> = (0..=random.below(4))
+    let asked: Vec<_> = (0..=random.u64(..4))
         .map(|_| {
-            let (limit, value) = (random.below(LIMITS.len() as u64), random.below(VALUES as u64));
-            (limit as usize, value as usize, 1 + random.below(2))
+            let (limit, value) = (random.usize(..LIMITS.len()), random.usize(..VALUES));
+            (limit, value, random.u64(1..=2))
         })
         .collect();
     let descriptors: Vec<_> =
@@ -142,7 +142,7 @@ fn play(seed: u64) -> bool {
     let counts = Counts::default();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (rooms, counts, mut random) = (&rooms, &counts, Random::new(seed * THREADS + thread));
+            let (rooms, counts, mut random) = (&rooms, &counts, Random::with_seed(seed * THREADS + thread));
             scope.spawn(move || (0..CALLS).for_each(|_| ask(rooms, counts, &mut random, reloads > 0)));
         }
         for turn in 1..=reloads {

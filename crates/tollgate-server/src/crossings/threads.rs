@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_testing::random::Random;
 
-use super::Random;
 use super::mirror::{request, seen};
 use super::program::number;
 use super::rooms::{Folder, Rooms};
@@ -96,18 +96,17 @@ impl Thread<'_> {
     }
 
     fn check(&mut self, path: &str, is_place: bool) {
-        let (client, cost) = (self.random.below(3) as usize, 1 + self.random.below(2));
-        let body = json!({ "client": CLIENTS[client], "cost": cost, "ticket": self.random.below(2) == 0 });
+        let (client, cost) = (self.random.usize(..3), self.random.u64(1..=2));
+        let body = json!({ "client": CLIENTS[client], "cost": cost, "ticket": self.random.bool() });
         let said = self.rooms.post(path, &body).1;
         self.take(client, cost, &said, is_place);
     }
 
     fn batch(&mut self) {
-        let asked: Vec<_> =
-            (0..3).map(|_| (self.random.below(3) as usize, 1 + self.random.below(2))).collect();
+        let asked: Vec<_> = (0..3).map(|_| (self.random.usize(..3), self.random.u64(1..=2))).collect();
         let one = |(client, cost): &(usize, u64)| json!({ "client": CLIENTS[*client], "cost": cost });
         let requests: Vec<Value> = asked.iter().map(one).collect();
-        let is_together = self.random.below(2) == 0;
+        let is_together = self.random.bool();
         let said = self.rooms.post("/v1/check", &json!({ "requests": requests, "together": is_together })).1;
         for ((client, cost), said) in asked.into_iter().zip(said["results"].as_array().unwrap()) {
             self.take(client, cost, said, false);
@@ -115,8 +114,7 @@ impl Thread<'_> {
     }
 
     fn call(&mut self) {
-        let asked: Vec<_> =
-            (0..2).map(|_| (self.random.below(3) as usize, 1 + self.random.below(2))).collect();
+        let asked: Vec<_> = (0..2).map(|_| (self.random.usize(..3), self.random.u64(1..=2))).collect();
         let one = |(client, hits): &(usize, u64)| {
             let entries = [json!({ "key": "remote_address", "value": CLIENTS[*client] })];
             json!({ "entries": entries, "hitsAddend": hits.to_string() })
@@ -129,7 +127,7 @@ impl Thread<'_> {
     }
 
     fn end(&mut self, Held { client, units, ticket, is_place }: Held) {
-        let how = if ticket.is_some() { self.random.below(3) } else { 2 };
+        let how = if ticket.is_some() { self.random.u64(..3) } else { 2 };
         let Some(ticket) = ticket else { return self.add(client, units) };
         let path = if is_place { "/v1/release" } else { "/v1/settle" };
         let mut body = json!({ "ticket": ticket });
@@ -156,7 +154,7 @@ impl Thread<'_> {
     }
 
     fn throttle(&mut self) {
-        let (client, cost) = (self.random.below(3) as usize, self.random.below(3));
+        let (client, cost) = (self.random.usize(..3), self.random.u64(..3));
         let words =
             ["CL.THROTTLE", CLIENTS[client], &(CALLED - 1).to_string(), "1", "86400", &cost.to_string()];
         let five = self.rooms.five(&words);
@@ -168,7 +166,7 @@ impl Thread<'_> {
 
     /// Looks, in each way.
     fn peek(&mut self) {
-        let (client, cost) = (CLIENTS[self.random.below(3) as usize], self.random.below(3));
+        let (client, cost) = (CLIENTS[self.random.usize(..3)], self.random.u64(..3));
         let said = self.rooms.post("/v1/peek", &json!({ "client": client, "cost": cost })).1;
         assert!(said["ticket"].is_null() && said["remaining"].is_u64(), "{said}");
         self.rooms.five(&["TG.PEEK", "each", client, "COST", &cost.to_string()]);
@@ -178,21 +176,21 @@ impl Thread<'_> {
 
     fn work(mut self) {
         for _ in 0..CALLS {
-            match self.random.below(12) {
+            match self.random.u64(..12) {
                 0 | 1 => self.check("/v1/check", false),
                 2 => self.check("/v1/reserve", false),
                 3 => self.check("/v1/acquire", true),
                 4 => self.batch(),
                 5 => self.call(),
                 6 => {
-                    let client = self.random.below(3) as usize;
+                    let client = self.random.usize(..3);
                     if self.rooms.auth(CLIENTS[client], &[]) {
                         self.add(client, 1);
                     }
                 }
                 7 => {
                     // It asks `each` alone.
-                    let client = self.random.below(3) as usize;
+                    let client = self.random.usize(..3);
                     if self.rooms.five(&["TG.CHECK", "each", CLIENTS[client]])[0] == 0 {
                         self.charged.each[client].fetch_add(1, SeqCst);
                     }
@@ -200,14 +198,14 @@ impl Thread<'_> {
                 8 => self.throttle(),
                 9 => self.peek(),
                 10 if self.has_resets => {
-                    let client = self.random.below(3) as usize;
+                    let client = self.random.usize(..3);
                     // Counted first: requests that meet the reset may be admitted by the new limit.
                     self.charged.resets[client].fetch_add(1, SeqCst);
                     assert_eq!(self.rooms.order("each", CLIENTS[client], &json!("reset")).0, 200);
                 }
                 11 if self.has_credits => {
-                    let client = self.random.below(3) as usize;
-                    let order = json!({ "refund": 1 + self.random.below(2) });
+                    let client = self.random.usize(..3);
+                    let order = json!({ "refund": self.random.u64(1..=2) });
                     let done = self.rooms.order("each", CLIENTS[client], &order).1;
                     self.charged.given_back[client].fetch_add(done.as_u64().unwrap(), SeqCst);
                     let done = self.rooms.order("all", CLIENTS[client], &json!({ "refund": 1 })).1;
@@ -216,7 +214,7 @@ impl Thread<'_> {
                 _ => {}
             }
             if self.held.len() > 2 {
-                let one = self.random.below(self.held.len() as u64) as usize;
+                let one = self.random.usize(..self.held.len());
                 let held = self.held.swap_remove(one);
                 self.end(held);
             }
@@ -236,7 +234,7 @@ fn play(seed: u64) -> bool {
     let reloads = if seed % 4 == 2 { RELOADS } else { 0 };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let random = Random::new(seed * THREADS + thread);
+            let random = Random::with_seed(seed * THREADS + thread);
             let (rooms, charged, held) = (&rooms, &charged, Vec::new());
             let thread = Thread { rooms, charged, random, held, has_credits, has_resets };
             scope.spawn(move || thread.work());

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 
 use tollgate::{CallQuota, TscClock};
 use tollgate_rules::{Ask, Disk, PlainRequest};
+use tollgate_testing::random::Random;
 
 use crate::core::{Core, ServerClock};
 use crate::settings::Settings;
 use crate::state::{Keeper, begin};
 
-const THREADS: u32 = 4;
+const THREADS: u64 = 4;
 
 /// The keys that are counted. More come and go beside them.
 const KEYS: u32 = 50;
@@ -61,14 +62,12 @@ fn started(settings: &Settings) -> Arc<Core> {
 }
 
 /// Asks as fast as it can.
-fn load(core: &Core, admitted: &Admitted, is_over: &AtomicBool, seed: u32) {
+fn load(core: &Core, admitted: &Admitted, is_over: &AtomicBool, seed: u64) {
     let quota = CallQuota::from_nanos(1_000_000_000 / MOST, 1_000_000_000).unwrap();
-    let mut random = seed;
+    let mut random = Random::with_seed(seed);
     let mut request = PlainRequest::default();
     while !is_over.load(Relaxed) {
-        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let number = random >> 8;
-        let key = if number.is_multiple_of(4) { KEYS + number % FLOOD } else { number % KEYS };
+        let key = if random.u32(..4) == 0 { KEYS + random.u32(..FLOOD) } else { random.u32(..KEYS) };
         request.client = Some(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + key)));
         let by_rules = core.decider().ask(&request, Ask::default()).is_admitted();
         // A full table is an error, and admits nothing.

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_testing::random::Random;
 
 use super::park::Kept;
 use super::support::{Body, LONG, full, path, upstream};
@@ -33,16 +34,6 @@ const LONGEST: u64 = 1_000;
 const BYTES: u64 = 1_500;
 
 const TOKEN: &str = "let me in";
-
-/// Numbers that only the seed decides.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
 
 /// How the rules of a file begin, and what their rules that park have in common.
 fn begin(kept: &Kept, seed: u64) -> (String, String) {
@@ -198,22 +189,22 @@ async fn run(kept: Kept, seed: u64) {
     for client in 0..6 {
         let life = Arc::clone(&life);
         clients.spawn(async move {
-            let mut random = Random(seed * 100 + client);
+            let mut random = Random::with_seed(seed * 100 + client);
             let (mut kept, mut refused, mut too_long) = (Vec::new(), Vec::new(), 0);
             let mut answered = 0;
             for number in 0.. {
                 if answered == 60 {
                     break;
                 }
-                let (key, is_bad) = (random.below(KEYS), random.below(8) == 0);
-                let length = match random.below(8) {
-                    0 => LONGEST + 1 + random.below(LONGEST),
-                    1..4 => random.below(LONGEST + 1),
-                    _ => random.below(10),
+                let (key, is_bad) = (random.u64(..KEYS), random.u64(..8) == 0);
+                let length = match random.u64(..8) {
+                    0 => LONGEST + 1 + random.u64(..LONGEST),
+                    1..4 => random.u64(..=LONGEST),
+                    _ => random.u64(..10),
                 };
                 let kind = if is_bad { "bad" } else { "good" };
                 let path = format!("/{kind}/{key}/{client}-{number}/{length}");
-                let (is_gold, is_chunked) = (random.below(3) == 0, random.below(3) == 0);
+                let (is_gold, is_chunked) = (random.u64(..3) == 0, random.u64(..3) == 0);
                 let status = life.ask(&path, key, is_gold, is_chunked).await;
                 match status {
                     Some(status) if length > LONGEST => {
@@ -229,7 +220,7 @@ async fn run(kept: Kept, seed: u64) {
                     Some(_) => {}
                 }
                 answered += u64::from(status.is_some());
-                sleep(Duration::from_millis(random.below(9))).await;
+                sleep(Duration::from_millis(random.u64(..9))).await;
             }
             (kept, refused, too_long)
         });
@@ -242,10 +233,10 @@ async fn run(kept: Kept, seed: u64) {
             sleep(Duration::from_millis(10)).await;
         }
     });
-    let mut random = Random(seed);
+    let mut random = Random::with_seed(seed);
     for turn in 0..20 {
-        sleep(Duration::from_millis(random.below(60))).await;
-        let text = rules(&life.kept, seed, random.below(16));
+        sleep(Duration::from_millis(random.u64(..60))).await;
+        let text = rules(&life.kept, seed, random.u64(..16));
         std::fs::write(&life.rules, &text).unwrap();
         server.reload().unwrap_or_else(|error| panic!("{error:?}\n{text}"));
         if turn % 7 == 6 {

@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tollgate_testing::random::Random;
 
 use super::upstreams::Counts;
 use super::{FLOOD, KEYS, LONG};
@@ -24,9 +25,9 @@ use super::{FLOOD, KEYS, LONG};
 pub(crate) type Statuses = BTreeMap<u16, u64>;
 
 /// The clients of each kind.
-const HTTP1: u32 = 14;
-const HTTP2: u32 = 4;
-const LEAVERS: u32 = 6;
+const HTTP1: u64 = 14;
+const HTTP2: u64 = 4;
+const LEAVERS: u64 = 6;
 
 /// The requests of a client of HTTP/2 at a time.
 const STREAMS: usize = 8;
@@ -34,16 +35,6 @@ const STREAMS: usize = 8;
 /// The paths beside `/`, which is answered at once.
 const PATHS: [&str; 9] =
     ["/paced", "/slow", "/fail", "/break", "/early", "/paced", "/slow", "/stuck", "/stall"];
-
-/// Numbers that look random.
-struct Random(u32);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (self.0 >> 8) % bound
-    }
-}
 
 /// What all clients share.
 #[derive(Clone)]
@@ -56,15 +47,15 @@ struct Shared {
 impl Shared {
     /// A request of a random key. One in four is of the flood.
     fn request(&self, random: &mut Random) -> Request<Full<Bytes>> {
-        let path = match random.below(8) {
-            0 => PATHS[random.below(PATHS.len() as u32) as usize],
+        let path = match random.u32(..8) {
+            0 => PATHS[random.usize(..PATHS.len())],
             _ => "/",
         };
-        let key = match random.below(4) {
-            0 => KEYS + random.below(FLOOD),
-            _ => random.below(KEYS),
+        let key = match random.u32(..4) {
+            0 => KEYS + random.u32(..FLOOD),
+            _ => random.u32(..KEYS),
         };
-        self.request_to(path, key, ["GET", "PATCH", "POST"][random.below(3) as usize])
+        self.request_to(path, key, ["GET", "PATCH", "POST"][random.usize(..3)])
     }
 
     fn request_to(&self, path: &str, key: u32, method: &str) -> Request<Full<Bytes>> {
@@ -100,13 +91,13 @@ impl Clients {
         let shared = Shared { address, counts: Arc::clone(counts), is_over: Arc::clone(is_over) };
         let mut tasks = JoinSet::new();
         for seed in 0..HTTP1 {
-            tasks.spawn(ask_by_http1(shared.clone(), Random(seed)));
+            tasks.spawn(ask_by_http1(shared.clone(), Random::with_seed(seed)));
         }
         for seed in 0..HTTP2 {
-            tasks.spawn(ask_by_http2(shared.clone(), Random(100 + seed)));
+            tasks.spawn(ask_by_http2(shared.clone(), Random::with_seed(100 + seed)));
         }
         for seed in 0..LEAVERS {
-            tasks.spawn(leave(shared.clone(), Random(200 + seed)));
+            tasks.spawn(leave(shared.clone(), Random::with_seed(200 + seed)));
         }
         Self(tasks)
     }
@@ -138,8 +129,8 @@ async fn ask_by_http1(shared: Shared, mut random: Random) -> Statuses {
         };
         let Some(mut sender) = sender else { continue };
         let request = shared.request(&mut random);
-        let patience = match random.below(8) {
-            0 => Duration::from_micros(random.below(20_000).into()),
+        let patience = match random.u32(..8) {
+            0 => Duration::from_micros(random.u32(..20_000).into()),
             _ => LONG,
         };
         let asked = async {
@@ -159,12 +150,12 @@ async fn ask_by_http2(shared: Shared, mut random: Random) -> Statuses {
     let mut statuses = Statuses::new();
     'connections: while !shared.is_over.load(Relaxed) {
         let Some(sender) = shared.http2().await else { continue };
-        for _ in 0..random.below(50) {
+        for _ in 0..random.u32(..50) {
             let mut streams = JoinSet::new();
             for _ in 0..STREAMS {
                 let (mut sender, request) = (sender.clone(), shared.request(&mut random));
-                let patience = match random.below(2) {
-                    0 => Duration::from_micros(random.below(20_000).into()),
+                let patience = match random.u32(..2) {
+                    0 => Duration::from_micros(random.u32(..20_000).into()),
                     _ => LONG,
                 };
                 streams.spawn(timeout(patience, async move {
@@ -195,11 +186,11 @@ async fn leave(shared: Shared, mut random: Random) -> Statuses {
         bytes.extend(b"content-length: 2000\r\n\r\n");
         bytes.extend([b'x'; 2000]);
         let Ok(mut stream) = TcpStream::connect(shared.address).await else { continue };
-        let part = 1 + random.below(bytes.len() as u32) as usize;
+        let part = random.usize(1..=bytes.len());
         // The proxy may have refused it already.
         let _ = stream.write_all(&bytes[..part]).await;
-        sleep(Duration::from_micros(random.below(10_000).into())).await;
-        if random.below(2) == 0 {
+        sleep(Duration::from_micros(random.u32(..10_000).into())).await;
+        if random.bool() {
             stream.set_zero_linger().expect("it may be reset");
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
+use tollgate_testing::random::Random;
 
 use super::{Running, tools};
 
@@ -79,11 +80,8 @@ async fn calls_are_answered_as_by_redis_cell_itself() {
     let mut theirs = connect(port).await.unwrap();
     let mut ours = connect(running.address.port()).await.unwrap();
 
-    let mut state = 1_u64;
-    let mut random = |numbers: &[i64]| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        numbers[(state >> 33) as usize % numbers.len()]
-    };
+    let mut random = Random::with_seed(1);
+    let mut random = |numbers: &[i64]| numbers[random.usize(..numbers.len())];
     let mut compared = 0;
     for program in 0..3_000 {
         let calls: Vec<[i64; 4]> = (0..4)

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_testing::random::Random;
 
 use super::proto::Code;
 use super::redis_server::{self, Store};
@@ -127,20 +128,13 @@ struct Thread {
     counts: Arc<Counts>,
     /// Locked by each step. A restart waits for all steps, and no step meets a closed server.
     addresses: Arc<RwLock<Addresses>>,
-    word: u64,
+    random: Random,
     tickets: Vec<(String, u64, u64)>,
     runtime: Handle,
     may_reset: bool,
 }
 
 impl Thread {
-    fn below(&mut self, most: u64) -> u64 {
-        self.word ^= self.word << 13;
-        self.word ^= self.word >> 7;
-        self.word ^= self.word << 17;
-        (self.word >> 20) % most
-    }
-
     /// Counts units that rules admitted to a client: both rules, or `local` alone.
     fn admitted(&self, client: u64, units: u64, is_local: bool) {
         self.counts.local[client as usize].fetch_add(units, SeqCst);
@@ -152,9 +146,9 @@ impl Thread {
     fn step(&mut self) {
         let addresses = Arc::clone(&self.addresses);
         let open = addresses.read().unwrap();
-        let (to, client, cost) = (*open, self.below(CLIENTS), 1 + self.below(3));
+        let (to, client, cost) = (*open, self.random.u64(..CLIENTS), self.random.u64(1..=3));
         let name = address(client);
-        let verb = self.below(VERBS as u64);
+        let verb = self.random.u64(..(VERBS as u64));
         match verb {
             0 => {
                 let said = redis(to.resp, &format!("CL.THROTTLE c{client} {} 1 31536000 {cost}", CALLS - 1));
@@ -187,9 +181,9 @@ impl Thread {
                 }
             }
             6 => {
-                let others = [(client, cost), (self.below(CLIENTS), 1)];
+                let others = [(client, cost), (self.random.u64(..CLIENTS), 1)];
                 let one = |(client, cost): &(u64, u64)| json!({ "client": address(*client), "cost": cost });
-                let together = self.below(2) == 0;
+                let together = self.random.bool();
                 let body = json!({ "requests": others.map(|other| one(&other)), "together": together });
                 let (_, said) = post(to.http, "/v1/check", &body);
                 for ((client, cost), said) in others.into_iter().zip(said["results"].as_array().unwrap()) {
@@ -199,8 +193,8 @@ impl Thread {
                 }
             }
             7 => {
-                let others = [client, self.below(CLIENTS)];
-                let count = 1 + self.below(2) as usize;
+                let others = [client, self.random.u64(..CLIENTS)];
+                let count = self.random.usize(1..=2);
                 let names = others.map(address);
                 let entries = [[("remote_address", &*names[0])], [("remote_address", &*names[1])]];
                 let descriptors: [&[_]; 2] = [&entries[0], &entries[1]];
@@ -231,7 +225,7 @@ impl Thread {
     }
 
     fn settle(&mut self, to: Addresses, ticket: &str, client: u64, cost: u64) {
-        let (body, kept) = match self.below(3) {
+        let (body, kept) = match self.random.u64(..3) {
             0 => (json!({ "ticket": ticket, "cancel": true }), 0),
             1 => (json!({ "ticket": ticket, "status": 200 }), cost),
             // A request that named no other cost than 1 keeps it.
@@ -270,7 +264,7 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
             let mut thread = Thread {
                 counts: Arc::clone(&counts),
                 addresses: Arc::clone(&addresses),
-                word: 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1),
+                random: Random::with_seed(thread),
                 tickets: Vec::new(),
                 runtime: Handle::current(),
                 may_reset: thread == 0,

@@ -1,6 +1,7 @@
 //! A random program of two servers with one store, against one model.
 
 use serde_json::{Value, json};
+use tollgate_testing::random::Random;
 
 use crate::check::{rule, rules, stored};
 use crate::redis_server::{Server, Store};
@@ -51,13 +52,8 @@ async fn two_servers_decide_as_one_model() {
     let (full, own) = ([60; CLIENTS], [[40; CLIENTS]; 2]);
     let mut model = Model { wide: full, narrow: [25; CLIENTS], local: own };
     let mut open: Vec<Open> = Vec::new();
-    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |below: usize| {
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        (word >> 20) as usize % below
-    };
+    let mut random = Random::with_seed(1);
+    let mut random = |below: usize| random.usize(..below);
     let mut refused = 0;
     for step in 0..STEPS {
         let (client, server) = (random(CLIENTS), random(2));

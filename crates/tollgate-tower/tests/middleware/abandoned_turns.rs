@@ -7,6 +7,7 @@ use crate::support::{TokioClock, by_peer, header, hourly_bucket, layer_with, req
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tollgate::{Inherit, LeakyBucket, Quota, Rate, TokenBucket};
+use tollgate_testing::random::Random;
 use tollgate_tower::{RequestHead, Rule, TollgateLayer};
 
 /// A queue of one a second.
@@ -184,11 +185,11 @@ pub(crate) async fn come_and_go<L: Clone, F: Future<Output = u16> + Send + 'stat
 ) {
     let mut overtaken = 0;
     for seed in 0..20 {
-        let (layer, mut random) = (layer(), Random(seed));
+        let (layer, mut random) = (layer(), Random::with_seed(seed));
         let served = Arc::new(Mutex::new(Vec::new()));
         let mut waiting: Vec<JoinHandle<()>> = Vec::new();
         for number in 0..300 {
-            match random.below(10) {
+            match random.u64(..10) {
                 0..4 => {
                     let (status, served) = (send(layer.clone()), Arc::clone(&served));
                     waiting.push(tokio::spawn(async move {
@@ -199,11 +200,11 @@ pub(crate) async fn come_and_go<L: Clone, F: Future<Output = u16> + Send + 'stat
                     tokio::task::yield_now().await;
                 }
                 4..6 if !waiting.is_empty() => {
-                    let leaves = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
+                    let leaves = waiting.swap_remove(random.usize(..waiting.len()));
                     leaves.abort();
                     let _ = leaves.await;
                 }
-                _ => sleep(Duration::from_millis(random.below(900))).await,
+                _ => sleep(Duration::from_millis(random.u64(..900))).await,
             }
         }
         let served = served.lock().unwrap();
@@ -216,16 +217,6 @@ pub(crate) async fn come_and_go<L: Clone, F: Future<Output = u16> + Send + 'stat
         assert!(served.len() > 20, "{served:?}");
     }
     assert!(overtaken > 20, "no turns were abandoned and claimed: {overtaken}");
-}
-
-/// Knuth's MMIX generator; the upper bits of its state.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use tollgate::{
     Clock, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
     TokenBucket,
 };
+use tollgate_testing::random::Random;
 use tollgate_tower::{
     Backend, BackendReply, Builder, Limit, LimitState, NotRestored, OnBackendError, RequestHead,
     RestoreError, Rule, TollgateLayer,
@@ -81,14 +82,12 @@ fn states(layer: &TollgateLayer) -> Vec<(&'static str, &'static str, &'static st
 }
 
 /// Sends random requests while the clock moves. Returns the statuses.
-async fn play(layer: &TollgateLayer, clock: &ManualClock, mut random: u64, count: usize) -> Vec<u16> {
-    let mut statuses = Vec::new();
+async fn play(layer: &TollgateLayer, clock: &ManualClock, seed: u64, count: usize) -> Vec<u16> {
+    let (mut random, mut statuses) = (Random::with_seed(seed), Vec::new());
     for _ in 0..count {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let number = (random >> 33) as usize;
-        let path = ["/", "/", "/", "/paid", "/ban"][number % 5];
-        statuses.push(status(layer, path, &[("k", KEYS[number / 5 % KEYS.len()])]).await);
-        clock.advance(Duration::from_millis((number / 20 % 700) as u64));
+        let path = ["/", "/", "/", "/paid", "/ban"][random.usize(..5)];
+        statuses.push(status(layer, path, &[("k", KEYS[random.usize(..KEYS.len())])]).await);
+        clock.advance(Duration::from_millis(random.u64(..700)));
     }
     statuses
 }

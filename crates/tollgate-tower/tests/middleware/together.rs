@@ -13,6 +13,7 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Bytes, Frame};
 use tollgate::{Clock, Inherit, LeakyBucket, ManualClock, Rate, Timestamp, TokenBucket};
+use tollgate_testing::random::Random;
 use tollgate_tower::{HttpResponder, Limit, RequestHead, Rule, RuleOutcome, TollgateLayer, WrappedBody};
 use tower::{Layer, Service, ServiceExt};
 
@@ -205,18 +206,6 @@ impl Service<Request<String>> for Handler {
     }
 }
 
-/// A generator of random numbers: xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 /// One thread's clients.
 struct Clients {
     layer: TestLayer,
@@ -228,31 +217,30 @@ struct Clients {
 
 impl Clients {
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.u64(..20) {
             0..9 => self.send(),
             9..14 if !self.waiting.is_empty() => {
-                let index = self.random.below(self.waiting.len() as u64) as usize;
+                let index = self.random.usize(..self.waiting.len());
                 let client = self.waiting.swap_remove(index);
                 self.poll(client);
             }
             14..16 if !self.waiting.is_empty() => {
-                let index = self.random.below(self.waiting.len() as u64) as usize;
+                let index = self.random.usize(..self.waiting.len());
                 drop(self.waiting.swap_remove(index));
                 self.shared.left.fetch_add(1, SeqCst);
             }
             16 => self.change(),
-            17 => self.shared.clock.advance(Duration::from_millis(self.random.below(1_500))),
+            17 => self.shared.clock.advance(Duration::from_millis(self.random.u64(..1_500))),
             _ => self.end_body(),
         }
     }
 
     fn send(&mut self) {
-        let key = self.random.below(KEYS as u64) as usize;
-        let mask = self.random.below(1 << RULES.len());
-        let want =
-            ["200", "200", "200", "401", "401", "error", "panic", "hang"][self.random.below(8) as usize];
+        let key = self.random.usize(..KEYS);
+        let mask = self.random.u64(..1 << RULES.len());
+        let want = ["200", "200", "200", "401", "401", "error", "panic", "hang"][self.random.usize(..8)];
         let request = request(&format!("/{mask}"), &[("k", &key.to_string()), ("x-want", want)]);
-        let handler = Handler(Arc::clone(&self.shared), self.random.below(6) as u8);
+        let handler = Handler(Arc::clone(&self.shared), self.random.u64(..6) as u8);
         let ban = self.shared.bans.lock().unwrap().get(&key).copied();
         BEGUN.set(self.shared.clock.now());
         let response = self.layer.layer(handler).oneshot(request);
@@ -285,17 +273,17 @@ impl Clients {
         if self.bodies.is_empty() {
             return;
         }
-        let index = self.random.below(self.bodies.len() as u64) as usize;
+        let index = self.random.usize(..self.bodies.len());
         let mut body = self.bodies.swap_remove(index);
-        if self.random.below(2) == 0 {
+        if self.random.bool() {
             let _ = Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
         }
     }
 
     fn change(&mut self) {
-        let rule = self.random.below(RULES.len() as u64) as usize;
+        let rule = self.random.usize(..RULES.len());
         let (name, least, most) = RULES[rule];
-        let number = least + self.random.below(most - least + 1);
+        let number = self.random.u64(least..=most);
         // There may have been too many changes in a short time.
         let changed = self.layer.reconfigure(name, [limit(rule, number)], Inherit::Additive);
         self.shared.changed.fetch_add(changed.is_ok().into(), SeqCst);
@@ -308,7 +296,7 @@ fn run(seed: u64) -> Arc<Shared> {
     let layer = layer(&shared);
     std::thread::scope(|scope| {
         for thread in 1..=THREADS {
-            let random = Random((seed << 8 | thread).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let random = Random::with_seed(seed << 8 | thread);
             let (layer, shared) = (layer.clone(), Arc::clone(&shared));
             let mut clients = Clients { layer, shared, random, waiting: Vec::new(), bodies: Vec::new() };
             scope.spawn(move || (0..STEPS).for_each(|_| clients.step()));

@@ -37,6 +37,8 @@ pub(super) fn smallest_together(needs: &[Vec<u64>], keep: usize) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_testing::random::Random;
+
     use super::*;
 
     fn untouched(needs: &[Vec<u64>], counts: &[u64]) -> usize {
@@ -46,16 +48,12 @@ mod tests {
 
     #[test]
     fn enough_keys_pass_and_no_count_can_be_smaller() {
-        let mut state = 1_u64;
-        let mut draw = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut random = Random::with_seed(1);
         for _ in 0..2_000 {
-            let (limits, keys) = (1 + draw(3), 1 + draw(12));
+            let (limits, keys) = (random.u64(1..=3), random.u64(1..=12));
             let needs: Vec<Vec<u64>> =
-                (0..limits).map(|_| (0..keys).map(|_| 1 + draw(9)).collect()).collect();
-            let keep = draw(keys + 1) as usize;
+                (0..limits).map(|_| (0..keys).map(|_| random.u64(1..=9)).collect()).collect();
+            let keep = random.u64(..keys + 1) as usize;
             let counts = smallest_together(&needs, keep);
             assert!(untouched(&needs, &counts) >= keep, "{needs:?}: {counts:?} for {keep}");
             for limit in 0..counts.len() {
