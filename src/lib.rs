@@ -1,6 +1,35 @@
 #![cfg_attr(not(doctest), doc = include_str!("../docs/charts/headline.uri"))]
-// The picture of the front page, inline: docs.rs does not keep the file that README.md refers to.
-#![doc = include_str!("../README.md")]
+// What docs.rs needs otherwise than a forge: the picture inline, and where names and pages are.
+// Of two references with one name Markdown takes the first, so these come before the page.
+//! [`Counters`]: crate::Counters
+//! [`Decision`]: crate::Decision
+//! [`FirstHit`]: crate::FirstHit
+//! [`FixedWindow`]: crate::FixedWindow
+//! [`GlobalLimiter`]: crate::GlobalLimiter
+//! [`InFlightLimiter`]: crate::InFlightLimiter
+//! [`Inherit`]: crate::Inherit
+//! [`Ipv6Prefix`]: crate::Ipv6Prefix
+//! [`Key`]: crate::Key
+//! [`LeakyBucket`]: crate::LeakyBucket
+//! [`ManualClock`]: crate::ManualClock
+//! [`MultiLimiter`]: crate::MultiLimiter
+//! [`PerCallLimiter`]: crate::PerCallLimiter
+//! [`Quota`]: crate::Quota
+//! [`SlidingLog`]: crate::SlidingLog
+//! [`SlidingWindow`]: crate::SlidingWindow
+//! [`TokenBucket`]: crate::TokenBucket
+//! [`WhenFull`]: crate::WhenFull
+//! [start-library]: https://docs.rs/crate/tollgate/latest/source/docs/start/library.md
+//! [start-middleware]: https://docs.rs/tollgate-tower
+//! [start-proxy]: https://docs.rs/tollgate-server
+//! [recipes]: https://docs.rs/crate/tollgate/latest/source/docs/how-to/library-recipes.md
+//! [migrate]: https://docs.rs/crate/tollgate/latest/source/docs/how-to/migrate-library.md
+//! [promises]: https://docs.rs/crate/tollgate/latest/source/docs/reference/promises.md
+//! [performance]: https://docs.rs/crate/tollgate/latest/source/docs/why/performance.md
+//! [why]: https://docs.rs/crate/tollgate/latest/source/docs/why/engine.md
+//! [claims]: https://docs.rs/crate/tollgate/latest/source/docs/proof/claims.md
+// The page's examples are run by the tests of tollgate-tower, which has axum.
+#![cfg_attr(not(doctest), doc = include_str!("../docs/engine.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -25,9 +54,6 @@ mod time;
 mod timer;
 #[cfg(all(test, not(loom)))]
 mod writes;
-
-#[doc = include_str!("../docs/reference/promises.md")]
-pub mod promises {}
 
 pub use algorithm::{
     Algorithm, CallQuota, CountPolicy, FirstHit, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError,

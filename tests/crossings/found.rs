@@ -117,7 +117,7 @@ fn at(go: Go, verb: Verb) -> Line {
 }
 
 /// At the time of the refund three units of the first request were not refilled yet; by the second
-/// they were. README.md, "Known limits", allows it.
+/// they were. docs/engine.md, "Known limits", allows it.
 #[test]
 fn a_refund_in_the_past_gives_back_others_units() {
     for kind in [Kind::Bucket, Kind::FirstHitBucket] {

@@ -3,5 +3,7 @@
 mod claims;
 mod glossary;
 mod packages;
+mod pages;
 mod promises;
+mod recipes;
 mod tidy;

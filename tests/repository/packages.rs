@@ -20,7 +20,7 @@ const PUBLISHED: [&str; 9] = [
 ];
 
 /// The most bytes of the engine's package before it is compressed, to about a quarter.
-const LARGEST_PACKAGE: u64 = 1_100_000;
+const LARGEST_PACKAGE: u64 = 1_200_000;
 
 /// The most names that `ls` shows in the root of the repository.
 const MOST_NAMES: usize = 16;
@@ -157,7 +157,9 @@ fn the_engines_package_is_its_sources_and_their_pages() {
     let listed = listed.replace('\\', "/");
     let front = read("src/lib.rs");
     let shown = front.split("include_str!(\"../").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0));
-    let shown: Vec<&str> = shown.filter(|path| path.starts_with("docs/")).collect();
+    // docs.rs shows the files of the package: there the links of the front page lead.
+    let linked = front.split("/tollgate/latest/source/").skip(1).filter_map(|rest| rest.lines().next());
+    let shown: Vec<&str> = shown.chain(linked).filter(|path| path.starts_with("docs/")).collect();
     for path in &shown {
         assert!(listed.lines().any(|line| line == *path), "src/lib.rs needs {path}: `include` in Cargo.toml");
     }

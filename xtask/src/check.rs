@@ -105,7 +105,7 @@ impl Scope {
                 self.packages.insert(ENGINE.into());
                 self.tests_of(ENGINE, rest);
             }
-            ["benches", ..] => {
+            ["benches" | "examples", ..] => {
                 self.packages.insert(ENGINE.into());
             }
             ["crates", name, rest @ ..] if everywhere.contains(*name) => self.add_package(name, rest),

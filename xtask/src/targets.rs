@@ -10,7 +10,7 @@ use crate::root;
 use crate::step::Step;
 use crate::test::Plan;
 
-/// As README.md lists them, with the name of the step that checks each.
+/// As docs/engine.md lists them, with the name of the step that checks each.
 const SUPPORTED: [(&str, &str); 6] = [
     ("check on x86_64 Linux", "x86_64-unknown-linux-gnu"),
     ("check on x86_64 Linux with musl", "x86_64-unknown-linux-musl"),
@@ -51,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_front_page_lists_the_targets_that_are_checked() {
-        let page = std::fs::read_to_string(root().join("README.md")).expect("the front page");
+    fn the_engines_page_lists_the_targets_that_are_checked() {
+        let page = std::fs::read_to_string(root().join("docs/engine.md")).expect("the page");
         let line = page.split("\n* ").find(|item| item.starts_with("Supported targets: "));
-        let line = line.expect("Known limits lists the targets");
+        let line = line.expect("the page lists the targets");
         let listed: Vec<&str> =
             line.split('`').skip(1).step_by(2).filter(|word| word.contains('-')).collect();
         assert_eq!(listed, SUPPORTED.map(|(_, target)| target));

@@ -39,3 +39,25 @@ pub use tollgate_http::{
 };
 #[cfg(feature = "rules")]
 pub use tollgate_rules::{ReloadError, Status};
+
+/// Pages of the repository whose examples use axum beside the engine: they compile and run here.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Front;
+
+    #[doc = include_str!("../../../docs/engine.md")]
+    struct Engine;
+
+    #[doc = include_str!("../../../docs/start/library.md")]
+    struct StartLibrary;
+
+    #[doc = include_str!("../../../docs/start/middleware.md")]
+    struct StartMiddleware;
+
+    #[doc = include_str!("../../../docs/how-to/migrate-library.md")]
+    struct MigrateLibrary;
+
+    #[doc = include_str!("../../../docs/how-to/library-recipes.md")]
+    struct Recipes;
+}

@@ -48,7 +48,7 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
     for folder in FOLDERS {
         mirror(&root.join(folder), &copy.join(folder))?;
     }
-    for file in ["README.md", "loom-tests/Cargo.toml", "loom-tests/Cargo.lock"] {
+    for file in ["loom-tests/Cargo.toml", "loom-tests/Cargo.lock"] {
         if root.join(file).exists() {
             fs::copy(root.join(file), copy.join(file))?;
         }

@@ -1,8 +1,8 @@
 //! The front page's picture once more, as text: a Markdown reference that holds the whole picture.
 //!
-//! README.md is also the documentation's front page, where a file beside it is out of reach:
-//! docs.rs keeps none. There the reference comes first, and of two that have one name Markdown
-//! takes the first.
+//! docs/engine.md is the front page of the crate's documentation, where a file beside it is out of
+//! reach: docs.rs keeps none. There the reference comes first, and of two that have one name
+//! Markdown takes the first.
 
 /// The picture of the front page, and the file that holds it as text.
 pub(super) const PICTURE: &str = "headline.svg";

@@ -9,6 +9,7 @@ mod park;
 mod park_redis;
 mod proxy;
 mod proxy_socket;
+mod session;
 mod soak;
 mod start;
 mod systemd;

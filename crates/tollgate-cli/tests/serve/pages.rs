@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::proxy::{get, shell};
-use crate::{Folder, Running, tollgate, tools};
+use crate::proxy::get;
+use crate::session::Session;
+use crate::{Running, tollgate, tools};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -79,36 +80,44 @@ fn the_proxy_page_limits_python_in_two_commands() {
     limits_ten(&proxy.address("proxy"));
 }
 
-#[test]
-fn the_front_page_limits_python_by_its_rules() {
-    if tools::find("python3").is_none() {
-        return;
+/// Types a page, or its part behind a heading, if these programs are there.
+fn type_page(page: &str, heading: Option<&str>, programs: &[&str]) {
+    if programs.iter().all(|name| tools::find(name).is_some()) {
+        Session::of(page, heading).run();
     }
-    let page = page("README.md");
-    let folder = Folder::new("front-page-proxy");
-    let (_, rules) = page.split_once("With this `rules.toml`\n\n```toml\n").expect("the rules are shown");
-    folder.write("rules.toml", rules.split("```").next().expect("they end"));
-    let (_python, upstream) = Python::start(&page);
-    let options = format!("proxy {} --listen 127.0.0.1:0", typed(&page, "\ntollgate proxy "));
-    let mut proxy = tollgate_as_typed(&options, &folder.path(""), &upstream);
-    limits_ten(&proxy.address("proxy"));
+}
+
+#[test]
+fn the_front_page_replays_a_day() {
+    type_page("README.md", Some("# Tollgate"), &[]);
+}
+
+#[test]
+fn the_front_page_limits_python() {
+    type_page("README.md", Some("### The proxy"), &["python3", "curl"]);
 }
 
 #[test]
 fn the_front_page_is_answered_as_a_service() {
-    if ["curl", "redis-cli"].iter().any(|tool| tools::find(tool).is_none()) {
-        return;
-    }
-    let page = page("README.md");
-    let folder = Folder::new("front-page-serve");
-    let options = typed(&page, "\ntollgate serve ").replace(":6380", ":0").replace(":8081", ":0");
-    let options = format!("serve {options} --http 127.0.0.1:0");
-    let mut server = tollgate_as_typed(&options, &folder.path(""), "");
-    let [http, _, resp] = ["http", "grpc", "resp"].map(|listener| server.address(listener));
-    let check = format!("curl -s {}", typed(&page, "\ncurl ").replace("127.0.0.1:8080", &http));
-    let checked = shell(&check);
-    assert!(checked.contains(r#""outcome":"admitted","rule":"each""#), "{check}: {checked}");
-    let (_, port) = resp.rsplit_once(':').expect("it has a port");
-    let throttle = format!("redis-cli {}", typed(&page, "\nredis-cli ").replace("6380", port));
-    assert_eq!(shell(&throttle), "0\n16\n15\n-1\n2\n", "{throttle}");
+    type_page("README.md", Some("### The server"), &["curl", "redis-cli"]);
+}
+
+#[test]
+fn the_first_page_of_the_library_refuses() {
+    type_page("docs/start/library.md", None, &[]);
+}
+
+#[test]
+fn the_first_page_of_the_middleware_refuses() {
+    type_page("docs/start/middleware.md", None, &["curl"]);
+}
+
+#[test]
+fn the_first_page_of_the_proxy_refuses() {
+    type_page("docs/start/proxy.md", None, &["python3", "curl"]);
+}
+
+#[test]
+fn the_first_page_of_the_server_refuses() {
+    type_page("docs/start/server.md", None, &["curl", "redis-cli"]);
 }
