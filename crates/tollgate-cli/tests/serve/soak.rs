@@ -268,7 +268,7 @@ fn every_key_stays_within_its_bound_over_sockets() {
                     Way::Grpc => &grpc,
                 };
                 let (admitted, is_over) = (&admitted, &is_over);
-                scope.spawn(move || load(way, address, turn + seed, admitted, is_over));
+                scope.spawn(move || load(way, address, u64::from(turn) + seed, admitted, is_over));
             }
             while began.elapsed() < life {
                 thread::sleep(Duration::from_millis(200));
