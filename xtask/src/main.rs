@@ -44,9 +44,9 @@ Tollgate's own commands.
 
   cargo xtask test
       Checks the format, clippy with warnings denied, all tests, the loom tests for
-      half a minute each at most, the documentation without warnings, the build of the
-      fuzz targets (with a nightly toolchain), and `cargo check` on every supported
-      target that is installed.
+      half a minute each at most, the documentation without warnings, each package as
+      it would be published, the build of the fuzz targets (with a nightly toolchain),
+      and `cargo check` on every supported target that is installed.
       Stops at the first step that fails and prints its command.
 
   cargo xtask test --thorough

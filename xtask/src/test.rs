@@ -72,6 +72,8 @@ pub(crate) fn everything() -> Vec<Plan> {
             Step::new("documentation", "cargo doc --workspace --all-features --no-deps")
                 .with("RUSTDOCFLAGS", "-D warnings"),
         ),
+        packages(),
+        run("publishing", "cargo publish --dry-run --workspace --allow-dirty --no-verify"),
         fuzz(),
     ];
     plans.extend(targets::checks());
@@ -96,6 +98,17 @@ pub(crate) fn loom(longest: Option<&str>) -> Plan {
 pub(crate) fn loom_step(name: &'static str, words: &str) -> Step {
     let command = format!("cargo test --release --target-dir target {words}");
     Step::new(name, &command).within("loom-tests").with("RUSTFLAGS", "--cfg loom")
+}
+
+/// Returns the step that packs each published crate, and builds it from nothing but its package and
+/// the packages of the others. A changed file that is not committed is packed too.
+fn packages() -> Plan {
+    let unpublished = ["tollgate-bench", "tollgate-model", "tollgate-protocol", "tollgate-testing", "xtask"];
+    let excluded = unpublished.map(|package| format!(" --exclude {package}")).concat();
+    let step = Step::new("packages", &format!("cargo package --workspace{excluded} --allow-dirty"));
+    // As the profile of the workspace: what the tests have compiled is not compiled again.
+    let debug = std::env::var("CARGO_PROFILE_DEV_DEBUG").unwrap_or_else(|_| "line-tables-only".into());
+    Plan::Run(step.with("CARGO_PROFILE_DEV_DEBUG", debug))
 }
 
 /// Returns the build of the fuzz targets, which needs a nightly toolchain.
