@@ -13,6 +13,9 @@ const LONGEST_FRONT_PAGE: usize = 160;
 /// The tests that type the commands of the first pages.
 const TYPED_BY: &str = "crates/tollgate-cli/tests/serve/pages.rs";
 
+/// The pages whose examples are compiled.
+const COMPILED_BY: &str = "crates/tollgate-tower/src/lib.rs";
+
 /// Files by their paths from the root, with slashes.
 struct Tree {
     /// The texts: pages, sources and settings.
@@ -191,16 +194,17 @@ fn blocks(page: &str) -> Vec<(&str, &str, &str)> {
     blocks
 }
 
-/// An example of the front page and of the documents shows all that it needs.
+/// An example of the front page and of the documents shows all that it needs, and is compiled.
 fn examples_that_hide_lines(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
+    let compiled = tree.texts.get(COMPILED_BY).map_or("", String::as_str);
     for (path, text) in tree.pages().filter(|(path, _)| *path == "README.md" || path.starts_with("docs/")) {
         for (heading, language, code) in blocks(text) {
             let is_hidden = |line: &str| line.trim() == "#" || line.trim_start().starts_with("# ");
             if language.starts_with("rust") && code.lines().any(is_hidden) {
                 faults.push(format!("{path}, {heading}: an example hides a line"));
             }
-            if language.starts_with("rust") && language.contains("ignore") {
+            if language.starts_with("rust") && (language.contains("ignore") || !compiled.contains(path)) {
                 faults.push(format!("{path}, {heading}: an example is not compiled"));
             }
         }
@@ -368,11 +372,13 @@ mod each_rule {
     #[test]
     fn a_hidden_line_is_an_error() {
         let rule = examples_that_hide_lines;
+        let compiled = (COMPILED_BY, "README.md docs/a.md");
         let good = "# A\n\n```rust\n#[test]\nfn a() {}\n```\n\n```sh\n# a comment\n```\n";
-        assert_eq!(found(rule, &[("README.md", good)]), 0);
-        assert_eq!(found(rule, &[("README.md", "```rust\nf()?;\n# Ok(())\n```\n")]), 1);
-        assert_eq!(found(rule, &[("docs/a.md", "```rust,no_run\n#\n```\n")]), 1);
-        assert_eq!(found(rule, &[("docs/a.md", "```rust,ignore\nf();\n```\n")]), 1);
+        assert_eq!(found(rule, &[("README.md", good), compiled]), 0);
+        assert_eq!(found(rule, &[("docs/b.md", good), compiled]), 1);
+        assert_eq!(found(rule, &[("README.md", "```rust\nf()?;\n# Ok(())\n```\n"), compiled]), 1);
+        assert_eq!(found(rule, &[("docs/a.md", "```rust,no_run\n#\n```\n"), compiled]), 1);
+        assert_eq!(found(rule, &[("docs/a.md", "```rust,ignore\nf();\n```\n"), compiled]), 1);
     }
 
     #[test]

@@ -43,7 +43,7 @@ const ELSEWHERE: [(&str, &str, &str); 4] = [
 /// What a shell needs for the pages: waits until something listens on a port.
 const PRELUDE: &str = r#"set -e
 wait_for() {
-    for _ in $(seq 6000); do
+    for _ in $(seq 12000); do
         if (exec 3<>/dev/tcp/127.0.0.1/"$1") 2>/dev/null; then return; fi
         sleep 0.05
     done
@@ -180,6 +180,7 @@ impl Session {
         command.args(["-c", &self.script]).current_dir(&self.folder).env("PATH", path).process_group(0);
         // Programs of the pages are built once for all runs.
         command.env("CARGO_TARGET_DIR", root.join("target/pages"));
+        command.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let shell = command.spawn().expect("bash is there");
         let group = format!("-{}", shell.id());
