@@ -69,7 +69,7 @@ pub(super) fn make(root: &Path, target: &Path, sites: &[Site]) -> io::Result<Pat
 /// tests.
 fn standalone(manifest: &str) -> String {
     let dropped = |header: &str| {
-        ["[workspace]", "[dev-dependencies]", "[[test]]", "[[bench]]", "[profile"]
+        ["[workspace]", "[dev-dependencies]", "[[test]]", "[[example]]", "[[bench]]", "[profile"]
             .iter()
             .any(|section| header.starts_with(section))
     };
@@ -123,6 +123,15 @@ mod tests {
             }
         }
         assert!(included > 1, "{included} files are included");
+    }
+
+    #[test]
+    fn the_copys_manifest_names_no_program() {
+        let manifest = fs::read_to_string(crate::root().join("Cargo.toml")).expect("the manifest is there");
+        assert!(
+            manifest.contains("\n[[") && !standalone(&manifest).contains("\n[["),
+            "a program is not copied"
+        );
     }
 
     #[test]
