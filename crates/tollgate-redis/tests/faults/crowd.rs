@@ -28,7 +28,8 @@ fn number(server: &Server, section: &str, name: &str) -> u64 {
 async fn check(limiter: Limiter, seed: u64, start: Instant, time: Duration) -> Vec<(u64, Admission)> {
     let (mut random, mut admitted) = (Random::with_seed(seed), Vec::new());
     while start.elapsed() < time {
-        let key = random.u64(..if random.bool() { 50 } else { KEYS });
+        let keys = if random.bool() { 50 } else { KEYS };
+        let key = random.u64(..keys);
         let sent = start.elapsed();
         let answer = limiter.check(key.to_string()).await.unwrap();
         if answer.is_allowed() {
