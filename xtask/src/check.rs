@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::root;
-use crate::step::{Step, succeeds};
-use crate::test::Plan;
+use crate::step::{Plan, Step, succeeds};
 
 /// The random cases of each test, fewer than usual.
 const CASES: &str = "50";

@@ -20,6 +20,7 @@ mod check;
 mod fuzz;
 mod mutants;
 mod orderings;
+mod root;
 mod sanitize;
 mod soak;
 mod step;
@@ -29,9 +30,9 @@ mod thorough;
 mod tree;
 mod trial;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::LazyLock;
+
+use root::root;
 
 const HELP: &str = "\
 Tollgate's own commands.
@@ -155,15 +156,4 @@ fn exit_code(result: Result<ExitCode, String>) -> ExitCode {
 fn usage_error(what: &str) -> ExitCode {
     eprintln!("{what}\n\n{HELP}");
     ExitCode::from(2)
-}
-
-/// Returns the root of the repository. The variable of `cargo run` comes first, because a target
-/// folder that two checkouts share may contain the binary of the other.
-fn root() -> &'static Path {
-    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
-        let built = || env!("CARGO_MANIFEST_DIR").into();
-        let xtask = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(built));
-        xtask.parent().expect("xtask lies in the repository").to_owned()
-    });
-    &ROOT
 }

@@ -8,8 +8,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::step::{Step, succeeds};
-use crate::test::Plan;
+use crate::step::{Plan, Step, succeeds};
 
 /// The only target on which the sanitizers were tried.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

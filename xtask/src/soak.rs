@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::root;
-use crate::step::Step;
-use crate::test::{self, Plan};
+use crate::step::{Plan, Step};
+use crate::test;
 
 /// The threads of each run, which may be more than the machine's.
 const THREADS: [&str; 4] = ["1", "2", "4", "8"];

@@ -14,6 +14,15 @@ pub(crate) struct Step {
     variables: Vec<(&'static str, String)>,
 }
 
+/// A step, or the reason why it cannot run.
+pub(crate) enum Plan {
+    Run(Step),
+    /// The step cannot run, which is no failure.
+    Skip(&'static str, &'static str),
+    /// The step cannot run, which is a failure.
+    Missing(&'static str, &'static str),
+}
+
 impl Step {
     /// Makes a step that runs in the repository. `command` is split at blanks.
     pub(crate) fn new(name: &'static str, command: &str) -> Self {

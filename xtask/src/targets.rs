@@ -7,8 +7,7 @@
 use std::process::Command;
 
 use crate::root;
-use crate::step::Step;
-use crate::test::Plan;
+use crate::step::{Plan, Step};
 
 /// As docs/engine.md lists them, with the name of the step that checks each.
 const SUPPORTED: [(&str, &str); 6] = [

@@ -4,17 +4,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::root;
-use crate::step::{Step, succeeds};
+use crate::step::{Plan, Step, succeeds};
 use crate::targets;
-
-/// A step, or the reason why it cannot run.
-pub(crate) enum Plan {
-    Run(Step),
-    /// The step cannot run, which is no failure.
-    Skip(&'static str, &'static str),
-    /// The step cannot run, which is a failure.
-    Missing(&'static str, &'static str),
-}
 
 /// A finished step, for the summary.
 struct Done {

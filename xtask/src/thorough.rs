@@ -1,7 +1,7 @@
 //! `--thorough`: all usual steps, and longer ones.
 
-use crate::step::Step;
-use crate::test::{self, Plan};
+use crate::step::{Plan, Step};
+use crate::test;
 
 /// The random cases of each test.
 const CASES: &str = "20000";

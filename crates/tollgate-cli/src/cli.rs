@@ -1,5 +1,7 @@
 //! The command line: its commands, and the help that introduces them.
 
+#[cfg(feature = "serve")]
+use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
@@ -80,9 +82,9 @@ impl Cli {
             #[cfg(feature = "serve")]
             Command::Health(args) => serve::health(args),
             #[cfg(feature = "serve")]
-            Command::Completions(args) => pages::completions(args),
+            Command::Completions(args) => pages::completions(args, Self::command()),
             #[cfg(feature = "serve")]
-            Command::Man(args) => pages::man(args),
+            Command::Man(args) => pages::man(args, Self::command()),
             #[cfg(not(feature = "serve"))]
             Command::Serve { .. } => Err(Failure::Usage(INSTALL.to_owned())),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crate::output::print_note;
+use crate::note::print_note;
 
 /// Why a command did not do what it was asked to do.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ mod columns;
 mod demo;
 mod failure;
 mod ingest;
+mod note;
 mod output;
 #[cfg(feature = "serve")]
 mod pages;

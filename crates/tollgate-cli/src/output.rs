@@ -1,4 +1,4 @@
-//! What a command prints: its result on standard output, notes on standard error.
+//! What a command prints: its result on standard output.
 
 use std::io::{self, Write};
 
@@ -12,9 +12,4 @@ use crate::failure::Failure;
 pub(crate) fn print_result(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::writing("the result"))
-}
-
-/// Prints a line on standard error. A failure to do so has nowhere to be reported.
-pub(crate) fn print_note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
 }

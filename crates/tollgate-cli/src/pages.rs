@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
-use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::print_result;
 
@@ -28,9 +27,9 @@ pub(crate) struct Man {
 /// # Errors
 ///
 /// When standard output cannot be written.
-pub(crate) fn completions(args: &Completions) -> Result<(), Failure> {
+pub(crate) fn completions(args: &Completions, mut command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tollgate", &mut text);
+    clap_complete::generate(args.shell, &mut command, "tollgate", &mut text);
     print_result(&String::from_utf8_lossy(&text))
 }
 
@@ -39,8 +38,7 @@ pub(crate) fn completions(args: &Completions) -> Result<(), Failure> {
 /// # Errors
 ///
 /// When they cannot be written.
-pub(crate) fn man(args: &Man) -> Result<(), Failure> {
-    let command = Cli::command();
+pub(crate) fn man(args: &Man, command: Command) -> Result<(), Failure> {
     let Some(directory) = &args.all else {
         let mut page = Vec::new();
         // A vector takes all.

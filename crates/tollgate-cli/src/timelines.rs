@@ -11,7 +11,7 @@ use tollgate::Timestamp;
 
 use crate::failure::Failure;
 use crate::ingest::Op;
-use crate::output::print_note;
+use crate::note::print_note;
 use crate::reading::{LogTime, Reading};
 use crate::report::figures::counted;
 

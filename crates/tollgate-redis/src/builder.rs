@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tollgate::{KeyHasher, Quota};
 
@@ -17,42 +17,12 @@ use crate::metrics::Metrics;
 use crate::quota::Limit;
 use crate::script::Scripts;
 use crate::shadow::Shadow;
+use crate::shared::{Shared, Time};
 use crate::store::Store;
 use crate::{BuildError, OnFailure};
 
 /// The most limits that decide a request together.
 const MOST_LIMITS: usize = 8;
-
-/// Whose clock decides.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub enum Time {
-    /// The server's: one clock for all callers. Needs no agreement between the callers' clocks.
-    #[default]
-    Server,
-    /// The caller's: the time since 1970, where the server refuses `TIME` in scripts.
-    ///
-    /// If the callers' clocks differ by up to `skew`, an interval of length `W` admits up to
-    /// `burst + rate * (W + skew)`.
-    Caller(Arc<dyn Fn() -> Duration + Send + Sync>),
-}
-
-impl Time {
-    /// The system's clock of each caller.
-    #[must_use]
-    pub fn of_callers() -> Self {
-        Self::Caller(Arc::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
-    }
-}
-
-impl fmt::Debug for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Server => "Server",
-            Self::Caller(_) => "Caller",
-        })
-    }
-}
 
 /// A connection to a store: Redis 6.2 or later, or Valkey. Clones share it.
 ///
@@ -74,14 +44,6 @@ impl fmt::Debug for Time {
 #[derive(Clone)]
 pub struct Redis {
     pub(crate) shared: Arc<Shared>,
-}
-
-/// What all limiters of a connection share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<Store>,
-    pub(crate) prefix: String,
-    pub(crate) time: Time,
-    pub(crate) slack: Duration,
 }
 
 impl Redis {

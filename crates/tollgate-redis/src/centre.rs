@@ -12,7 +12,7 @@ use redis::Cmd;
 use tollgate::{KeyHasher, Quota, TokenBucket};
 
 use crate::answer::{self, Answer, Asked};
-use crate::builder::{Redis, Shared, check_name};
+use crate::builder::{Redis, check_name};
 use crate::cluster::slot;
 use crate::deny::DenyCache;
 use crate::error::within;
@@ -21,6 +21,7 @@ use crate::layers::{Fallback, Layers};
 use crate::metrics::Metrics;
 use crate::quota::{Kind, Limit};
 use crate::script::Script;
+use crate::shared::Shared;
 use crate::{BuildError, Counts, Failed, OnFailure, Time, name};
 pub use forward::ForwardCounts;
 use forward::{Link, SHARDS, Shard};

@@ -25,13 +25,14 @@ mod name;
 mod quota;
 mod script;
 mod shadow;
+mod shared;
 #[cfg(test)]
 mod simulation;
 mod store;
 mod sync;
 
 pub use answer::{Answer, DecidedBy, LimitAnswer, Receipt};
-pub use builder::{LimiterBuilder, Redis, RedisBuilder, Time};
+pub use builder::{LimiterBuilder, Redis, RedisBuilder};
 pub use centre::{Centre, CentreBuilder, CentreLimiter, CentreLimiterBuilder, ForwardCounts};
 pub use data::Data;
 pub use error::{BuildError, ReserveError};
@@ -43,3 +44,4 @@ pub use limiter::Limiter;
 pub use metrics::{Counts, TripCounts};
 pub use quota::Resolution;
 pub use script::Script;
+pub use shared::Time;

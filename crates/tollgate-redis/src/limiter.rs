@@ -1,5 +1,7 @@
 //! The limiter: its verbs, and the requests that they send.
 
+mod in_shadow;
+mod leased;
 mod undo;
 
 use std::fmt;
@@ -13,11 +15,11 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::answer::{self, Answer, Asked};
-use crate::builder::{Shared, Time};
 use crate::id::{CallId, ChargeId};
 use crate::layers::Layers;
 use crate::quota::{Kind, Limit, Resolution};
 use crate::script::{Script, Scripts};
+use crate::shared::{Shared, Time};
 use crate::{Counts, Failed, ReserveError, name};
 
 /// The most keys of one script. A script blocks all clients of the server: 32 keys take about

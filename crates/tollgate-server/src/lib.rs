@@ -22,6 +22,7 @@
 //! | `workers` | the threads that serve connections |
 
 mod admin;
+mod clock;
 mod core;
 #[cfg(test)]
 mod crossings;
@@ -34,6 +35,7 @@ mod resp;
 mod rls;
 mod server;
 mod settings;
+mod start_error;
 mod state;
 mod v1;
 mod web;
@@ -53,6 +55,7 @@ pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
 pub use park::ParkError;
 pub use proxy::UpstreamError;
-pub use server::{Server, StartError};
+pub use server::Server;
 pub use settings::{BadUpstream, Limits, ProxySettings, Secret, Settings, Upstream};
+pub use start_error::StartError;
 pub use state::StateError;

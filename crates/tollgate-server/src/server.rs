@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -12,15 +12,17 @@ use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched, read};
 
 use crate::admin::{self, Admin};
-use crate::core::{Core, EnvoyFilesError, EnvoyWatch, ServerClock, unserved};
+use crate::clock::ServerClock;
+use crate::core::{Core, EnvoyWatch, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 use crate::metrics::Listener;
-use crate::park::{FilePark, ParkError, Parks};
+use crate::park::{FilePark, Parks};
 use crate::proxy::{Proxy, UpstreamError};
 use crate::settings::Settings;
-use crate::state::{Begun, Keeper, StateError, StateLock};
+use crate::start_error::StartError;
+use crate::state::{Begun, Keeper, StateLock};
 use crate::workers::{Workers, beside};
 use crate::{resp, rls, v1};
 
@@ -58,64 +60,6 @@ pub struct Server {
     _envoy_watch: Option<EnvoyWatch>,
     /// Without the server, no listener and no task of it goes on.
     _ends: DropGuard,
-}
-
-/// Why a server did not start.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The rules file.
-    Rules(ReloadError),
-    /// The files of envoyproxy/ratelimit.
-    Envoy(EnvoyFilesError),
-    /// The table of `CL.THROTTLE`.
-    Calls(tollgate::BuildError),
-    /// The file with the administrator's token.
-    AdminToken(io::Error),
-    /// An address.
-    Listen {
-        /// What it speaks: `http`, `admin`, `grpc`, `resp` or `proxy`.
-        listener: &'static str,
-        /// The address.
-        address: ListenAddress,
-        /// Why it was not bound.
-        error: io::Error,
-    },
-    /// An address that other machines reach, where clients need not show who they are.
-    Open {
-        /// What it speaks: `http`, `admin`, `grpc` or `resp`.
-        listener: &'static str,
-        /// The address.
-        address: ListenAddress,
-    },
-    /// How the upstreams of the proxy are reached.
-    Upstream(UpstreamError),
-    /// The certificates of a listener.
-    Tls {
-        /// What it speaks: `http`, `admin`, `grpc` or `resp`.
-        listener: &'static str,
-        /// The mistake.
-        error: io::Error,
-    },
-    /// The state file is damaged, and [`strict_state`](Settings::strict_state) is set; or it can
-    /// never be written.
-    State {
-        /// The file.
-        path: PathBuf,
-        /// The mistake.
-        error: Box<StateError>,
-    },
-    /// The file of requests that are kept for later: another process has it, or it is damaged.
-    Park {
-        /// The file.
-        path: PathBuf,
-        /// The mistake.
-        error: ParkError,
-    },
-    /// The thread that watches the rules file.
-    Watch(io::Error),
-    /// The [threads](Settings::threads) that serve connections.
-    Threads(io::Error),
 }
 
 impl Server {
@@ -441,58 +385,8 @@ fn bind(settings: &Settings, drain: &Drain) -> Result<Vec<(Listener, Listening)>
     Ok(bound)
 }
 
-/// The option that names the addresses of a listener.
-fn option(listener: &str) -> &str {
-    if listener == "proxy" { "listen" } else { listener }
-}
-
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rules(error) => error.fmt(f),
-            Self::Envoy(error) => error.fmt(f),
-            Self::Calls(error) => error.fmt(f),
-            Self::Upstream(error) => error.fmt(f),
-            Self::Listen { listener, address, error } => {
-                let option = option(listener);
-                write!(f, "--{option}: {address} cannot be listened on: {error}")?;
-                match error.kind() {
-                    io::ErrorKind::AddrInUse => write!(f, "; another process does: choose another port"),
-                    io::ErrorKind::PermissionDenied => write!(f, "; ports below 1024 need a privilege"),
-                    _ => Ok(()),
-                }
-            }
-            Self::Open { listener, address } => {
-                let secret = match *listener {
-                    "admin" => " or a token (--admin-token-file FILE)",
-                    "resp" => " or a password (--resp-password-file FILE)",
-                    _ => "",
-                };
-                write!(
-                    f,
-                    "the {listener} listener {address} is reached from other machines, and its callers are \
-                     trusted: let them show certificates (--{listener}-tls CERT,KEY,CLIENT-CA){secret}, \
-                     listen on loopback or a Unix socket, or say --open if the network keeps others out"
-                )
-            }
-            Self::Tls { listener, error } => write!(f, "--{}-tls: {error}", option(listener)),
-            Self::State { path, error } => write!(f, "the state file {}: {error}", path.display()),
-            Self::Park { path, error } => {
-                write!(f, "the file of parked requests {}: {error}", path.display())
-            }
-            Self::AdminToken(error) => write!(f, "--admin-token-file: the token cannot be read: {error}"),
-            Self::Watch(error) => write!(f, "the rules file cannot be watched: {error}"),
-            Self::Threads(error) => {
-                write!(f, "the threads that serve connections cannot be started: {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

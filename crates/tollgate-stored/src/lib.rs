@@ -2,6 +2,7 @@
 
 mod charge;
 mod counts;
+mod decide;
 mod name;
 mod plan;
 mod reply;

@@ -9,8 +9,8 @@ use tollgate_redis::Limiter;
 use tollgate_rules::{Line, StoredAnswer, StoredAsk, StoredReply};
 
 use crate::charge::Charge;
+use crate::decide::decide;
 use crate::plan::Plan;
-use crate::stores;
 
 /// The checks of one rule that are on their way at one time. Beyond it they are not made.
 const CHECKS: usize = 1_024;
@@ -63,7 +63,7 @@ impl Shadow {
         };
         let (own, plan, asked, hook) = (limiter.clone(), Arc::clone(plan), ask.clone(), hook.cloned());
         let task = runtime.spawn(async move {
-            let (said, receipt) = stores::decide(&own, &plan, &asked).await;
+            let (said, receipt) = decide(&own, &plan, &asked).await;
             drop(permit);
             if let Some(hook) = hook {
                 hook(&ShadowDecision { rule: &plan.rule, line: asked.line(&said), key: asked.key() });

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use tollgate_redis::{Limiter, Receipt, Redis};
-use tollgate_rules::{RuleSet, Ruling, StoreFailure, StoreServer, StoredAnswer, StoredAsk, StoredReply};
+use tollgate_redis::{Limiter, Redis};
+use tollgate_rules::{RuleSet, StoreServer, StoredAnswer, StoredAsk, StoredReply};
 
 use crate::StoreCounts;
 use crate::charge::Charge;
+use crate::decide::decide;
 use crate::plan::{self, Plan, Plans};
 use crate::reply;
 use crate::shadow::{Shadow, ShadowDecision, ShadowHook};
@@ -220,29 +221,6 @@ impl RuleStores {
 /// The answer where no store can be asked.
 fn refused(ask: StoredAsk) -> StoredAnswer {
     ask.answer(StoredReply::unavailable(reply::WAIT), None)
-}
-
-/// Asks a store. Returns what it says, and what gives its charge back.
-pub(crate) async fn decide(
-    limiter: &Limiter,
-    plan: &Plan,
-    ask: &StoredAsk,
-) -> (StoredReply, Option<Receipt>) {
-    let result = match ask.is_peek() {
-        true => limiter.peek(ask.key(), ask.cost()).await,
-        false => limiter.check_n(ask.key(), ask.cost()).await,
-    };
-    match result {
-        Ok(answer) => (reply::of(&answer), answer.into_receipt()),
-        // A peek asks the store alone.
-        Err(_) if plan.on_failure == StoreFailure::Allow => {
-            let limit = limiter.limit();
-            let said =
-                StoredReply { ruling: Ruling::Admitted, limit, ..StoredReply::unavailable(reply::WAIT) };
-            (StoredReply { retry_after: None, ..said }, None)
-        }
-        Err(_) => (StoredReply::unavailable(reply::WAIT), None),
-    }
 }
 
 impl fmt::Debug for Stores {

@@ -1,15 +1,13 @@
 //! Access to the limits of a rule while its layer serves, for operators and handlers.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{MultiDecision, Stats, Usage};
+use tollgate::{Stats, Usage};
 use tollgate_http::{KeyBuf, LimitState, RequestHead};
 
-use crate::TollgateLayer;
 use crate::decide::LayerState;
-use crate::rule::{Ban, CompiledRule, Decider, InFlightSet, LimitSet, RuleMatch};
+use crate::rule::{Ban, CompiledRule, Decider, InFlightSet, LimitSet, RuleMatch, tightest};
 
 /// The limits of one rule of a layer, while the layer serves: see [`TollgateLayer::handle`].
 ///
@@ -46,14 +44,6 @@ pub struct RuleHandle {
     state: Arc<LayerState>,
     /// The index of the rule.
     rule: usize,
-}
-
-impl<R, B> TollgateLayer<R, B> {
-    /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
-    #[must_use]
-    pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
-        RuleHandle::new(self.state(), rule)
-    }
 }
 
 impl RuleHandle {
@@ -217,17 +207,6 @@ impl KeyHandle<'_> {
         let was_banned = self.ban.is_some_and(|ban| ban.lift(key));
         had_debt || was_banned
     }
-}
-
-/// Returns the state of the limit that decides: the one that refuses longest, or else the one with
-/// the least remaining.
-pub(crate) fn tightest(decision: &MultiDecision<'_>) -> LimitState {
-    let mut states = decision.parts().map(|limit| LimitState::from(&limit));
-    let state = match decision.refused_by() {
-        Some(number) => states.nth(number),
-        None => states.min_by_key(|state| (state.remaining, Reverse(state.reset))),
-    };
-    state.expect("a decision has at least one limit")
 }
 
 impl fmt::Debug for RuleHandle {

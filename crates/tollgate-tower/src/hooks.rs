@@ -4,8 +4,6 @@ use std::error::Error;
 
 use tollgate_http::{LimitState, Refusal, RequestHead, RuleOutcome};
 
-use crate::decide::{LayerState, RuleReport, Verdict};
-
 /// The decision of one rule about one request, for
 /// [`Builder::on_decision`](crate::Builder::on_decision).
 #[derive(Clone, Copy, Debug)]
@@ -86,49 +84,5 @@ impl Hooks {
     #[inline]
     pub(crate) fn need_limits(&self) -> bool {
         self.attach_limits || self.on_decision.is_some()
-    }
-}
-
-impl LayerState {
-    /// Reports what each rule decided about a request.
-    #[inline]
-    pub(crate) fn report(&self, head: &RequestHead<'_>, verdict: &Verdict) {
-        if self.hooks.need_reports() {
-            self.report_all(*head, verdict);
-        }
-    }
-
-    fn report_all(&self, head: RequestHead<'_>, verdict: &Verdict) {
-        #[cfg(any(feature = "metrics", feature = "tracing"))]
-        let looks_at_tables = crate::telemetry::looks_at_tables();
-        for &RuleReport { rule, outcome, cost, limit } in &verdict.reports {
-            let rule = &self.rules[rule];
-            rule.telemetry.count(outcome);
-            #[cfg(any(feature = "metrics", feature = "tracing"))]
-            if looks_at_tables {
-                rule.telemetry.report_full_tables(&rule.table_stats());
-            }
-            #[cfg(feature = "tracing")]
-            if outcome != RuleOutcome::Allowed {
-                let (outcome, shadow) = (outcome.as_str(), rule.shadow);
-                tracing::debug!(rule = &*rule.name, outcome, shadow, path = ?head.path(), cost, "not admitted");
-            }
-            if let Some(on_decision) = &self.hooks.on_decision {
-                let shadow = rule.shadow;
-                on_decision(&RuleDecision { head, rule: &rule.name, outcome, shadow, cost, limit });
-            }
-        }
-        if let (Some(on_limited), Some(refusal)) = (&self.hooks.on_limited, &verdict.refusal) {
-            on_limited(&self.refusal(head, refusal));
-        }
-    }
-
-    pub(crate) fn report_backend_error(&self, rule: usize, error: &(dyn Error + Send + Sync + 'static)) {
-        let name = &*self.rules[rule].name;
-        #[cfg(feature = "tracing")]
-        tracing::warn!(rule = name, %error, "a backend failed");
-        if let Some(on_backend_error) = &self.hooks.on_backend_error {
-            on_backend_error(name, error);
-        }
     }
 }

@@ -16,7 +16,7 @@ use crate::hooks::Hooks;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{
     BuildError, ClientAddress, HeaderStyle, HttpResponder, InFlightTollgate, KeyBy, Refusal, Rule,
-    RuleDecision, SameBody, Tollgate, WrappedBody,
+    RuleDecision, RuleHandle, SameBody, Tollgate, WrappedBody,
 };
 
 /// Limits the requests to a service: a tower layer.
@@ -110,6 +110,12 @@ impl<R, B> TollgateLayer<R, B> {
 
     pub(crate) fn state_mut(&mut self) -> &mut Arc<LayerState> {
         &mut self.state
+    }
+
+    /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
+    #[must_use]
+    pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
+        RuleHandle::new(self.state(), rule)
     }
 }
 

@@ -31,8 +31,8 @@
 //! ```
 
 use crate::inherit::Debt;
-use crate::reservation::Turn;
 use crate::rule::clamp;
+use crate::turn::Turn;
 
 /// A rate, a capacity, and the grains in which time is counted.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@
 use crate::arrival::Arrivals;
 use crate::inherit::Debt;
 use crate::refund::BucketState;
-use crate::reservation::Turn;
 use crate::rule::{Charge, Rule};
+use crate::turn::Turn;
 
 pub(crate) struct LeakyBucket {
     arrivals: Arrivals,

@@ -66,6 +66,7 @@ mod sliding_log;
 mod sliding_window;
 mod sub_windows;
 mod token_bucket;
+mod turn;
 
 pub use algorithm::{Algorithm, CountPolicy};
 pub use answer::Answer;
@@ -73,4 +74,5 @@ pub use inherit::Inherit;
 pub use model::Model;
 pub use multi::{MultiAnswer, MultiModel, Refusal};
 pub use receipt::Receipt;
-pub use reservation::{Booking, NotReservable, Reservation};
+pub use reservation::{Booking, Reservation};
+pub use turn::NotReservable;

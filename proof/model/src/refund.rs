@@ -51,8 +51,8 @@
 //! too much. If the mark were T, only the refill would be too much.
 
 use crate::arrival::Arrivals;
-use crate::reservation::Turn;
 use crate::rule::{Charge, clamp};
+use crate::turn::Turn;
 
 /// The state of a bucket's key, in grains.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@
 use std::fmt;
 
 use crate::inherit::Debt;
-use crate::reservation::Turn;
+use crate::turn::Turn;
 use crate::{Answer, NotReservable};
 
 /// One algorithm with its parameters: pure functions of a key's state, the time and the cost.

@@ -1,8 +1,7 @@
 //! A state in 64 bits, to tell it from others.
 
-use crate::machine::Look;
 use crate::ring::{Entry, Seen};
-use crate::state::{Bucket, Slot, Split, State, Taken, Thread};
+use crate::state::{Bucket, Look, Slot, Split, State, Taken, Thread};
 use crate::values::{Header, Name, Word};
 
 /// The state's hash. What a thread does is not in it: that follows from how many operations it has

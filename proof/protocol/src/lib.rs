@@ -44,6 +44,7 @@ mod mutant;
 mod ring;
 mod rule;
 mod scenario;
+mod scenarios;
 mod search;
 mod short_way;
 mod splits;
@@ -52,5 +53,6 @@ mod values;
 
 pub use catchers::{catchers, uncaught};
 pub use mutant::Mutant;
-pub use scenario::{Scenario, scenario, scenarios};
+pub use scenario::Scenario;
+pub use scenarios::{scenario, scenarios};
 pub use search::{Outcome, search};

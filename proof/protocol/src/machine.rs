@@ -19,8 +19,6 @@ use crate::scenario::{Op, Scenario};
 use crate::state::{MOMENTS, Pc, State, Taken, Thread};
 use crate::values::{BUCKETS, Key, Name, Word};
 
-pub(crate) use log::Look;
-
 /// What a broken promise says.
 pub(crate) type Fault = &'static str;
 

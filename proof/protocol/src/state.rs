@@ -1,8 +1,7 @@
 //! A state of the model: the memory, each thread between two of its accesses, and what callers were
 //! told.
 
-use crate::machine::Look;
-use crate::ring::Ring;
+use crate::ring::{Ring, Seen};
 use crate::rule::Rule;
 use crate::scenario::{Op, Scenario};
 use crate::values::{BUCKETS, Header, Key, Name, SLOTS, Word, number_at};
@@ -15,6 +14,22 @@ pub(crate) const KEYS: usize = 8;
 
 /// Moments at most.
 pub(crate) const MOMENTS: usize = 3;
+
+/// What a thread knows of a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// The time of the decision, and the one that is proposed: never earlier than the newest
+    /// logged.
+    pub(crate) decided: u8,
+    pub(crate) now: u8,
+    /// Which unit is proposed, or which entry erased.
+    pub(crate) unit: u8,
+    pub(crate) seen: Seen,
+    /// The request is refused, and counts.
+    pub(crate) refused: bool,
+    /// A new key's, which has no slot yet.
+    pub(crate) inserts: bool,
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slot {

@@ -6,47 +6,22 @@ mod leaky_bucket;
 mod mutex_map;
 mod pingora;
 mod rate_net;
+mod rate_net_key;
 mod ratelimit;
+mod task;
 mod throttlecrab;
 mod tollgate;
-
-use std::hash::Hash;
 
 use self::given::given;
 use crate::contest::Contestant;
 use crate::limit::Limit;
 
 pub(crate) use self::governor::FASTEST as FASTEST_PEER;
-pub(crate) use self::rate_net::RateNetKey;
+pub(crate) use self::task::{AnyKey, Task};
 pub(crate) use self::throttlecrab::throttlecrab;
 pub(crate) use self::tollgate::{
     batches, leased, of_algorithms, of_several_limits, prepared, tollgate, trusted,
 };
-
-/// The settings of a limiter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
-    /// The limit of each key.
-    pub(crate) limit: Limit,
-    /// The most keys, for limiters that bound their memory.
-    pub(crate) keys: usize,
-    /// The units of a check.
-    pub(crate) cost: u32,
-}
-
-impl Task {
-    /// A task with one unit for each check.
-    pub(crate) fn new(limit: Limit, keys: usize) -> Self {
-        Self { limit, keys, cost: 1 }
-    }
-}
-
-/// A type of keys that all limiters with keys of any type accept.
-pub(crate) trait AnyKey:
-    Hash + Eq + Clone + Send + Sync + ::tollgate::Key + RateNetKey + 'static
-{
-}
-impl<K: Hash + Eq + Clone + Send + Sync + ::tollgate::Key + RateNetKey + 'static> AnyKey for K {}
 
 /// Returns all limiters with keys of any type.
 pub(crate) fn keyed<K: AnyKey>(task: Task) -> Vec<Contestant<K>> {

@@ -1,39 +1,13 @@
 //! rate-net 2.1.0: a sharded, bounded store, with a capacity of the number of keys, as its
 //! documentation requires. Strings are checked by `check_bytes`, which it advises for hot paths.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use rate_net::{Algorithm, CoarseClock, Decision, Eviction, RateLimiter};
+use rate_net::{Algorithm, CoarseClock, Eviction, RateLimiter};
 
 use crate::contest::Contestant;
 use crate::limit::Limit;
 use crate::peers::{AnyKey, Task};
-
-/// A key that rate-net accepts.
-pub(crate) trait RateNetKey {
-    /// Checks the key.
-    fn check(&self, limiter: &RateLimiter, cost: u32) -> Decision;
-}
-
-macro_rules! rate_net_key {
-    ($($key:ty),*) => {$(
-        impl RateNetKey for $key {
-            #[inline]
-            fn check(&self, limiter: &RateLimiter, cost: u32) -> Decision {
-                limiter.check_n(*self, cost)
-            }
-        }
-    )*};
-}
-rate_net_key!(u64, Ipv4Addr, Ipv6Addr);
-
-impl RateNetKey for String {
-    #[inline]
-    fn check(&self, limiter: &RateLimiter, cost: u32) -> Decision {
-        limiter.check_n_bytes(self, cost)
-    }
-}
 
 /// The default algorithm and clock.
 pub(crate) fn keyed<K: AnyKey>(task: Task) -> Contestant<K> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tollgate_rules::{Disk, Rules, read};
 
 use crate::failure::Failure;
-use crate::output::print_note;
+use crate::note::print_note;
 
 /// Reads a rules file, and prints its errors if it has some. Its warnings are for `rules check`.
 ///

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::limit::Limit;
 use crate::by_rules::{Map, path as rules_path};
 use crate::failure::Failure;
-use crate::output::print_note;
+use crate::note::print_note;
 use crate::reading::Reading;
 use crate::report::figures::counted;
 use crate::spec::{Spec, refusal, within};

@@ -29,7 +29,7 @@ mod tallies;
 use std::cell::OnceCell;
 
 use crate::failure::Failure;
-use crate::output::print_note;
+use crate::note::print_note;
 pub(crate) use args::Args;
 use decisions::Decisions;
 pub(crate) use in_memory::in_memory;

@@ -12,7 +12,8 @@ use super::args::Args;
 use super::state;
 use crate::demo;
 use crate::failure::Failure;
-use crate::output::{print_note, print_result};
+use crate::note::print_note;
+use crate::output::print_result;
 
 /// Checks the files that `--decisions`, `--report` and `--save` name.
 ///

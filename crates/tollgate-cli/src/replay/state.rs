@@ -8,7 +8,7 @@ use tollgate::RestoreError;
 
 use super::limiter::ReplayLimiter;
 use crate::failure::Failure;
-use crate::output::print_note;
+use crate::note::print_note;
 use crate::report::figures::counted;
 
 /// The open file of a saved limiter.

@@ -6,8 +6,8 @@
 
 use std::fmt::{self, Write as _};
 
-use super::KeyTally;
 use super::chart::{PAIR_FORMATS, PairFormat, Scale, Svg, label, line};
+use super::contents::KeyTally;
 use super::figures::{counted, grouped, percent};
 
 const LEFT: f64 = 46.0;

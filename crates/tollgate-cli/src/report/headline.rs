@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Report;
+use super::contents::Report;
 use super::figures::{counted, grouped, mean, percent, rate, span};
 use super::over_time::{bar_name, widest_bars};
 use super::timeline::Tally;

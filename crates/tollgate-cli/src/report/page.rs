@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Display};
 
-use super::Report;
 use super::calendar::{CalendarTime, DAY, MICROSECOND, SECOND};
 use super::concentration::Concentration;
+use super::contents::Report;
 use super::escape::Text;
 use super::figures::{counted, grouped, percent, span};
 use super::headline::{Figures, sentence};

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::KeyTally;
 use super::chart::{PAIR_FORMATS, PairFormat, Scale, Svg, label, line};
+use super::contents::KeyTally;
 use super::figures::{compact, counted, grouped};
 
 /// Left and right of the histogram, whose bars carry their counts and need no axis.

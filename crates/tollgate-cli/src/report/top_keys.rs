@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::KeyRow;
+use super::contents::KeyRow;
 use super::escape::KeyName;
 use super::figures::{grouped, percent};
 

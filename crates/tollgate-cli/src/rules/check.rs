@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use tollgate_rules::{Disk, Problem, Reading, TestFailure, read, run_tests};
 
 use crate::failure::Failure;
-use crate::output::{print_note, print_result};
+use crate::note::print_note;
+use crate::output::print_result;
 
 /// Which file is checked, and how.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use tollgate_rules::{Disk, EnvoyConfig, Problem, SameDomain};
 
 use crate::failure::Failure;
-use crate::output::{print_note, print_result};
+use crate::note::print_note;
+use crate::output::print_result;
 
 /// Which files are converted.
 #[derive(Debug, clap::Args)]

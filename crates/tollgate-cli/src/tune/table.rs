@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::Tuning;
 use super::distribution::{Distribution, Point};
+use super::tuning::Tuning;
 use crate::columns::{Columns, Side, ascii_spaces};
 use crate::report::figures::{counted, grouped, percent, span};
 

@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::AddressError;
 use crate::KeyBuf;
-use crate::key::{IPV4, IPV6};
+use crate::key::first_byte::{IPV4, IPV6};
 
 /// The NAT64 prefix (RFC 6052): the last 32 bits hold an IPv4 address.
 const NAT64: u128 = 0x0064_ff9b << 96;

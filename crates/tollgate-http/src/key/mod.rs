@@ -1,6 +1,7 @@
 //! The key of a request, which decides whose limit is charged.
 
 mod buffer;
+pub(crate) mod first_byte;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +11,11 @@ use http::HeaderName;
 pub use buffer::KeyBuf;
 
 use crate::{ClientAddress, RequestHead};
+use first_byte::{IPV4, IPV6};
 
 // The head is passed by reference: a copy of its four references at each call would stall.
 type WriteKey = dyn Fn(&RequestHead<'_>, &mut KeyBuf) + Send + Sync;
 
-/// The first byte of the key of an IPv4 address. Headers, cookies, paths and methods begin with
-/// none of these bytes: HTTP allows no control character there except the tab.
-pub(crate) const IPV4: u8 = 4;
-/// The first byte of the key of an IPv6 address.
-pub(crate) const IPV6: u8 = 6;
 /// The first byte of the number that marks a later alternative of [`KeyBy::or`].
 const NUMBER: u8 = 0;
 /// Before a first alternative that begins with a byte of another meaning.

@@ -20,6 +20,7 @@ mod fields;
 mod files;
 mod lint;
 mod names;
+mod nearest;
 mod nesting;
 #[cfg(test)]
 mod page;
@@ -42,6 +43,7 @@ use crate::set::needed_memory;
 use fields::{FILE, INCLUDED, MOST_RULES, Table};
 pub(crate) use files::{FileId, Files, Holds, Place};
 pub use lint::Listener;
+pub(crate) use nearest::nearest;
 pub use problem::{Code, Problem};
 use read::lists::Lists;
 use read::rule::Placed;
@@ -51,7 +53,6 @@ pub use source::{Disk, Memory, Source};
 use text::Text;
 pub use text::value::read_network;
 pub(crate) use text::{LONGEST_VALUE, Wrong, limit::limit as limit_of, quoted};
-pub(crate) use walk::nearest;
 
 /// The memory that the keys of all rules may take if the file does not say, in MiB.
 const DEFAULT_MIB: u64 = 1_024;

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::files::{Files, Place};
+use super::nearest::nearest;
 use super::problem::Code;
 use super::read::rule::Placed;
 use super::read::tests::Named;
-use super::walk::nearest;
 use crate::rule::Replaces;
 
 /// The most names of a circle in a message.

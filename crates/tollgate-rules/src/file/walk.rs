@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::{CONDITION, FILE, Field, Kind, Need, RULE, TEST, Table};
 use super::files::{FileId, Files, Place};
+use super::nearest::nearest;
 use super::problem::Code;
 use super::text::{Text, Wrong, quoted};
 
@@ -244,18 +245,4 @@ pub(super) fn describe(kind: &Kind) -> String {
 /// The longest name that a message repeats.
 fn short(name: &str) -> String {
     name.chars().take(60).collect()
-}
-
-/// The candidate that the writer may have meant.
-pub(crate) fn nearest<'c>(found: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
-    if found.len() > 64 {
-        return None;
-    }
-    let near = |candidate: &'c str| {
-        let distance =
-            strsim::osa_distance(&found.to_ascii_lowercase().replace('-', "_"), &candidate.replace('-', "_"));
-        let most = found.chars().count().max(candidate.len()).div_ceil(3);
-        (distance <= most).then_some((distance, candidate))
-    };
-    candidates.filter_map(near).min().map(|(_, candidate)| candidate)
 }

@@ -33,6 +33,9 @@ pub(crate) enum Guard {
     Leased { of: Arc<AtOnce>, number: (Timestamp, u64) },
 }
 
+/// What a request holds until it is answered, or given back, with the indices of the lines.
+pub(super) type Guards = Vec<(usize, Guard)>;
+
 impl AtOnce {
     pub(crate) fn new(most: u64, max_keys: Option<usize>) -> Result<Self, BuildError> {
         let builder = InFlightLimiter::builder(most).memory_budget(usize::MAX);

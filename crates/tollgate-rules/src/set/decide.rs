@@ -25,11 +25,11 @@
 use tollgate::{Clock, MultiDecision, Prepared, Several, Timestamp};
 
 use crate::matcher::{Concerned, Found};
-use crate::set::allowance::{Allowance, Current, Kind, Limited};
-use crate::set::at_once::Guard;
-use crate::set::line::{Line, Ruling};
-use crate::set::scratch::{Charge, Charges, Scratch};
+use crate::set::allowance::{Current, Kind};
+use crate::set::line::Line;
+use crate::set::scratch::{Charge, Charges, Mark, Scratch};
 use crate::set::stored::StoredAnswer;
+use crate::set::stored_reply::Ruling;
 use crate::set::{Ask, RuleSet};
 
 /// How many keys are hashed before the first decision. Those of further rules are hashed for each
@@ -464,17 +464,22 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     }
 }
 
-impl<C> RuleSet<C> {
-    #[inline]
-    pub(super) fn limited(&self, one: &Concerned) -> &Limited<C> {
-        &self.limited[one.rule]
-    }
-
-    #[inline]
-    pub(super) fn allowance(&self, one: &Concerned) -> &Allowance<C> {
-        self.limited(one).allowance(one.tier)
+impl Charges {
+    /// Gives the charges since `mark` back, the last first.
+    #[cold]
+    pub(super) fn give_back<C: Clock + Clone + 'static>(
+        &mut self,
+        set: &RuleSet<C>,
+        concerned: &[Concerned],
+        mark: Mark,
+        now: Timestamp,
+    ) {
+        for Charge { line, receipt } in self.take(mark).rev() {
+            if let Some(current) = &set.allowance(&concerned[line]).quotas {
+                current.shared.limiter.at(now).refund(receipt);
+            }
+        }
+        self.guards.truncate(mark.guards);
+        self.stored.drain(mark.stored..).for_each(|(_, charge)| charge.give_back());
     }
 }
-
-/// What a request holds until it is answered, or given back.
-pub(super) type Guards = Vec<(usize, Guard)>;

@@ -5,24 +5,7 @@ use std::time::Duration;
 use tollgate::{AcquireError, MultiDecision};
 
 use crate::set::allowance::Current;
-use crate::set::stored::StoredReply;
-
-/// What a rule, or all rules together, say of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ruling {
-    /// It is admitted.
-    Admitted,
-    /// It is refused for now: a limit is used up, or the key is banned.
-    Refused,
-    /// The rule's store does not answer, and the rule refuses requests then.
-    Unavailable,
-    /// It costs more than a whole limit: no wait will help.
-    Never,
-    /// A part of the key is missing, and the rule refuses such requests.
-    NoKey,
-    /// The rule refuses all requests.
-    Blocked,
-}
+use crate::set::stored_reply::{Ruling, StoredReply};
 
 /// What one rule says of a request: see [`Verdict::lines`](crate::Verdict::lines).
 ///

@@ -4,12 +4,13 @@
 //! |------|------|
 //! | `allowance` | the limiters of a rule, built or shared with the generation before |
 //! | `ban`, `at_once` | banned keys; requests in flight |
+//! | `rule_set`, `ask` | the rules with their limiters; how a request is to be decided |
 //! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `memory` | what all limiters may come to take |
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `saved` | the debts and bans for the next process |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
-//! | `stored` | rules whose counts a store keeps |
+//! | `stored`, `stored_reply` | rules whose counts a store keeps |
 //! | `usage` | how full the tables of a rule are |
 //! | `one_rule` | one rule asked by its name, without a request |
 //! | `parked` | rules that are gone, and may come back |
@@ -17,6 +18,7 @@
 //! | `verdict`, `ticket` | the answer of all rules; what it may still give back |
 
 mod allowance;
+mod ask;
 mod at_once;
 mod ban;
 mod brief;
@@ -28,17 +30,17 @@ mod line;
 mod memory;
 mod one_rule;
 mod parked;
+mod rule_set;
 pub(crate) mod saved;
 mod scratch;
 mod stored;
+mod stored_reply;
 mod succeed;
 mod ticket;
 mod usage;
 mod verdict;
 
-use std::fmt;
-
-use tollgate::{Clock, Timestamp, TscClock};
+use tollgate::{Clock, Timestamp};
 
 use crate::matcher::Matcher;
 use crate::request::Request;
@@ -47,107 +49,23 @@ use allowance::Limited;
 use decide::Round;
 use scratch::Mark;
 
+pub use ask::Ask;
 pub(crate) use conflict::OfLimit;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
 pub use keys::RuleKey;
-pub use line::{Line, Ruling};
+pub use line::Line;
 pub(crate) use memory::needed as needed_memory;
 pub use one_rule::{AskRule, AskRuleError};
 pub(crate) use parked::Parked;
+pub use rule_set::RuleSet;
 pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;
-pub use stored::{StoredAnswer, StoredAsk, StoredCharge, StoredReply};
+pub use stored::{StoredAnswer, StoredAsk, StoredCharge};
+pub use stored_reply::{Ruling, StoredReply};
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
 pub use verdict::{RuleAnswer, Verdict};
-
-/// How a request is to be decided: see [`RuleSet::ask`].
-///
-/// # Examples
-///
-/// ```
-/// use tollgate::ManualClock;
-/// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Scratch, read};
-///
-/// let text = "version = 1\nrule = [{ name = 'points', key = 'everyone', limits = '10/s' }]";
-/// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
-/// let set = RuleSet::new(rules, ManualClock::new())?;
-/// let (request, mut scratch) = (PlainRequest::default(), Scratch::default());
-/// let verdict = set.ask(&request, Ask { cost: 7, ..Ask::default() }, &mut scratch);
-/// assert_eq!(verdict.lines()[0].remaining, 3);
-/// # Ok::<(), tollgate_rules::SetError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// The time; `None`: that of the rules' clock.
-    pub now: Option<Timestamp>,
-    /// What the request costs where the rule says nothing else, or 1. By default 1; 0 only looks.
-    pub cost: u64,
-    /// Whether nothing is to be charged, and no key banned.
-    pub is_peek: bool,
-    /// Whether limits of requests in flight are asked, too. A caller that does not know when a
-    /// request ends must not ask them.
-    pub in_flight: bool,
-    /// A bit for each line, by its index in [`Verdict::lines`], whose limits by time are neither
-    /// asked nor charged: the caller holds a turn in the rule's queue, which another request was
-    /// charged for and left. The line shows the limits as they are. By default 0.
-    pub held: u64,
-}
-
-impl Default for Ask {
-    /// A check of cost 1, now, by all limits.
-    fn default() -> Self {
-        Self { now: None, cost: 1, is_peek: false, in_flight: true, held: 0 }
-    }
-}
-
-/// Rules with their limiters: decides requests.
-///
-/// Immutable but for the limiters' state: threads share one.
-///
-/// **Guarantee.** Every enforced rule that concerns a request must admit it, all or nothing:
-/// refused by one, charged to none. No limit ever admits more than it would alone, from any number
-/// of threads. A limit that refuses a request and [counts](tollgate::CountPolicy::All) refused
-/// requests counts it, and a rule with a `ban` bans the key that it refuses. Rules in shadow mode
-/// are decided and charged each alone, independent of the others. When no other thread interferes
-/// every answer is exact.
-///
-/// **What a concurrent caller can see.** A request that all limits would admit, and one then
-/// refuses because another thread was faster, was charged to others for a short time, as
-/// [`MultiLimiter`](tollgate::MultiLimiter) says of its limits. It errs by refusing.
-///
-/// **Cost.** A request reads the clock once. Each rule hashes its key and checks it; of several
-/// rules, all but one are looked at before. Nothing blocks and nothing is allocated once the
-/// [`Scratch`] has grown, but for a limit of requests in flight with a `ttl`: it takes a mutex and
-/// memory for each request that it admits.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate::ManualClock;
-/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
-///
-/// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '10/s,burst=20' }]";
-/// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
-/// let set = RuleSet::new(rules, ManualClock::new())?;
-/// let mut scratch = Scratch::default();
-/// let request = PlainRequest { client: Some([203, 0, 113, 9].into()), ..Default::default() };
-/// assert!((0..20).all(|_| set.check(&request, &mut scratch).is_admitted()));
-/// assert!(!set.check(&request, &mut scratch).is_admitted());
-/// # Ok::<(), tollgate_rules::SetError>(())
-/// ```
-pub struct RuleSet<C = TscClock> {
-    rules: Rules,
-    matcher: Matcher,
-    limited: Box<[Limited<C>]>,
-    /// The numbers of the rules, sorted by name.
-    by_name: Box<[usize]>,
-    clock: C,
-    /// Whether a store keeps the counts of a rule.
-    has_stores: bool,
-    id: stored::SetId,
-}
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Compiles rules and builds their limiters, which have seen no key. All go by one clock:
@@ -222,6 +140,51 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         }
     }
 
+    /// [`ask`](Self::ask) with the answers of stores to what [`Verdict::unasked`] said. They are
+    /// taken; what the decision does not use of them is given back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
+    /// use tollgate_rules::StoredReply;
+    ///
+    /// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '10/s', \
+    ///     store = 'redis://10.0.0.7' }]";
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// let set = RuleSet::new(rules, ManualClock::new())?;
+    /// let (request, mut scratch) = (PlainRequest::default(), Scratch::default());
+    ///
+    /// let verdict = set.check(&request, &mut scratch);
+    /// assert_eq!(verdict.outcome(), Ruling::Unavailable); // no store was asked
+    /// let mut asks = verdict.unasked();
+    /// drop(verdict);
+    /// let said = StoredReply {
+    ///     ruling: Ruling::Admitted,
+    ///     number: Some(0),
+    ///     limit: 10,
+    ///     remaining: 4,
+    ///     retry_after: None,
+    ///     reset_after: std::time::Duration::from_millis(600),
+    ///     is_pending: false,
+    /// };
+    /// let mut answers = vec![asks.remove(0).answer(said, None)];
+    /// let verdict = set.ask_answered(&request, Ask::default(), &mut answers, &mut scratch);
+    /// assert_eq!((verdict.is_admitted(), verdict.lines()[0].remaining), (true, 4));
+    /// # Ok::<(), tollgate_rules::SetError>(())
+    /// ```
+    pub fn ask_answered<'s>(
+        &'s self,
+        request: &dyn Request,
+        ask: Ask,
+        answers: &mut Vec<StoredAnswer>,
+        scratch: &'s mut Scratch,
+    ) -> Verdict<'s, C> {
+        scratch.bring(answers);
+        self.ask(request, ask, scratch)
+    }
+
     /// The verdict that was left in `scratch`.
     #[inline]
     pub(crate) fn verdict<'s>(&'s self, scratch: &'s mut Scratch) -> Verdict<'s, C> {
@@ -233,31 +196,5 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     pub(crate) fn undo(&self, scratch: &mut Scratch) {
         let Scratch { found, charges, now, .. } = scratch;
         charges.give_back(self, found.concerned(), Mark::default(), *now);
-    }
-}
-
-impl<C> RuleSet<C> {
-    /// The rules.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// The matcher, which explains what concerns a request.
-    #[must_use]
-    pub fn matcher(&self) -> &Matcher {
-        &self.matcher
-    }
-
-    /// The clock.
-    #[must_use]
-    pub fn clock(&self) -> &C {
-        &self.clock
-    }
-}
-
-impl<C> fmt::Debug for RuleSet<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuleSet").field("rules", &self.rules.rules.len()).finish_non_exhaustive()
     }
 }

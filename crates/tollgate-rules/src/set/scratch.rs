@@ -2,11 +2,10 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tollgate::{Clock, Receipt, Refusal, Timestamp};
+use tollgate::{Receipt, Refusal, Timestamp};
 
-use crate::matcher::{Concerned, Found};
-use crate::set::RuleSet;
-use crate::set::decide::Guards;
+use crate::matcher::Found;
+use crate::set::at_once::Guards;
 use crate::set::line::Line;
 use crate::set::stored::{StoredAnswer, StoredCharge};
 
@@ -66,8 +65,8 @@ pub(super) struct Charge {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark {
     quotas: usize,
-    guards: usize,
-    stored: usize,
+    pub(super) guards: usize,
+    pub(super) stored: usize,
 }
 
 impl Scratch {
@@ -133,24 +132,6 @@ impl Charges {
     pub(super) fn take(&mut self, mark: Mark) -> impl DoubleEndedIterator<Item = Charge> {
         let widen = |(line, receipt): (usize, Receipt)| Charge { line, receipt: receipt.into() };
         self.brief.drain(..).enumerate().map(widen).chain(self.quotas.drain(mark.quotas..))
-    }
-
-    /// Gives the charges since `mark` back, the last first.
-    #[cold]
-    pub(super) fn give_back<C: Clock + Clone + 'static>(
-        &mut self,
-        set: &RuleSet<C>,
-        concerned: &[Concerned],
-        mark: Mark,
-        now: Timestamp,
-    ) {
-        for Charge { line, receipt } in self.take(mark).rev() {
-            if let Some(current) = &set.allowance(&concerned[line]).quotas {
-                current.shared.limiter.at(now).refund(receipt);
-            }
-        }
-        self.guards.truncate(mark.guards);
-        self.stored.drain(mark.stored..).for_each(|(_, charge)| charge.give_back());
     }
 }
 

@@ -17,14 +17,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
-use tollgate::Clock;
-
-use crate::request::Request;
-use crate::set::line::{Line, Ruling};
-use crate::set::scratch::Scratch;
-use crate::set::{Ask, RuleSet, Verdict};
+use crate::set::line::Line;
+use crate::set::stored_reply::StoredReply;
 
 /// What a store was charged, and may be given back. Dropping it keeps the charge.
 pub trait StoredCharge: Send + Sync {
@@ -36,7 +31,7 @@ pub trait StoredCharge: Send + Sync {
     fn settle(&mut self, cost: u64) -> u64;
 }
 
-/// A question to a rule's store: see [`Verdict::unasked`].
+/// A question to a rule's store: see [`Verdict::unasked`](crate::Verdict::unasked).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAsk {
     /// The set that asks.
@@ -46,26 +41,6 @@ pub struct StoredAsk {
     key: Box<[u8]>,
     cost: u64,
     is_peek: bool,
-}
-
-/// The numbers of a store's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredReply {
-    /// What becomes of the request by the rule.
-    pub ruling: Ruling,
-    /// The number of the limit that is shown: the one that refuses longest, or has the least left.
-    pub number: Option<usize>,
-    /// The most that this limit admits at once.
-    pub limit: u64,
-    /// What it would still admit, after the request.
-    pub remaining: u64,
-    /// How long until the rule would admit the request, if it refuses.
-    pub retry_after: Option<Duration>,
-    /// How long until the key is as good as new, if no request comes.
-    pub reset_after: Duration,
-    /// Whether the store decides later, and nothing else is known: of a rule in shadow mode, for
-    /// which no request waits.
-    pub is_pending: bool,
 }
 
 /// The answer of a rule's store. Dropping it gives back what the store charged.
@@ -154,23 +129,6 @@ impl StoredAsk {
     }
 }
 
-impl StoredReply {
-    /// The answer of a store that failed, and may be asked again after this time.
-    #[must_use]
-    pub fn unavailable(retry_after: Duration) -> Self {
-        let (limit, remaining, reset_after) = (u64::MAX, 0, Duration::ZERO);
-        let (ruling, retry_after) = (Ruling::Unavailable, Some(retry_after));
-        Self { ruling, number: None, limit, remaining, retry_after, reset_after, is_pending: false }
-    }
-
-    /// The answer for a rule in shadow mode before the store has decided.
-    #[must_use]
-    pub fn pending() -> Self {
-        let unlimited = Self { remaining: u64::MAX, ..Self::unavailable(Duration::ZERO) };
-        Self { ruling: Ruling::Admitted, retry_after: None, is_pending: true, ..unlimited }
-    }
-}
-
 impl StoredAnswer {
     /// Whether it answers what a line asks.
     pub(super) fn is_of(&self, set: SetId, line: &Line, key: &[u8], is_peek: bool) -> bool {
@@ -192,59 +150,5 @@ impl StoredAnswer {
     /// The charge, which stays from now on.
     pub(super) fn take_charge(&mut self) -> Option<Box<dyn StoredCharge>> {
         self.charge.0.take()
-    }
-}
-
-impl<C: Clock + Clone + 'static> RuleSet<C> {
-    /// Whether a store keeps the counts of a rule.
-    #[must_use]
-    #[inline]
-    pub fn has_stores(&self) -> bool {
-        self.has_stores
-    }
-
-    /// [`ask`](Self::ask) with the answers of stores to what [`Verdict::unasked`] said. They are
-    /// taken; what the decision does not use of them is given back.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
-    /// use tollgate_rules::StoredReply;
-    ///
-    /// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '10/s', \
-    ///     store = 'redis://10.0.0.7' }]";
-    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
-    /// let set = RuleSet::new(rules, ManualClock::new())?;
-    /// let (request, mut scratch) = (PlainRequest::default(), Scratch::default());
-    ///
-    /// let verdict = set.check(&request, &mut scratch);
-    /// assert_eq!(verdict.outcome(), Ruling::Unavailable); // no store was asked
-    /// let mut asks = verdict.unasked();
-    /// drop(verdict);
-    /// let said = StoredReply {
-    ///     ruling: Ruling::Admitted,
-    ///     number: Some(0),
-    ///     limit: 10,
-    ///     remaining: 4,
-    ///     retry_after: None,
-    ///     reset_after: std::time::Duration::from_millis(600),
-    ///     is_pending: false,
-    /// };
-    /// let mut answers = vec![asks.remove(0).answer(said, None)];
-    /// let verdict = set.ask_answered(&request, Ask::default(), &mut answers, &mut scratch);
-    /// assert_eq!((verdict.is_admitted(), verdict.lines()[0].remaining), (true, 4));
-    /// # Ok::<(), tollgate_rules::SetError>(())
-    /// ```
-    pub fn ask_answered<'s>(
-        &'s self,
-        request: &dyn Request,
-        ask: Ask,
-        answers: &mut Vec<StoredAnswer>,
-        scratch: &'s mut Scratch,
-    ) -> Verdict<'s, C> {
-        scratch.bring(answers);
-        self.ask(request, ask, scratch)
     }
 }

@@ -10,9 +10,10 @@ use tollgate::{Clock, Timestamp, TscClock};
 use crate::matcher::Concerned;
 use crate::rule::{Cost, Rule};
 use crate::set::RuleSet;
-use crate::set::line::{Line, Ruling};
+use crate::set::line::Line;
 use crate::set::scratch::{Charge, Mark, Scratch};
 use crate::set::stored::StoredAsk;
+use crate::set::stored_reply::Ruling;
 use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedStored, Ticket};
 
 /// What all rules together say of a request.

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
+use super::failure::{Failure, bad};
 use super::query::{decoded, parameter};
-use super::{Admin, Failure, Who, bad, key_text};
-use crate::core::ServerClock;
+use super::{Admin, Who, key_text};
+use crate::clock::ServerClock;
 use crate::web::{self, Answer, Client, Object, read_json};
 
 /// The most keys of a rule that are shown.

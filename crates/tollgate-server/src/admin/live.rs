@@ -10,7 +10,8 @@ use serde_json::json;
 use super::history::{Rates, Recent};
 use super::rules::{hex, key_text, limits_text, unix};
 use super::{Admin, key_text as texts};
-use crate::metrics::{Listener, RuleCounts, unix_time};
+use crate::clock::unix_time;
+use crate::metrics::{Listener, RuleCounts};
 use crate::web::{self, Answer};
 
 /// The rules that are shown: those with the most requests.

@@ -7,12 +7,16 @@
 //! | `rules` | the rules in force, what a reload would do, reloads |
 //! | `keys`, `key_text` | the keys of a rule: the most refused, one that is looked at or helped |
 //! | `parked` | requests that are kept for later |
+//! | `failure` | why a request is not served |
+//! | `blocking` | work for which no connection waits |
 //! | `query` | the parameters of a query |
 //! | `live`, `history` | what the live page shows |
 //! | `page` | the live page, and what its browser may load |
 //! | `openapi` | holds the document to the types |
 
 mod access;
+mod blocking;
+mod failure;
 mod history;
 mod key_text;
 mod keys;
@@ -43,6 +47,7 @@ use crate::metrics::Listener;
 use crate::settings::{Limits, Settings};
 use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem};
 use access::Who;
+use failure::Failure;
 use history::History;
 use routes::{Guarded, OPENAPI, Open, Route};
 
@@ -57,9 +62,6 @@ pub(crate) struct Admin {
     history: History,
     started: Instant,
 }
-
-/// Why a request is not served.
-struct Failure(StatusCode, String);
 
 impl Admin {
     /// Reads the token, and begins to keep the last minutes for the live page. Needs a tokio
@@ -197,7 +199,7 @@ impl Admin {
     async fn read_tables(self: &Arc<Self>, page: fn(&Self) -> Answer) -> Result<Answer, Failure> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
         let (turn, admin) = (ONE_AT_A_TIME.lock().await, Arc::clone(self));
-        rules::blocking(move || {
+        blocking::blocking(move || {
             let _turn = turn;
             page(&admin)
         })
@@ -231,8 +233,4 @@ fn read_token(path: &std::path::Path) -> io::Result<Box<[u8]>> {
 
 fn text(body: &'static str) -> Answer {
     web::with(StatusCode::OK, "text/plain; charset=utf-8", body)
-}
-
-fn bad(detail: impl Into<String>) -> Failure {
-    Failure(StatusCode::BAD_REQUEST, detail.into())
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::failure::{Failure, bad};
 use super::keys::index_of;
 use super::query::parameter;
-use super::{Admin, Failure, Who, bad};
+use super::{Admin, Who};
 use crate::park::{Entry, Filter, Id, State, Unchanged};
 use crate::web::{self, Answer};
 

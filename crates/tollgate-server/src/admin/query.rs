@@ -1,6 +1,6 @@
 //! The parameters of a query.
 
-use super::{Failure, bad};
+use super::failure::{Failure, bad};
 
 /// Refuses a query with a parameter that the page does not have: a misspelled one would select
 /// nothing, and the answer would look like the one that was wanted.

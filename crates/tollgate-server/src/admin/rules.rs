@@ -12,11 +12,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_rules::{Conflict, Disk, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests};
 
+use super::blocking::blocking;
+use super::failure::Failure;
 use super::query::parameter;
-use super::{Admin, Failure, Who};
+use super::{Admin, Who};
 use crate::metrics::mode;
 use crate::web::{self, Answer, problem};
-use crate::workers::beside;
 
 /// A rule, as operators see it.
 #[derive(Serialize)]
@@ -130,12 +131,6 @@ impl Admin {
         let new = read(&self.rules, &Disk).into_rules().ok()?;
         missing.find(|name| !new.rules.iter().any(|rule| &*rule.name == *name))
     }
-}
-
-/// Runs what reads files and builds limiters where no connection waits for it.
-pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {
-    let done = beside(work).await;
-    done.map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
 
 fn refused(error: &ReloadError) -> Value {

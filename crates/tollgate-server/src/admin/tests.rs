@@ -13,7 +13,8 @@ use tollgate_rules::{Ask, Disk, LiveRules, PlainRequest};
 use tollgate_testing::random::Random;
 
 use super::Admin;
-use crate::core::{Core, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer, Stream};
 use crate::metrics::Listener;
 use crate::{Server, Settings};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use tollgate::{BuildError, PerCallLimiter};
 
-use super::ServerClock;
+use crate::clock::ServerClock;
 
 /// A limiter whose quotas come with the calls.
 pub(crate) type CallLimiter = PerCallLimiter<[u8], ServerClock>;

@@ -11,7 +11,8 @@ use tollgate_rules::{
 };
 use tollgate_stored::RuleStores;
 
-use super::{Core, Generation, ServerClock};
+use super::{Core, Generation};
+use crate::clock::ServerClock;
 
 /// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
 const TRIES: usize = 8;

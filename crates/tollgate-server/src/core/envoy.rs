@@ -11,7 +11,8 @@ use tollgate_rules::{
     EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
 };
 
-use super::{Core, FREE, ServerClock};
+use super::{Core, FREE};
+use crate::clock::ServerClock;
 use crate::settings::Settings;
 
 /// Where files of envoyproxy/ratelimit are, and how calls are decided by them.

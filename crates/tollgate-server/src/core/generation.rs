@@ -7,7 +7,7 @@ use tollgate_http::{ClientAddress, HttpRules};
 use tollgate_rules::LiveRules;
 use tollgate_stored::{RuleStores, Stores};
 
-use super::ServerClock;
+use crate::clock::ServerClock;
 
 /// One generation of the rules.
 pub(crate) struct Generation {

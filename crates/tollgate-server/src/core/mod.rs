@@ -16,11 +16,12 @@ use arc_swap::{ArcSwap, Guard};
 use crossbeam::queue::ArrayQueue;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use tollgate::{BuildError, Clock, Timestamp};
+use tollgate::{BuildError, Clock as _, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
 use tollgate_stored::{StoreCounts, Stores};
 
+use crate::clock::ServerClock;
 use crate::metrics::Metrics;
 use crate::park::Parks;
 use crate::state::StateReport;
@@ -32,9 +33,6 @@ pub(crate) use envoy_watch::EnvoyWatch;
 pub(crate) use generation::Generation;
 pub(crate) use ready::ready;
 pub(crate) use unserved::unserved;
-
-/// The clock of everything that the server decides.
-pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;
 
 /// How many free deciders are kept. Under load there may be more, which are then dropped.
 const FREE: usize = 64;

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tollgate::ManualClock;
 
 use crate::admin::Admin;
-use crate::core::{Core, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::Core;
 use crate::listen::Drain;
 use crate::resp::Probe;
 use crate::settings::Settings;

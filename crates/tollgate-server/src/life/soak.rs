@@ -14,7 +14,8 @@ use tollgate::{CallQuota, TscClock};
 use tollgate_rules::{Ask, Disk, PlainRequest};
 use tollgate_testing::random::Random;
 
-use crate::core::{Core, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::Core;
 use crate::settings::Settings;
 use crate::state::{Keeper, begin};
 

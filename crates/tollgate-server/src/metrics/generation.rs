@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_rules::{Limit, Limits, Mode, Rule, RuleSet};
 
 use super::rule::RuleCounts;
-use crate::core::ServerClock;
+use crate::clock::ServerClock;
 
 /// The counters of a generation of rules.
 pub(crate) struct Generation {

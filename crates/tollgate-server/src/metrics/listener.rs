@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_rules::{Ruling, Verdict};
 
 use super::histogram::{Buckets, Histogram};
-use crate::core::ServerClock;
+use crate::clock::ServerClock;
 use crate::workers::PerWorker;
 
 /// The bounds of a request's time, in nanoseconds.

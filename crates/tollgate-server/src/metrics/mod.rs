@@ -34,14 +34,14 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use tollgate::Clock;
 use tollgate_rules::{LiveRules, Verdict};
 use tollgate_stored::ShadowDecision;
 
-use crate::core::ServerClock;
+use crate::clock::{ServerClock, unix_time};
 pub(crate) use generation::{Generation, mode};
 use listener::{Decided, ListenerCounts};
 pub(crate) use listener::{Listener, OpenConnection};
@@ -232,9 +232,4 @@ fn each_line(verdict: &Verdict<'_, ServerClock>, count: impl Fn(&tollgate_rules:
     for (index, line) in verdict.lines().iter().enumerate() {
         count(line, is_admitted || line.is_shadow, verdict.key(index).unwrap_or_default(), now);
     }
-}
-
-/// The time of the system's clock.
-pub(crate) fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

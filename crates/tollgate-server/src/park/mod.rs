@@ -46,7 +46,7 @@ pub(crate) use parks::{Parks, Place};
 pub use probe::ParkProbe;
 pub use store::ParkError;
 
-use crate::metrics::unix_time;
+use crate::clock::unix_time;
 
 /// Names a queue: the rule, and the key.
 pub(crate) type QueueName = Arc<[u8]>;

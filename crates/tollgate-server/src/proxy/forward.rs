@@ -13,13 +13,14 @@ use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use super::download::{Download, Passed};
+use super::failed::{Failed, Failure};
 use super::forwarded::Origin;
 use super::head::{depart, is_coded, join_lengths, strip, switch};
 use super::marks::Marks;
 use super::patience::Patience;
 use super::pool::AnswerBody;
 use super::upload::{BadBody, Upload};
-use super::upstreams::{Failed, Failure, Load, Server, Upstreams};
+use super::upstreams::{Load, Server, Upstreams};
 use crate::core::Core;
 use crate::metrics::Listener;
 use crate::settings::ProxySettings;

@@ -10,10 +10,11 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::Mutex;
 
+use super::address::{address, take_back};
 use super::dial::Dial;
+use super::failed::{Failed, Failure};
 use super::pool::AnswerBody;
 use super::upload::Upload;
-use super::upstreams::{Failed, Failure, address, take_back};
 use crate::settings::Upstream;
 use crate::workers::PerWorker;
 

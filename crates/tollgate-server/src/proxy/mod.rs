@@ -13,6 +13,8 @@
 //! | `forwarded` | what an upstream is told of the client |
 //! | `forward` | one request to an upstream, and its response |
 //! | `upstreams` | the upstreams: who is well, who serves the fewest |
+//! | `failed` | why a request has no response |
+//! | `address` | how a request names its host, in each version of HTTP |
 //! | `pool` | connections to an upstream of HTTP/1, each for one request at a time |
 //! | `plain` | plain requests and answers by such a connection |
 //! | `by_hyper` | all others |
@@ -24,9 +26,11 @@
 //! | `tunnel` | a connection after status 101 |
 //! | `probe` | heads without their connections, for fuzz targets |
 
+mod address;
 mod by_hyper;
 mod dial;
 mod download;
+mod failed;
 mod forward;
 mod forwarded;
 mod head;

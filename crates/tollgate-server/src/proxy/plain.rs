@@ -19,7 +19,8 @@ use tokio::task::coop::unconstrained;
 
 use super::dial::Dialled;
 use super::upload::Upload;
-use crate::web::plain::{HEADERS, HTTP_11, LONGEST, headers, poll_bytes};
+use crate::web::plain::headers::{self, HEADERS, HTTP_11};
+use crate::web::plain::{LONGEST, poll_bytes};
 
 /// The most bytes that are read at a time, so of a plain head; and of the body of a plain request,
 /// which so fits into the buffer of a socket.

@@ -15,9 +15,9 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::by_hyper::ByHyper;
 use super::dial::{Dial, Dialled};
+use super::failed::{Failed, Failure};
 use super::plain::{self, Asked, Rest};
 use super::upload::{Fault, Upload};
-use super::upstreams::{Failed, Failure};
 use crate::workers::PerWorker;
 
 /// How long an idle connection is kept. Servers usually keep one for 5 s or longer.

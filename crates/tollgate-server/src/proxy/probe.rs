@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::header::EXPECT;
 use http::{HeaderValue, Request, Response};
 
+use super::address::address;
 use super::forwarded::{Origin, distrust, is_of_proxies};
 use super::head::{depart, judge};
 use super::plain;
-use super::upstreams::address;
 use crate::settings::Upstream;
 
 /// A head on its way from a client to an upstream.

@@ -1,21 +1,21 @@
 //! The upstreams: who is well, who serves the fewest.
 
-use std::error::Error;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{HOST, TRANSFER_ENCODING, USER_AGENT};
-use http::uri::{PathAndQuery, Scheme};
+use http::header::{HOST, USER_AGENT};
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout_at;
 
+use super::address::address;
 use super::dial::{Dial, UpstreamError};
+use super::failed::Failed;
 use super::http2::Streams;
 use super::pool::{AnswerBody, Pool};
 use super::upload::Upload;
@@ -59,25 +59,6 @@ pub(super) struct Load(Arc<AtomicUsize>);
 enum Sender {
     Http1(Pool),
     Http2(Streams),
-}
-
-/// How a request was left without a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// No connection that takes the request: the upstream has read nothing of it.
-    Connect,
-    /// No connection in time.
-    ConnectLate,
-    /// The connection ended, or its bytes are no response.
-    Broken,
-}
-
-/// Why a request has no response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
-    pub(super) failure: Failure,
-    /// The words of the error, for the log. `None`: the failure says all.
-    reason: Option<Arc<str>>,
 }
 
 impl Upstreams {
@@ -231,106 +212,8 @@ async fn read_to_end(mut body: AnswerBody, most: usize) {
     }
 }
 
-/// Says where the body of a request ends, of which `length` is known or not; with HTTP/2, names the
-/// host that the client asked for in the target.
-pub(super) fn address<B>(request: &mut Request<B>, length: Option<u64>, upstream: &Upstream) {
-    if !upstream.is_http2 {
-        // hyper takes a GET of unknown length for one without a body.
-        if length.is_none() {
-            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        }
-        return;
-    }
-    // It is there if an upstream of HTTP/1 was not reached.
-    request.headers_mut().remove(TRANSFER_ENCODING);
-    let host = request.headers_mut().remove(HOST);
-    let authority = host.and_then(|host| host.as_bytes().try_into().ok());
-    let mut parts = std::mem::take(request.uri_mut()).into_parts();
-    parts.scheme = Some(if upstream.is_tls { Scheme::HTTPS } else { Scheme::HTTP });
-    parts.authority = Some(authority.unwrap_or_else(|| upstream.authority.clone()));
-    parts.path_and_query.get_or_insert_with(|| PathAndQuery::from_static("/"));
-    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-}
-
-/// Takes back what [`address`] did for an upstream of HTTP/2, which has read nothing of the
-/// request: another upstream may speak HTTP/1.
-pub(super) fn take_back<B>(request: &mut Request<B>) {
-    let parts = std::mem::take(request.uri_mut()).into_parts();
-    let host = parts.authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-    request.headers_mut().extend(host.map(|host| (HOST, host)));
-    *request.uri_mut() = parts.path_and_query.map(Uri::from).unwrap_or_default();
-}
-
-impl Failed {
-    /// No connection, or one that came too late.
-    pub(super) fn of_dial(error: &io::Error) -> Self {
-        let failure = match error.kind() {
-            io::ErrorKind::TimedOut => Failure::ConnectLate,
-            _ => Failure::Connect,
-        };
-        Self::new(failure, error)
-    }
-
-    /// `error` and its sources are the reason.
-    pub(super) fn new(failure: Failure, error: &dyn Error) -> Self {
-        let mut reason = error.to_string();
-        let mut source = error.source();
-        while let Some(error) = source {
-            let text = error.to_string();
-            // The text of many an error already has that of its source.
-            if !reason.contains(&text) {
-                reason = format!("{reason}: {text}");
-            }
-            source = error.source();
-        }
-        Self { failure, reason: Some(reason.into()) }
-    }
-
-    /// Why, as the log says it.
-    fn reason(&self) -> &str {
-        match (&self.reason, self.failure) {
-            (Some(reason), _) => reason,
-            (None, Failure::Connect) => "no connection takes the request",
-            (None, Failure::ConnectLate) => "no connection in time",
-            (None, Failure::Broken) => "the connection ended, or its bytes are no response",
-        }
-    }
-}
-
-impl From<Failure> for Failed {
-    fn from(failure: Failure) -> Self {
-        Self { failure, reason: None }
-    }
-}
-
 impl Drop for Load {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Another upstream was not reached before.
-    #[test]
-    fn each_version_is_addressed_in_its_own_way() {
-        let upstream = |url: &str| url.parse::<Upstream>().unwrap();
-        let mut request = Request::post("/x").header(HOST, "a.test").body(()).unwrap();
-        address(&mut request, None, &upstream("http://127.0.0.1:1"));
-        assert_eq!(request.headers()[TRANSFER_ENCODING], "chunked");
-        assert_eq!(
-            (request.uri().to_string(), &request.headers()[HOST]),
-            ("/x".into(), &"a.test".parse().unwrap())
-        );
-        address(&mut request, None, &upstream("h2c://127.0.0.1:1"));
-        assert!(request.headers().is_empty(), "{:?}", request.headers());
-        assert_eq!(*request.uri(), "http://a.test/x");
-        take_back(&mut request);
-        assert_eq!(
-            (&request.uri().to_string(), &request.headers()[HOST]),
-            (&"/x".into(), &"a.test".parse().unwrap())
-        );
     }
 }

@@ -6,7 +6,8 @@ use tollgate::{ByClock, CallDecision, CallError, CallQuota, PreparedCall, Timest
 use super::parse::Arguments;
 use super::reply::Reply;
 use super::throttle::{Five, Throttle, Wrong};
-use crate::core::{CallLimiter, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::CallLimiter;
 use crate::metrics::Metrics;
 
 /// How many keys are looked for at the same time.

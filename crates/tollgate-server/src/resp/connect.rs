@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::access::Role;
-use super::commands::Call;
+use super::call::Call;
+use super::client::Client;
 use super::reply::{Reply, Version};
-use super::session::Client;
 use crate::listen::Peer;
 
 /// `AUTH [user] password`.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::commands::Call;
+use super::call::Call;
 use super::reply::Reply;
 
 /// How many commands there are.

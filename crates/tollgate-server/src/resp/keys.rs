@@ -5,9 +5,9 @@ use std::time::Duration;
 use tollgate::{CallQuota, Clock};
 
 use super::access::Role;
-use super::commands::{Call, Effect};
+use super::call::{Call, Effect};
+use super::client::{Client, Next, Slow};
 use super::reply::Reply;
-use super::session::{Client, Next, Slow};
 
 /// What a time is told in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

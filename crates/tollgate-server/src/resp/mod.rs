@@ -6,16 +6,19 @@
 //! | `parse`, `words` | commands out of bytes, without copying them; lines with quotes |
 //! | `reply` | answers, in RESP2 and RESP3 |
 //! | `throttle`, `batch` | `CL.THROTTLE` in numbers; calls that came together, decided |
-//! | `commands` | all other commands: |
+//! | `call`, `commands` | a command, and all other commands: |
 //! | `rules` | `TG.CHECK`, `TG.PEEK`: the rules of the file |
 //! | `connect`, `info`, `keys` | at connect; of the server; of the keys of `CL.THROTTLE` |
 //! | `access` | passwords, and what a client may do |
+//! | `client` | one client, and what all share |
 //! | `session` | what one client has said, and the answers |
 //! | `connection` | the bytes of one connection, in and out |
 //! | `probe` | clients without connections, for tests and fuzz targets |
 
 mod access;
 mod batch;
+mod call;
+mod client;
 mod commands;
 mod connect;
 mod connection;
@@ -41,11 +44,12 @@ use tollgate::Timestamp;
 use crate::listen::{Connection, Drain};
 use crate::metrics::Listener;
 use crate::workers::beside;
+use client::{Next, Slow};
 use connection::{Wait, Waited, Wire};
-use session::{Next, Session, Slow};
+use session::Session;
 
+pub(crate) use client::Shared;
 pub use probe::{Answered, Probe};
-pub(crate) use session::Shared;
 
 /// How often a client that always has more to say may do so before the server's end is noticed.
 const ROUNDS: u64 = 64;

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tollgate::ManualClock;
 use tollgate_rules::{LiveRules, Memory, read};
 
-use super::session::{Next, Session, Shared, Slow};
-use crate::core::{Core, ServerClock};
+use super::client::{Next, Shared, Slow};
+use super::session::Session;
+use crate::clock::ServerClock;
+use crate::core::Core;
 use crate::listen::Peer;
 use crate::settings::Settings;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tollgate_rules::{AskRule, AskRuleError, Limit, Limits, Line, Rule, Ruling, Verdict};
 
-use super::commands::Call;
+use super::call::Call;
 use super::reply::Reply;
 use super::throttle::Five;
-use crate::core::{Decider, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::Decider;
 use crate::metrics::{Listener, Metrics};
 
 /// Answers either command.

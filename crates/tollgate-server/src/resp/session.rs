@@ -1,18 +1,15 @@
 //! What one client has said so far, and the answers to what it says next.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::access::{Access, Role};
+use super::access::Role;
 use super::batch::Batch;
-use super::commands::{Call, Effect};
+use super::call::{Call, Effect};
+use super::client::{Client, Next, Shared};
 use super::parse::{Arguments, CommandLimits, Parsed, Parser};
 use super::reply::{Reply, Version};
-use crate::core::Core;
 use crate::listen::Peer;
 use crate::metrics::Listener;
-use crate::settings::Settings;
 
 /// How many commands of a client are answered before others get a turn.
 pub(super) const COMMANDS_A_TURN: usize = 1024;
@@ -20,55 +17,10 @@ pub(super) const COMMANDS_A_TURN: usize = 1024;
 /// The bytes of answers that a client may leave unread before its next commands wait.
 pub(super) const UNREAD_BYTES: usize = 1 << 20;
 
-/// What all clients share.
-pub(crate) struct Shared {
-    pub(super) core: Arc<Core>,
-    pub(super) access: Access,
-    pub(super) started: Instant,
-    clients: AtomicU64,
-}
-
-impl Shared {
-    pub(crate) fn new(core: Arc<Core>, settings: &Settings) -> Self {
-        Self { core, access: Access::new(settings), started: Instant::now(), clients: AtomicU64::new(0) }
-    }
-}
-
 /// One client, and how much of its next command has been read.
 pub(super) struct Session {
     client: Client,
     parser: Parser,
-}
-
-/// One client.
-pub(super) struct Client {
-    pub(super) id: u64,
-    pub(super) peer: Peer,
-    pub(super) name: Vec<u8>,
-    pub(super) role: Role,
-    pub(super) version: Version,
-}
-
-/// The next step after some commands have been answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// More bytes: all whole commands are answered.
-    Read,
-    /// Answers must be sent, or others need a turn, before the commands that are there.
-    Turn,
-    /// Something that takes long, whose answer comes next.
-    Slow(Slow),
-    /// The answers are sent, and the connection ends.
-    Close,
-}
-
-/// What takes too long for a thread that serves others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slow {
-    /// `DBSIZE`: reads the whole table.
-    CountKeys,
-    /// `FLUSHALL`: frees the table.
-    ForgetKeys,
 }
 
 /// What came of some bytes.

@@ -27,7 +27,8 @@ use super::call::{hits, overall};
 use super::proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use super::refusal::Refusal;
 use super::status::{Judged, of as status_of, seconds_up};
-use crate::core::{Core, Decider, Generation, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::{Core, Decider, Generation};
 use crate::metrics::Listener;
 use crate::web::Client;
 

@@ -1,13 +1,10 @@
-//! What a call may ask, and who decides it.
+//! What a call may ask, and why it is not decided.
 
 use std::fmt;
 
 use tollgate_rules::EnvoyCallError;
 
 use super::proto::{Code, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
-use super::{by_files, by_rules};
-use crate::core::Core;
-use crate::metrics::Listener;
 
 /// The most descriptors of a call.
 pub(super) const DESCRIPTORS: usize = 64;
@@ -23,34 +20,6 @@ pub(super) enum CallError {
     TooManyDescriptors,
     TooManyEntries { descriptor: usize },
     UnknownUnit { descriptor: usize },
-}
-
-/// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.
-pub(super) async fn decide(
-    core: &Core,
-    listener: Listener,
-    call: &RateLimitRequest,
-) -> Result<RateLimitResponse, CallError> {
-    check(call)?;
-    if let Some(response) = by_files::decide(core, listener, call)? {
-        return Ok(response);
-    }
-    Ok(by_rules::decide(core, listener, call).await)
-}
-
-fn check(call: &RateLimitRequest) -> Result<(), CallError> {
-    if call.domain.is_empty() {
-        return Err(CallError::NoDomain);
-    }
-    match call.descriptors.len() {
-        0 => return Err(CallError::NoDescriptors),
-        1..=DESCRIPTORS => {}
-        _ => return Err(CallError::TooManyDescriptors),
-    }
-    match call.descriptors.iter().position(|descriptor| descriptor.entries.len() > ENTRIES) {
-        Some(descriptor) => Err(CallError::TooManyEntries { descriptor }),
-        None => Ok(()),
-    }
 }
 
 /// The hits of a descriptor: its own, or else those of the call. 0 only looks.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   gRPC: connection -> frame -> service --.          .-> by_files: domains of their files
-//!                                           +-> call --+
+//!                                           +-> decide +
 //!   JSON: json/read --> json/write --------'          '-> by_rules: all other domains
 //! ```
 //!
@@ -12,7 +12,8 @@
 //! | `connection` | the HTTP/2 connections, health and reflection |
 //! | `frame` | the body of a call, checked before a message is read from it |
 //! | `service` | the one method |
-//! | `call` | what a call may ask, and who decides it |
+//! | `call` | what a call may ask, and why it is not decided |
+//! | `decide` | who decides a call |
 //! | `by_rules` | a call decided by the rules |
 //! | `by_files` | a call decided by files of envoyproxy/ratelimit |
 //! | `status` | what the rules say of a descriptor, as its status |
@@ -24,6 +25,7 @@ mod by_files;
 mod by_rules;
 mod call;
 mod connection;
+mod decide;
 mod frame;
 mod json;
 mod probe;

@@ -7,9 +7,10 @@ use prost::Message;
 use tollgate::ManualClock;
 use tollgate_rules::{LiveRules, Memory, read};
 
-use super::call::decide;
+use super::decide::decide;
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
-use crate::core::{Core, ServerClock, ready};
+use crate::clock::ServerClock;
+use crate::core::{Core, ready};
 use crate::metrics::Listener;
 
 /// What calls are decided by: two rules, on a clock that shows what it is told.

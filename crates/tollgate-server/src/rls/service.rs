@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
-use super::call::{CallError, decide};
+use super::call::CallError;
+use super::decide::decide;
 use super::proto::rate_limit_service_server::RateLimitService;
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use crate::core::Core;

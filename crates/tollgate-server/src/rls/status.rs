@@ -7,7 +7,7 @@ use tollgate::{CountPolicy, Quota};
 use tollgate_rules::{Limit, Limits, Line, Rule, Ruling, Verdict};
 
 use super::proto::{Code, DescriptorStatus, RateLimit, Unit};
-use crate::core::ServerClock;
+use crate::clock::ServerClock;
 
 /// What rules say of a descriptor whose request Envoy cannot hold.
 pub(super) struct Judged<'v> {

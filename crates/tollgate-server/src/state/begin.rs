@@ -8,9 +8,10 @@ use tollgate_rules::{Cause, Conflict, Disk, LiveRules, NotRestored};
 
 use super::file::{self, Restored};
 use super::{StateError, StateLock, StateReport};
-use crate::core::{Envoy, EnvoyFiles, ServerClock};
-use crate::server::StartError;
+use crate::clock::ServerClock;
+use crate::core::{Envoy, EnvoyFiles};
 use crate::settings::Settings;
+use crate::start_error::StartError;
 
 /// What a server begins with.
 pub(crate) struct Begun {

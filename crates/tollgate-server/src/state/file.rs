@@ -10,7 +10,8 @@ use tollgate::{PerCallBuilder, PerCallLimiter, RestoreError};
 use tollgate_rules::{EnvoySet, LiveRules, NotRestored};
 
 use super::StateError;
-use crate::core::{Core, Envoy, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::{Core, Envoy};
 
 /// The first bytes. No text file begins so.
 const MAGIC: [u8; 8] = *b"\xA7serve\r\n";

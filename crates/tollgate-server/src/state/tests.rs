@@ -14,9 +14,11 @@ use tollgate::{CallQuota, ManualClock};
 use tollgate_rules::{Ask, PlainRequest, Scratch};
 
 use super::{StateError, begin, file};
-use crate::core::{Core, ServerClock};
-use crate::server::{Server, StartError};
+use crate::clock::ServerClock;
+use crate::core::Core;
+use crate::server::Server;
 use crate::settings::Settings;
+use crate::start_error::StartError;
 
 const BEGUN: u64 = 1_700_000_000;
 

@@ -18,7 +18,8 @@ use tollgate_http::RequestHead;
 use tollgate_rules::{Ask, Field, Ticket, Verdict};
 
 use super::service::Service;
-use crate::core::{Generation, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::Generation;
 use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::settings::Settings;

@@ -24,10 +24,11 @@ use tollgate_http::HeaderJson;
 use tollgate_rules::{Ask, Limit, Limits, Ruling, Ticket, Verdict};
 
 use super::outcome::{Outcome, status, write_end};
-use super::request::{Body, Call, MOST_REQUESTS};
-use super::service::{Service, TICKET_LIFE};
-use super::tickets::TicketId;
-use crate::core::{Decider, Generation, ServerClock};
+use super::request::{Act, Body, Call, MOST_REQUESTS};
+use super::service::Service;
+use super::tickets::{TICKET_LIFE, TicketId};
+use crate::clock::ServerClock;
+use crate::core::{Decider, Generation};
 use crate::metrics::Listener;
 use crate::web::{Answer, problem_at, read_json, with, with_headers};
 
@@ -38,19 +39,6 @@ const USUAL: usize = 400;
 
 /// The most bytes of its end.
 const END: usize = 64;
-
-/// What a caller asks of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    /// To decide and to charge them.
-    Check,
-    /// To look only.
-    Peek,
-    /// As a check, and to tell when they may act.
-    Reserve,
-    /// As a check, by the limits of requests in flight, too.
-    Acquire,
-}
 
 /// The answers to the requests of a call, while they are decided.
 struct Answers {

@@ -9,7 +9,8 @@ use tollgate_http::{HeaderJson, HeaderSink};
 use tollgate_rules::{Line, Ruling, Verdict};
 
 use super::tickets::TicketId;
-use crate::core::{Core, Generation, ServerClock};
+use crate::clock::ServerClock;
+use crate::core::{Core, Generation};
 
 /// The answer to one request, but for its headers and its ticket.
 #[derive(Debug, Default)]

@@ -18,6 +18,19 @@ pub(super) const MOST_REQUESTS: usize = 1000;
 /// The most headers of a request, and the most labels.
 const MOST_LINES: usize = 100;
 
+/// What a caller asks of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// To decide and to charge them.
+    Check,
+    /// To look only.
+    Peek,
+    /// As a check, and to tell when they may act.
+    Reserve,
+    /// As a check, by the limits of requests in flight, too.
+    Acquire,
+}
+
 /// The body of `/v1/check` and its like: a request, or a batch.
 #[derive(Debug, Default)]
 pub(super) struct Body<'b> {

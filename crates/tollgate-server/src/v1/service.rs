@@ -3,7 +3,6 @@
 use std::future::ready;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -12,17 +11,14 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
 
 use super::auth::Auth;
-use super::check::Act;
-use super::tickets::Tickets;
+use super::request::Act;
+use super::tickets::{TICKET_LIFE, Tickets};
 use crate::core::Core;
 use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::rls;
 use crate::settings::{Limits, Settings};
 use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem, read_body};
-
-/// How long what a request was charged can be given back.
-pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// The most tickets.
 const MOST_TICKETS: usize = 1 << 20;

@@ -8,13 +8,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::SecureRandom;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tollgate::Timestamp;
 use tollgate_rules::Ticket;
 
-use crate::core::ServerClock;
+use crate::clock::ServerClock;
+
+/// How long what a request was charged can be given back.
+pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// How many parts a table has, each with a mutex of its own.
 const PARTS: usize = 64;
@@ -151,13 +155,12 @@ impl FromStr for TicketId {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use serde_json::Value;
     use tollgate::ManualClock;
     use tollgate_rules::{LiveRules, Memory, read};
 
-    use super::super::service::{Service, TICKET_LIFE};
+    use super::super::service::Service;
     use super::*;
     use crate::core::Core;
     use crate::settings::Settings;

@@ -7,8 +7,8 @@ use tollgate::{CallDecision, MultiDecision, Timestamp};
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
-use super::LayerState;
 use super::owned_charges::{OwnedCharge, OwnedCharges, OwnedOf};
+use super::state::LayerState;
 use crate::rule::{LimitSet, MAX_RULES, Place, QueueTurn};
 
 /// The charges of one request. Dropping them refunds them, the last first, unless they are settled

@@ -9,8 +9,9 @@ use tollgate_http::{KeyBuf, RequestHead};
 
 use super::evaluation::Evaluation;
 use super::owned_charges::OwnedCharges;
+use super::state::LayerState;
+use super::verdict::Verdict;
 use super::waiting::Waiting;
-use super::{LayerState, Verdict};
 use crate::rule::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
 
 /// Completes with the verdict, and with the charges that the response may give back. Dropping it

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollgate::{MultiDecision, Outcome, Timestamp};
 use tollgate_backend::BackendReply;
 use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
-use super::LayerState;
 use super::charges::{Charge, Charges, Extra, Of};
 use super::owned_charges::OwnedCharges;
 use super::refusal::{Refusals, Refused, RuleRefusal, refused_by};
 use super::response_headers::ResponseHeaders;
-use crate::handle::tightest;
-use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, MAX_RULES, QueueTurn, RuleMatch};
+use super::state::LayerState;
+use super::verdict::{RuleReport, Verdict};
+use crate::rule::{CheckRequest, CompiledRule, Decider, LimitSet, QueueTurn, RuleMatch, tightest};
 
 /// A request that is checked against the rules, one after the other.
 ///
@@ -30,28 +29,6 @@ pub(super) struct Evaluation<'l, 'v> {
     refusals: Option<Box<Refusals<'l>>>,
     /// Whether the charges are kept back until the request is served.
     keeps_charges: bool,
-}
-
-/// The result of an evaluation. It does not borrow from the limits.
-#[derive(Default)]
-pub(crate) struct Verdict {
-    /// The reports for hooks, counters and events, in the order of the decisions. Empty if none of
-    /// them is used. A rule whose backend failed may have two reports.
-    pub(crate) reports: SmallVec<[RuleReport; MAX_RULES]>,
-    pub(crate) headers: ResponseHeaders,
-    /// `None` if the request is admitted.
-    pub(crate) refusal: Option<Box<RuleRefusal>>,
-}
-
-/// The outcome of one rule, for hooks, counters and events.
-pub(crate) struct RuleReport {
-    /// The index of the rule.
-    pub(crate) rule: usize,
-    pub(crate) outcome: RuleOutcome,
-    pub(crate) cost: u64,
-    /// The state of the limit that decides. `None` if no hook and no handler sees it, or if no
-    /// limit decides.
-    pub(crate) limit: Option<LimitState>,
 }
 
 impl<'l, 'v> Evaluation<'l, 'v> {
@@ -391,5 +368,51 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         }
         self.charges.settle();
         None
+    }
+
+    /// Returns when the ban of a key by a rule ends. `None` if the key is not banned at `now`.
+    #[inline]
+    pub(super) fn banned_until(
+        &self,
+        rule: usize,
+        key: &[u8],
+        now: impl FnOnce() -> Timestamp,
+    ) -> Option<Timestamp> {
+        let ban = self.state.rules[rule].ban.as_ref()?;
+        ban.end(key, now())
+    }
+
+    /// Refuses a request whose key is banned from `now` until `end`.
+    #[inline(never)]
+    pub(super) fn refuse_banned(
+        &mut self,
+        rule: usize,
+        limits: &'l LimitSet,
+        request: CheckRequest<'_>,
+        (now, end): (Timestamp, Timestamp),
+    ) -> bool {
+        let left = end.saturating_since(now);
+        let decision = limits.limiter.prepare(request.key).at(now).peek_n(request.cost);
+        let refused = match refused_by(limits, &decision, request.cost, request.max_wait) {
+            None => Refused::by_ban(&decision, request.cost, left),
+            Some(mut refused) => {
+                if refused.is_for_now() {
+                    refused.prolong(left);
+                }
+                refused
+            }
+        };
+        self.apply_refused(rule, limits, request, &refused, now)
+    }
+
+    /// Bans a key that the rule refuses, if the rule has bans and the refusal is one that
+    /// [bans](Refused::bans). It then lasts until the ban ends.
+    pub(super) fn begin_ban(&self, rule: usize, key: &[u8], refused: &mut Refused, now: Timestamp) {
+        if let Some(ban) = &self.state.rules[rule].ban
+            && refused.bans()
+            && let Some(end) = ban.start(key, now)
+        {
+            refused.prolong(end.saturating_since(now));
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! From a request to a verdict.
 
-mod bans;
 mod call;
 mod charges;
 mod delayed;
@@ -9,49 +8,23 @@ mod in_flight;
 mod owned_charges;
 mod refusal;
 mod response_headers;
+mod state;
+mod verdict;
 mod waiting;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::{Extensions, Request, Uri};
-use tollgate::CallDecision;
-use tollgate_backend::AnyReceipt;
-use tollgate_http::{HeaderStyles, KeyBuf, RequestHead, UnixZero};
+use tollgate_http::{KeyBuf, RequestHead};
 
 pub(crate) use delayed::DelayedVerdict;
 use delayed::{ask_backends, depart};
-pub(crate) use evaluation::{RuleReport, Verdict};
 pub(crate) use owned_charges::OwnedCharges;
 pub(crate) use response_headers::{ResponseClock, ResponseHeaders};
+pub(crate) use state::{LayerState, OriginalUri, Sleep};
+pub(crate) use verdict::Verdict;
 
-use crate::hooks::Hooks;
-use crate::rule::{CompiledRule, Decider, RuleMatch, SharedClock};
+use crate::rule::{Decider, RuleMatch};
 use evaluation::Evaluation;
-
-/// Returns a future that completes after a duration.
-pub(crate) type Sleep =
-    Box<dyn Fn(Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// Finds the request target before a router rewrote it, in the extensions of a request.
-pub(crate) type OriginalUri = Box<dyn Fn(&Extensions) -> Option<&Uri> + Send + Sync>;
-
-/// The state that a layer shares with its services: everything but the responder.
-pub(crate) struct LayerState {
-    pub(crate) rules: Box<[CompiledRule]>,
-    pub(crate) styles: HeaderStyles,
-    pub(crate) hooks: Hooks,
-    pub(crate) clock: SharedClock,
-    /// The same clock.
-    pub(crate) response_clock: ResponseClock,
-    pub(crate) unix_zero: UnixZero,
-    pub(crate) sleep: Sleep,
-    pub(crate) original_uri: Option<OriginalUri>,
-    /// Whether any rule has a backend.
-    pub(crate) has_backends: bool,
-    /// Whether the response changes what a request is charged by some rule.
-    pub(crate) awaits_responses: bool,
-}
 
 /// Whether a request's verdict is complete.
 #[expect(
@@ -68,19 +41,6 @@ pub(crate) enum Decided {
 }
 
 impl LayerState {
-    /// Returns the head of a request, with its original target.
-    #[inline]
-    pub(crate) fn head<'r, B>(&self, request: &'r Request<B>) -> RequestHead<'r> {
-        self.original(RequestHead::of(request))
-    }
-
-    /// Returns a head with the original target of its request.
-    #[inline]
-    pub(crate) fn original<'r>(&self, head: RequestHead<'r>) -> RequestHead<'r> {
-        let Some(original_uri) = &self.original_uri else { return head };
-        original_uri(head.extensions()).map_or(head, |uri| head.with_uri(uri))
-    }
-
     /// Decides a request. Reports the decision unless it is made later. If the inner service is not
     /// ready, the charges are not settled before it is.
     // The verdict is written in place: moving a value right after it was written would stall.
@@ -153,28 +113,5 @@ impl LayerState {
             }
         }
         Some(evaluation.finish(self))
-    }
-
-    /// Gives a charge back by a limit that came with the request.
-    fn give_back_call(&self, rule: usize, decision: CallDecision) {
-        if let Decider::PerRequest(limits) = &self.rules[rule].decider {
-            limits.give_back(decision);
-        }
-    }
-
-    /// Gives a charge back to the backend of a rule.
-    fn give_back_there(&self, rule: usize, receipt: AnyReceipt) {
-        if let Decider::Backend(remote) = &self.rules[rule].decider
-            && let Err(fault) = remote.backend.refund(receipt)
-        {
-            self.report_backend_error(rule, &fault);
-        }
-    }
-
-    /// Returns whether a rule with a backend applies. Charges nothing.
-    fn needs_backend(&self, head: &RequestHead<'_>) -> bool {
-        let mut key = KeyBuf::new();
-        let mut rules = self.rules.iter().filter(|rule| matches!(rule.decider, Decider::Backend(_)));
-        rules.any(|rule| matches!(rule.match_request(head, &mut key), RuleMatch::Check(_)))
     }
 }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tollgate::{CallDecision, Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 
-use super::LayerState;
+use super::state::LayerState;
 use super::waiting::Waiting;
 use crate::body::Places;
 use crate::rule::{Place, QueueTurn};

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use http::Response;
 use smallvec::SmallVec;
 use tollgate::{MultiDecision, Timestamp};
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
-use tollgate_http::{Refusal, RefusalReason, RefusalRecord, RequestHead, Respond};
+use tollgate_http::{RefusalReason, RefusalRecord};
 
-use super::{LayerState, ResponseHeaders};
 use crate::rule::LimitSet;
 
 /// A refusal by one rule. [`Refusal`] is its public view.
@@ -163,28 +161,5 @@ impl<'l> Refusals<'l> {
         LimitHeaders::new(styles, policy, |items| {
             self.limits.iter().for_each(|&(name, state)| items.add(name, state));
         })
-    }
-}
-
-impl LayerState {
-    /// Shows a refusal to a hook or a responder.
-    pub(crate) fn refusal<'r>(&'r self, head: RequestHead<'r>, refusal: &'r RuleRefusal) -> Refusal<'r> {
-        let rule = &self.rules[refusal.rule];
-        let names = refusal.set.map_or(&[][..], |set| rule.decider.limit_set(set).policies.names());
-        Refusal::new(head, &rule.name, names, &refusal.record)
-    }
-
-    /// Makes the response to a refused request.
-    pub(crate) fn refuse<ResBody>(
-        &self,
-        head: RequestHead<'_>,
-        refusal: &RuleRefusal,
-        mut headers: ResponseHeaders,
-        responder: &impl Respond<ResBody>,
-    ) -> Response<ResBody> {
-        let refusal = self.refusal(head, refusal);
-        let mut response = responder.respond(&refusal);
-        headers.write_refusal(response.headers_mut(), refusal.retry_after());
-        response
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate::Timestamp;
 
-use super::LayerState;
+use super::state::LayerState;
 use crate::telemetry::RuleTelemetry;
 
 /// A request that waits in the queue of a rule, until it is dropped.

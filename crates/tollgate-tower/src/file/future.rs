@@ -13,7 +13,7 @@ use tower_service::Service;
 
 use super::charges::Charges;
 use super::decide::{Admitted, Decided, Departure, StoreAnswers};
-use super::layer::WatchedState;
+use super::watched::WatchedState;
 use crate::InFlightBody;
 use crate::body::Held;
 use crate::decide::ResponseHeaders;

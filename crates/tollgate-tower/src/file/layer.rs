@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollgate::{Stats, Usage};
-use tollgate_rules::{Disk, ReloadError, Status, Watched};
+use tollgate_rules::{Disk, ReloadError, Status};
 use tower_layer::Layer;
 
-use super::decide::FileState;
 use super::reports::count;
+use super::watched::WatchedState;
 use super::{FileSet, RulesBuilder, RulesError, RulesService};
 use crate::ClientAddress;
 
@@ -55,13 +55,6 @@ use crate::ClientAddress;
 /// ```
 #[derive(Clone)]
 pub struct RulesLayer(pub(super) Arc<WatchedState>);
-
-/// What a layer shares with its services, and the thread that watches its file, if it has one.
-pub(super) struct WatchedState {
-    // Dropped first: the thread ends before the rules are gone.
-    pub(super) _watched: Option<Watched>,
-    pub(super) state: FileState,
-}
 
 impl RulesLayer {
     /// Makes a layer from a rules file: reads it, runs the tests in it, and watches it from now on.

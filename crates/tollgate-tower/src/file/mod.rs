@@ -15,7 +15,8 @@
 //! | `decide` | from a request to a verdict |
 //! | `stores` | the stores of rules |
 //! | `aside` | requests that a hook refuses, whatever the rules say |
-//! | `charges`, `turns` | what a request may still give back; its turns in queues |
+//! | `charges`, `ticket`, `turns` | what a request may still give back; its turns in queues |
+//! | `watched` | what a layer shares with its services |
 //! | `service`, `future` | the tower service and its response |
 
 mod aside;
@@ -30,8 +31,10 @@ mod local;
 mod reports;
 mod service;
 mod stores;
+mod ticket;
 mod turns;
 mod view;
+mod watched;
 
 pub use aside::{Aside, Beside};
 pub use builder::RulesBuilder;
@@ -39,13 +42,11 @@ pub use error::RulesError;
 pub use future::RulesFuture;
 pub use layer::RulesLayer;
 pub use service::RulesService;
+pub(crate) use ticket::FileTicket;
 
-use tollgate_rules::{LiveRules, RuleSet, Ticket, Verdict};
+use tollgate_rules::{LiveRules, RuleSet, Verdict};
 
 use crate::rule::SharedClock;
-
-/// What a request may still give back.
-pub(crate) type FileTicket = Ticket<SharedClock>;
 
 type FileRules = LiveRules<SharedClock>;
 type FileSet = RuleSet<SharedClock>;

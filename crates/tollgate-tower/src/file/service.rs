@@ -11,7 +11,7 @@ use tower_service::Service;
 use super::RulesFuture;
 use super::decide::{Admitted, Decided};
 use super::future::{Asking, Waiting};
-use super::layer::WatchedState;
+use super::watched::WatchedState;
 use crate::InFlightBody;
 
 /// A service whose requests are limited by rules in a file, made by

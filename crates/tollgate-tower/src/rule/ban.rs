@@ -6,11 +6,9 @@ use std::time::Duration;
 use tollgate::{FixedWindow, Rate, Stats, Timestamp, Usage, WhenFull};
 
 use super::SharedClock;
+use super::bounds::LONGEST_BAN;
 use super::local::LocalLimiter;
 use crate::BuildError;
-
-/// The longest ban: what the engine can count, ten years of 365.25 days.
-pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 31_557_600);
 
 /// The banned keys of a rule.
 ///
@@ -30,7 +28,7 @@ impl Ban {
         max_keys: Option<usize>,
         clock: SharedClock,
     ) -> Result<Self, BuildError> {
-        if !(Duration::from_nanos(1)..=LONGEST).contains(&duration) {
+        if !(Duration::from_nanos(1)..=LONGEST_BAN).contains(&duration) {
             return Err(BuildError::BanDuration { rule: rule.to_owned(), given: duration });
         }
         let quota = FixedWindow::new(Rate::new(1, duration)).from_first_hit().into();
@@ -83,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_ban_of_any_legal_duration_ends_to_the_nanosecond() {
-        let longest = LONGEST.as_nanos() as u64;
+        let longest = LONGEST_BAN.as_nanos() as u64;
         for nanos in [1, 2, 999, 1_000_000_007, 86_400_000_000_000, longest - 1, longest] {
             let duration = Duration::from_nanos(nanos);
             let clock = ManualClock::new();

@@ -7,10 +7,11 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Version};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use tollgate::Stats;
-use tollgate::{CallQuota, Quota, WhenFull};
+use tollgate::{Quota, WhenFull};
 use tollgate_backend::{AnyBackend, OnBackendError};
 use tollgate_http::{KeyBuf, KeyBy, RequestHead};
 
+use super::request::{CheckRequest, RuleMatch};
 use super::{
     Ban, ChargeIf, CostFrom, CostOf, InFlightSet, Limit, LimitSet, LocalLimiter, MAX_NAME_LEN, MAX_RULES,
     MissingKey, PerRequest, Predicate, Rule, SharedClock,
@@ -83,29 +84,6 @@ impl Decider {
             Self::PerRequest(_) | Self::InFlight(_) => &[],
         }
     }
-}
-
-/// How a rule applies to a request.
-pub(crate) enum RuleMatch<'k> {
-    /// The rule does not apply.
-    DoesNotApply,
-    /// The rule refuses the request because it has no key.
-    NoKey,
-    /// The rule's limits decide.
-    Check(CheckRequest<'k>),
-}
-
-/// A request as a rule's limits see it.
-#[derive(Clone, Copy)]
-pub(crate) struct CheckRequest<'k> {
-    pub(crate) key: &'k [u8],
-    pub(crate) cost: u64,
-    /// The index of the limit set that decides.
-    pub(crate) set: usize,
-    /// The longest wait in a queue.
-    pub(crate) max_wait: Duration,
-    /// The quota that comes with the request, if its rule has such quotas.
-    pub(crate) quota: Option<CallQuota>,
 }
 
 impl CompiledRule {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{AcquireError, BuildError, InFlightLimiter, OwnedInFlight};
 use tollgate_http::LimitState;
 
-use super::CheckRequest;
+use super::request::CheckRequest;
 
 /// The places of a request. Dropping it gives them back.
 pub(crate) type Place = OwnedInFlight<[u8]>;

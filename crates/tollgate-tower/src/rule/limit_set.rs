@@ -1,6 +1,6 @@
 //! The limits that decide a request together, and their rate limit headers.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use tollgate::{BuildError, Inherit, LimitDecision, MultiDecision, Quota, Receipt};
 use tollgate_http::{HeaderItems, LimitState, QuotaPolicies};
 
-use super::CheckRequest;
 use super::abandoned_turns::{AbandonedTurns, QueueTurn};
 use super::local::LocalLimiter;
+use super::request::CheckRequest;
 
 /// The limits of a rule, of one of its tiers, or of one key. They charge a request all or nothing.
 pub(crate) struct LimitSet {
@@ -168,6 +168,17 @@ fn queues(quotas: &[Quota]) -> u64 {
         .iter()
         .enumerate()
         .fold(0, |queues, (number, quota)| queues | u64::from(quota.is_queue()) << number)
+}
+
+/// Returns the state of the limit that decides: the one that refuses longest, or else the one with
+/// the least remaining.
+pub(crate) fn tightest(decision: &MultiDecision<'_>) -> LimitState {
+    let mut states = decision.parts().map(|limit| LimitState::from(&limit));
+    let state = match decision.refused_by() {
+        Some(number) => states.nth(number),
+        None => states.min_by_key(|state| (state.remaining, Reverse(state.reset))),
+    };
+    state.expect("a decision has at least one limit")
 }
 
 impl fmt::Debug for LimitSet {

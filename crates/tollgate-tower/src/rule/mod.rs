@@ -2,12 +2,14 @@
 
 mod abandoned_turns;
 mod ban;
+mod bounds;
 mod compiled;
 mod in_flight;
 mod limit;
 mod limit_set;
 mod local;
 mod per_request;
+mod request;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,20 +23,17 @@ use tollgate_http::{KeyBy, RequestHead};
 #[cfg(feature = "rules")]
 pub(crate) use abandoned_turns::AbandonedTurns;
 pub(crate) use abandoned_turns::QueueTurn;
-pub(crate) use ban::{Ban, LONGEST as LONGEST_BAN};
+pub(crate) use ban::Ban;
+pub(crate) use bounds::{LONGEST_BAN, MAX_NAME_LEN, MAX_RULES};
 #[cfg(feature = "rules")]
 pub(crate) use compiled::hides_disconnect;
-pub(crate) use compiled::{CheckRequest, CompiledRule, Decider, Fallback, RuleMatch};
+pub(crate) use compiled::{CompiledRule, Decider, Fallback};
 pub(crate) use in_flight::{InFlightSet, Place};
 pub use limit::Limit;
-pub(crate) use limit_set::LimitSet;
+pub(crate) use limit_set::{LimitSet, tightest};
 pub(crate) use local::LocalLimiter;
 pub(crate) use per_request::PerRequest;
-
-/// The most rules of one layer.
-pub(crate) const MAX_RULES: usize = 8;
-/// The most bytes of a rule's name.
-pub(crate) const MAX_NAME_LEN: usize = 64;
+pub(crate) use request::{CheckRequest, RuleMatch};
 
 pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;

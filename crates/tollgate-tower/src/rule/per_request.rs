@@ -3,7 +3,8 @@
 use tollgate::{BuildError, CallDecision, CallError, CallQuota, PerCallLimiter, WhenFull};
 use tollgate_http::RequestHead;
 
-use super::{CheckRequest, QuotaOf, SharedClock};
+use super::request::CheckRequest;
+use super::{QuotaOf, SharedClock};
 
 /// A limiter, and where its quotas come from.
 pub(crate) struct PerRequest {

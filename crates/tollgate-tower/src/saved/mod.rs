@@ -17,6 +17,7 @@
 //! holds it in memory, and that it can be skipped. The checksum is that of all bytes before it.
 
 mod error;
+mod part;
 mod reader;
 mod summed;
 mod writer;
@@ -29,63 +30,9 @@ pub use error::{NotRestored, RestoreError, SavedLimits};
 use crate::decide::LayerState;
 use crate::rule::{CompiledRule, Decider, SharedClock};
 use crate::{Builder, TollgateLayer, WrappedBody};
+pub(crate) use part::Part;
 use reader::{Reader, Section};
 use writer::Writer;
-
-/// The version written, and the only one read.
-const VERSION: u32 = 1;
-
-/// The first bytes of a saved layer. No text file begins so, and a transfer that converts line ends
-/// changes them.
-const MAGIC: [u8; 8] = *b"\xA7gate\r\n\x1A";
-
-/// The most bytes in a piece of a limiter, and in a key.
-const PIECE: usize = 1 << 16;
-
-// The tags of sections, and of the end.
-const END: u8 = 0;
-const TIER: u8 = 1;
-const KEY: u8 = 2;
-const BAN: u8 = 3;
-const FALLBACK: u8 = 4;
-const PER_REQUEST: u8 = 5;
-
-/// What a section is of a rule.
-#[derive(Clone, Copy)]
-pub(crate) enum Part<K> {
-    /// The limits of a tier; of tier 0, the rule's own.
-    Tier(usize),
-    /// The limits of this key.
-    Key(K),
-    Ban,
-    /// The local limits of a backend that fails.
-    Fallback,
-    /// Limits that came with requests, which cannot be saved.
-    PerRequest,
-}
-
-impl<K> Part<K> {
-    fn tag(&self) -> u8 {
-        match self {
-            Self::Tier(_) => TIER,
-            Self::Key(_) => KEY,
-            Self::Ban => BAN,
-            Self::Fallback => FALLBACK,
-            Self::PerRequest => PER_REQUEST,
-        }
-    }
-
-    /// The part without its key. `None` if it has no limiter.
-    fn limits(&self) -> Option<SavedLimits> {
-        match self {
-            Self::Tier(tier) => Some(SavedLimits::Tier(*tier)),
-            Self::Key(_) => Some(SavedLimits::Key),
-            Self::Ban => Some(SavedLimits::Bans),
-            Self::Fallback => Some(SavedLimits::Fallback),
-            Self::PerRequest => None,
-        }
-    }
-}
 
 impl<R, B> TollgateLayer<R, B> {
     /// Writes down the debts of all keys to the limits of all rules, and the bans, for

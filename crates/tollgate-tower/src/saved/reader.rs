@@ -4,8 +4,9 @@ use std::io::{self, Read};
 
 use tollgate::Quota;
 
+use super::error::RestoreError;
+use super::part::{BAN, END, FALLBACK, KEY, MAGIC, PER_REQUEST, PIECE, Part, TIER, VERSION};
 use super::summed::Summed;
-use super::{BAN, END, FALLBACK, KEY, MAGIC, PER_REQUEST, PIECE, Part, RestoreError, TIER, VERSION};
 use crate::rule::MAX_NAME_LEN;
 
 pub(super) struct Reader<R> {

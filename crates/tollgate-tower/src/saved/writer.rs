@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use tollgate::Quota;
 
+use super::part::{END, MAGIC, PIECE, Part, VERSION};
 use super::summed::Summed;
-use super::{END, MAGIC, PIECE, Part, VERSION};
 
 /// Writes sections, and then the end.
 pub(super) struct Writer<W>(Summed<W>);

@@ -9,24 +9,8 @@ use crate::mutant::Mutant;
 use crate::ring::{Entry, Log, Seen};
 use crate::rule::Rule;
 use crate::scenario::Op;
-use crate::state::{Pc, State};
+use crate::state::{Look, Pc, State};
 use crate::values::Key;
-
-/// What a thread knows of a ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// The time of the decision, and the one that is proposed: never earlier than the newest
-    /// logged.
-    pub(crate) decided: u8,
-    pub(crate) now: u8,
-    /// Which unit is proposed, or which entry erased.
-    pub(crate) unit: u8,
-    pub(crate) seen: Seen,
-    /// The request is refused, and counts.
-    pub(crate) refused: bool,
-    /// A new key's, which has no slot yet.
-    pub(crate) inserts: bool,
-}
 
 /// Whether this is a step of a log's.
 pub(super) fn is_ringed(pc: Pc) -> bool {

@@ -10,7 +10,8 @@ use std::str::FromStr;
 
 use crate::by_rules::{Judge, Map, Requests, Trial, load, path};
 use crate::failure::Failure;
-use crate::output::{print_note, print_result};
+use crate::note::print_note;
+use crate::output::print_result;
 use crate::reading::Reading;
 use crate::report::figures::{grouped, percent};
 use crate::share::Share;

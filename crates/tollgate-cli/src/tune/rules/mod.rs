@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota};
 use tollgate_rules::{Limit, Limits};
 
-use super::Args;
+use super::args::Args;
 use super::search::smallest;
 use crate::by_rules::load;
 use crate::columns::{Columns, Side, ascii_spaces};
 use crate::failure::Failure;
-use crate::output::{print_note, print_result};
+use crate::note::print_note;
+use crate::output::print_result;
 use crate::progress::work_bar;
 use crate::report::figures::{counted, grouped, percent};
 use crate::share::Share;

@@ -7,7 +7,7 @@ use tollgate_rules::{Found, Limits, Rules};
 
 use crate::by_rules::{Judge, Map, Requests, Trial};
 use crate::failure::Failure;
-use crate::output::print_note;
+use crate::note::print_note;
 use crate::reading::Reading;
 
 /// A request of a key.

@@ -4,65 +4,15 @@
 //! docs/reference/rules.md lists it. A field has a kind, which is all that can be said of its value
 //! alone; what depends on other fields, `read` checks.
 
+mod kinds;
 mod park;
 mod stores;
 
 use super::text::Text;
+pub(in crate::file) use kinds::{Field, Kind, Need, Table};
+use kinds::{TIME, optional, required, table};
 use park::{RULE_ON_REFUSAL, RULE_PARK};
 use stores::{RULE_DENY_CACHE, RULE_LEASES, RULE_ON_FAILURE, RULE_STORE, STORE};
-
-/// A table of TOML, and its fields.
-#[derive(Debug)]
-pub(in crate::file) struct Table {
-    /// What a message calls it, and the schema's definition.
-    pub(in crate::file) name: &'static str,
-    pub(in crate::file) fields: &'static [Field],
-    /// How many of its fields there must be, at least and at most.
-    pub(in crate::file) count: (usize, usize),
-}
-
-#[derive(Debug)]
-pub(in crate::file) struct Field {
-    pub(in crate::file) name: &'static str,
-    pub(in crate::file) kind: Kind,
-    pub(in crate::file) need: Need,
-    /// What it says, for the schema and the documentation.
-    pub(in crate::file) doc: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::file) enum Need {
-    Required,
-    /// The default, for the documentation.
-    Optional(&'static str),
-}
-
-/// What a value may be.
-#[derive(Debug)]
-pub(in crate::file) enum Kind {
-    Bool,
-    Integer {
-        least: u64,
-        most: u64,
-    },
-    Text(Text),
-    Choice(&'static [&'static str]),
-    DateTime,
-    Table(&'static Table),
-    /// A table whose keys are names.
-    Map {
-        key: Text,
-        of: &'static Kind,
-        least: usize,
-    },
-    List {
-        of: &'static Kind,
-        least: usize,
-        most: usize,
-    },
-    /// One of several, each of another type of TOML.
-    Either(&'static [Kind]),
-}
 
 /// The most rules of all files.
 pub(in crate::file) const MOST_RULES: usize = 10_000;
@@ -77,18 +27,6 @@ pub(in crate::file) const MOST_TIERS: usize = 64;
 /// The largest integer of TOML.
 const MAX: u64 = i64::MAX as u64;
 
-const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Field {
-    Field { name, kind, need: Need::Required, doc }
-}
-
-const fn optional(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Field {
-    Field { name, kind, need: Need::Optional(default), doc }
-}
-
-const fn table(name: &'static str, fields: &'static [Field]) -> Table {
-    Table { name, fields, count: (0, usize::MAX) }
-}
-
 macro_rules! one_or_more {
     ($kind:expr, $most:expr) => {
         Kind::Either(&[$kind, Kind::List { of: &$kind, least: 1, most: $most }])
@@ -97,7 +35,6 @@ macro_rules! one_or_more {
 
 const TEXT: Kind = Kind::Text(Text::Any { most: 4096 });
 const NAME: Kind = Kind::Text(Text::Name);
-const TIME: Kind = Kind::Text(Text::Time);
 const MODE: Kind = Kind::Choice(&["enforce", "shadow", "off"]);
 const STATUS: Kind = Kind::Integer { least: 100, most: 599 };
 const VALUE: Kind = one_or_more!(Kind::Text(Text::Value), 10_000);

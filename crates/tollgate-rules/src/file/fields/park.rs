@@ -1,6 +1,7 @@
 //! Fields of rules that keep refused requests for later.
 
-use super::{Field, Kind, TIME, Table, Text, optional, table};
+use super::kinds::{Field, Kind, TIME, Table, optional, table};
+use crate::file::text::Text;
 
 pub(super) const RULE_ON_REFUSAL: Field = optional(
     "on_refusal",

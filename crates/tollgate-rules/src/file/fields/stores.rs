@@ -1,6 +1,6 @@
 //! The fields of a store, and those of a rule with one.
 
-use super::{Field, Kind, TIME, Table, optional, required, table};
+use super::kinds::{Field, Kind, TIME, Table, optional, required, table};
 use crate::file::text::Text;
 
 const ON_FAILURE: Kind = Kind::Either(&[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)]);

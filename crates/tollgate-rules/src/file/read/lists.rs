@@ -158,7 +158,7 @@ impl Reader<'_, '_> {
 
     fn entries(&mut self, name: &str, kind: Text, span: Range<usize>) -> Option<Rc<Values>> {
         let Some(entries) = self.lists.by_name.get(name) else {
-            let meant = crate::file::walk::nearest(name, self.lists.names().take(200));
+            let meant = crate::file::nearest::nearest(name, self.lists.names().take(200));
             let hint = meant.map_or_else(
                 || format!("[lists] {name} = [ … ]"),
                 |meant| format!("did you mean `@{meant}`?"),

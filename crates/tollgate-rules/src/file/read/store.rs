@@ -102,7 +102,7 @@ impl Reader<'_, '_> {
             Arc::clone(server.as_ref().ok_or(())?)
         } else {
             let names = stores.keys().map(|name| &**name);
-            let meant = crate::file::walk::nearest(text, names);
+            let meant = crate::file::nearest::nearest(text, names);
             let hint = meant.map_or_else(
                 || {
                     if text.contains([':', '/']) {

@@ -1,6 +1,6 @@
 //! Attributes of requests, as keys, costs and tests name them.
 
-use super::{Wrong, quoted};
+use super::wrong::{Wrong, quoted};
 use crate::file::problem::Code;
 use crate::rule::Attribute;
 

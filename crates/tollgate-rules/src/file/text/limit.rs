@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tollgate::{InFlightLimiter, Limiter, ParseQuotaError, Quota, Rate};
 
-use super::{Wrong, quoted};
+use super::wrong::{Wrong, quoted};
+use crate::file::nearest::nearest;
 use crate::file::problem::Code;
-use crate::file::walk::nearest;
 use crate::rule::{Limit, Limits};
 
 /// The limit of a rule: one limit, `unlimited` or `block`.

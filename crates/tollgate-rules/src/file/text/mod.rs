@@ -5,44 +5,21 @@
 //! | `limit` | limits and lengths of time |
 //! | `value` | values of conditions: methods, hosts, paths, networks |
 //! | `store` | addresses of stores |
+//! | `name`, `wrong` | names; what is wrong with a text |
 //! | `attribute` | attributes, and the names of headers and labels |
 
 pub(super) mod attribute;
 pub(super) mod limit;
+mod name;
 pub(super) mod store;
 pub(super) mod value;
-
-use std::ops::Range;
+mod wrong;
 
 use super::problem::Code;
-
-/// A wrong part of a text.
-#[derive(Debug)]
-pub(crate) struct Wrong {
-    /// In bytes of the text.
-    pub(crate) span: Range<usize>,
-    pub(crate) code: Code,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Wrong {
-    /// All of `text` is wrong.
-    pub(crate) fn all(text: &str, code: Code, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { span: 0..text.len(), code, message: message.into(), hint: Some(hint.into()) }
-    }
-
-    /// The text is none that the field takes.
-    pub(crate) fn bad(text: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::all(text, Code::BadText, message, hint)
-    }
-}
-
-/// The longest text that a message repeats.
-pub(crate) fn quoted(text: &str) -> String {
-    let short: String = text.chars().take(60).collect();
-    if short.len() == text.len() { format!("{text:?}") } else { format!("{short:?}...") }
-}
+pub(crate) use name::LONGEST_VALUE;
+use name::longest;
+pub(super) use name::name;
+pub(crate) use wrong::{Wrong, quoted};
 
 /// A kind of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,9 +74,6 @@ pub(super) enum Text {
     /// What the names of a store's keys begin with.
     Prefix,
 }
-
-/// The longest value of an attribute: a longer one is missing in a request.
-pub(crate) const LONGEST_VALUE: usize = 4096;
 
 impl Text {
     /// Whether `text` is one.
@@ -185,31 +159,6 @@ impl Text {
             }
             _ => None,
         }
-    }
-}
-
-fn longest(text: &str, most: usize) -> Result<(), Wrong> {
-    if text.len() <= most {
-        return Ok(());
-    }
-    Err(Wrong::bad(text, format!("the text has {} bytes", text.len()), format!("at most {most}")))
-}
-
-/// The most characters of a name.
-const LONGEST_NAME: usize = 64;
-
-pub(super) fn name(text: &str) -> Result<(), Wrong> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    let hint = "1 to 64 of A-Z, a-z, 0-9, - _ . : /";
-    if let Some((at, wrong)) = text.char_indices().find(|(_, c)| !is_part(*c)) {
-        let span = at..at + wrong.len_utf8();
-        let message = format!("{wrong:?} is in no name");
-        return Err(Wrong { span, code: Code::BadText, message, hint: Some(hint.into()) });
-    }
-    match text.len() {
-        0 => Err(Wrong::bad(text, "the name is empty", hint)),
-        1..=LONGEST_NAME => Ok(()),
-        length => Err(Wrong::bad(text, format!("the name has {length} characters"), hint)),
     }
 }
 

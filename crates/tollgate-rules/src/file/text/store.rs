@@ -1,6 +1,7 @@
 //! Addresses of stores. No message repeats one: it may have a password.
 
-use super::{Wrong, name};
+use super::name::name;
+use super::wrong::Wrong;
 use crate::file::problem::Code;
 
 /// How an address is written.

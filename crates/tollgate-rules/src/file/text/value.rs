@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::{LONGEST_VALUE, Text, Wrong, longest, name, quoted};
+use super::Text;
+use super::name::{LONGEST_VALUE, longest, name};
+use super::wrong::{Wrong, quoted};
 use crate::address::{canonical, canonical_network};
 use crate::file::problem::Code;
 

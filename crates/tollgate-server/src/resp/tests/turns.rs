@@ -7,7 +7,8 @@ use tollgate_rules::{LiveRules, Memory, read};
 
 use crate::core::Core;
 use crate::listen::Peer;
-use crate::resp::session::{COMMANDS_A_TURN, Next, Session, Shared, UNREAD_BYTES};
+use crate::resp::client::{Next, Shared};
+use crate::resp::session::{COMMANDS_A_TURN, Session, UNREAD_BYTES};
 use crate::settings::Settings;
 
 fn shared() -> Shared {

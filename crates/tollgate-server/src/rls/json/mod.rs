@@ -12,7 +12,7 @@ mod write;
 
 use http::StatusCode;
 
-use super::call::decide;
+use super::decide::decide;
 use super::proto::Code;
 use crate::core::Core;
 use crate::metrics::Listener;

@@ -8,7 +8,10 @@ use http::{Response, StatusCode};
 use hyper::body::Body;
 use hyper::ext::ReasonPhrase;
 
-use super::{LONGEST, headers};
+use super::headers;
+
+/// The longest body of a plain answer: it is in memory as a whole.
+pub(crate) const LONGEST: u64 = 64 << 10;
 
 /// The bytes of a date.
 const DATE_LENGTH: usize = 29;

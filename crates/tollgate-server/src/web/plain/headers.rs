@@ -16,6 +16,12 @@ static OF_PROXIES: [([&[u8]; 2], HeaderName); 6] = [
     ([b"X-Real-IP", b"x-real-ip"], HeaderName::from_static("x-real-ip")),
 ];
 
+/// The most headers of a head.
+pub(crate) const HEADERS: usize = 100;
+
+/// HTTP/1.1, as `httparse` says it.
+pub(crate) const HTTP_11: Option<u8> = Some(1);
+
 /// Room for a short head, and for what a proxy adds to it.
 const ROOM: usize = 6;
 

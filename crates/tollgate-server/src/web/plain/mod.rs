@@ -45,18 +45,11 @@ use super::body::RequestBody;
 use super::idle::Activity;
 use super::untaken::Untaken;
 use crate::metrics::{Listener, Metrics};
+pub(crate) use answer::LONGEST;
+pub(crate) use headers::HEADERS;
 
 /// The bytes that are read at a time, so the longest plain request.
 const READ: usize = 8192;
-
-/// The longest body of a plain answer: it is in memory as a whole.
-pub(crate) const LONGEST: u64 = 64 << 10;
-
-/// The most headers of a head.
-pub(crate) const HEADERS: usize = 100;
-
-/// HTTP/1.1, as `httparse` says it.
-pub(crate) const HTTP_11: Option<u8> = Some(1);
 
 /// The room for an answer that a connection without a request keeps.
 const KEPT: usize = 4096;

@@ -7,7 +7,7 @@ use http::{Method, Request, Uri};
 use httparse::Status;
 
 use super::super::body::RequestBody;
-use super::{HEADERS, HTTP_11, headers};
+use super::headers::{self, HEADERS, HTTP_11};
 
 /// The first request in these bytes, and how many of them it has. `None`: it is not plain, not
 /// whole, or broken, which hyper finds as well.

@@ -16,7 +16,7 @@ use tollgate_rules::{LiveRules, Memory, read};
 use super::super::body::RequestBody;
 use super::super::serve::{STREAMS, serve};
 use super::*;
-use crate::core::ServerClock;
+use crate::clock::ServerClock;
 use crate::listen::{Drain, Stream as Socket};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;

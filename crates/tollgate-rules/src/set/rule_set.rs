@@ -1,0 +1,100 @@
+//! Rules with their limiters.
+
+use std::fmt;
+
+use tollgate::TscClock;
+
+use crate::matcher::{Concerned, Matcher};
+use crate::rule::Rules;
+use crate::set::allowance::{Allowance, Limited};
+use crate::set::stored::SetId;
+
+/// Rules with their limiters: decides requests.
+///
+/// Immutable but for the limiters' state: threads share one.
+///
+/// **Guarantee.** Every enforced rule that concerns a request must admit it, all or nothing:
+/// refused by one, charged to none. No limit ever admits more than it would alone, from any number
+/// of threads. A limit that refuses a request and [counts](tollgate::CountPolicy::All) refused
+/// requests counts it, and a rule with a `ban` bans the key that it refuses. Rules in shadow mode
+/// are decided and charged each alone, independent of the others. When no other thread interferes
+/// every answer is exact.
+///
+/// **What a concurrent caller can see.** A request that all limits would admit, and one then
+/// refuses because another thread was faster, was charged to others for a short time, as
+/// [`MultiLimiter`](tollgate::MultiLimiter) says of its limits. It errs by refusing.
+///
+/// **Cost.** A request reads the clock once. Each rule hashes its key and checks it; of several
+/// rules, all but one are looked at before. Nothing blocks and nothing is allocated once the
+/// [`Scratch`](crate::Scratch) has grown, but for a limit of requests in flight with a `ttl`: it
+/// takes a mutex and memory for each request that it admits.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::ManualClock;
+/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+///
+/// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '10/s,burst=20' }]";
+/// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+/// let set = RuleSet::new(rules, ManualClock::new())?;
+/// let mut scratch = Scratch::default();
+/// let request = PlainRequest { client: Some([203, 0, 113, 9].into()), ..Default::default() };
+/// assert!((0..20).all(|_| set.check(&request, &mut scratch).is_admitted()));
+/// assert!(!set.check(&request, &mut scratch).is_admitted());
+/// # Ok::<(), tollgate_rules::SetError>(())
+/// ```
+pub struct RuleSet<C = TscClock> {
+    pub(super) rules: Rules,
+    pub(super) matcher: Matcher,
+    pub(super) limited: Box<[Limited<C>]>,
+    /// The numbers of the rules, sorted by name.
+    pub(super) by_name: Box<[usize]>,
+    pub(super) clock: C,
+    /// Whether a store keeps the counts of a rule.
+    pub(super) has_stores: bool,
+    pub(super) id: SetId,
+}
+
+impl<C> RuleSet<C> {
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// The matcher, which explains what concerns a request.
+    #[must_use]
+    pub fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Whether a store keeps the counts of a rule.
+    #[must_use]
+    #[inline]
+    pub fn has_stores(&self) -> bool {
+        self.has_stores
+    }
+
+    #[inline]
+    pub(super) fn limited(&self, one: &Concerned) -> &Limited<C> {
+        &self.limited[one.rule]
+    }
+
+    #[inline]
+    pub(super) fn allowance(&self, one: &Concerned) -> &Allowance<C> {
+        self.limited(one).allowance(one.tier)
+    }
+}
+
+impl<C> fmt::Debug for RuleSet<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleSet").field("rules", &self.rules.rules.len()).finish_non_exhaustive()
+    }
+}

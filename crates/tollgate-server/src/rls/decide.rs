@@ -1,0 +1,35 @@
+//! Who decides a call.
+
+use super::call::{CallError, DESCRIPTORS, ENTRIES};
+use super::proto::{RateLimitRequest, RateLimitResponse};
+use super::{by_files, by_rules};
+use crate::core::Core;
+use crate::metrics::Listener;
+
+/// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.
+pub(super) async fn decide(
+    core: &Core,
+    listener: Listener,
+    call: &RateLimitRequest,
+) -> Result<RateLimitResponse, CallError> {
+    check(call)?;
+    if let Some(response) = by_files::decide(core, listener, call)? {
+        return Ok(response);
+    }
+    Ok(by_rules::decide(core, listener, call).await)
+}
+
+fn check(call: &RateLimitRequest) -> Result<(), CallError> {
+    if call.domain.is_empty() {
+        return Err(CallError::NoDomain);
+    }
+    match call.descriptors.len() {
+        0 => return Err(CallError::NoDescriptors),
+        1..=DESCRIPTORS => {}
+        _ => return Err(CallError::TooManyDescriptors),
+    }
+    match call.descriptors.iter().position(|descriptor| descriptor.entries.len() > ENTRIES) {
+        Some(descriptor) => Err(CallError::TooManyEntries { descriptor }),
+        None => Ok(()),
+    }
+}
