@@ -133,6 +133,38 @@ fn links_that_lead_nowhere(tree: &Tree) -> Vec<String> {
     tree.pages().flat_map(faults).collect()
 }
 
+/// The names of references that a page uses: `[text][name]`, and a name in backticks by itself,
+/// which docs.rs finds and a forge does not.
+fn names(page: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut names = Vec::new();
+    for line in page.lines() {
+        is_code ^= line.starts_with("```");
+        if is_code {
+            continue;
+        }
+        let by_text = line.split("][").skip(1).filter_map(|rest| Some(rest.split_once(']')?.0.to_owned()));
+        names.extend(by_text);
+        for rest in line.split("[`").skip(1) {
+            let Some((name, after)) = rest.split_once("`]") else { continue };
+            if !after.starts_with(['(', '[', ':']) {
+                names.push(format!("`{name}`"));
+            }
+        }
+    }
+    names
+}
+
+fn references_to_nothing(tree: &Tree) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (path, text) in tree.pages().filter(|(path, _)| !path.starts_with("crates/")) {
+        let is_defined = |name: &String| text.lines().any(|line| line.starts_with(&format!("[{name}]: ")));
+        let undefined = names(text).into_iter().filter(|name| !is_defined(name));
+        faults.extend(undefined.map(|name| format!("{path}: [{name}] is defined nowhere")));
+    }
+    faults
+}
+
 /// Where a text names a page or a file below `docs/`, it must exist.
 fn mentions_of_no_file(tree: &Tree) -> Vec<String> {
     let mut faults = Vec::new();
@@ -245,6 +277,18 @@ fn pages_without_a_reader(tree: &Tree) -> Vec<String> {
     faults.map(|(path, _)| format!("{path}: its first words are not whom it is for: `Read this …`")).collect()
 }
 
+/// The engine's page is read on docs.rs, too: there `src/lib.rs` says where its references lead.
+fn references_lost_on_docs_rs(tree: &Tree) -> Vec<String> {
+    let text = |path| tree.texts.get(path).map_or("", String::as_str);
+    let is_told = |name: &str| name == "headline" || text("src/lib.rs").contains(&format!("//! [{name}]: "));
+    let lines = prose(text("docs/engine.md"));
+    let defined = lines.iter().filter_map(|line| Some(line.strip_prefix('[')?.split_once("]: ")?.0));
+    let lost =
+        defined.filter(|name| !is_told(name)).map(|name| format!("src/lib.rs does not define [{name}]"));
+    let in_place = lines.iter().filter(|line| line.contains("](") && !line.contains("](#"));
+    lost.chain(in_place.map(|line| format!("docs/engine.md links without a reference: {line}"))).collect()
+}
+
 /// The repository.
 fn repository() -> Tree {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -279,6 +323,16 @@ fn holds(rule: fn(&Tree) -> Vec<String>) {
 #[test]
 fn every_link_of_every_page_resolves() {
     holds(links_that_lead_nowhere);
+}
+
+#[test]
+fn every_reference_of_a_page_is_defined() {
+    holds(references_to_nothing);
+}
+
+#[test]
+fn the_engines_page_has_its_links_on_docs_rs() {
+    holds(references_lost_on_docs_rs);
 }
 
 #[test]
@@ -343,6 +397,24 @@ mod each_rule {
         }
         assert_eq!(found(rule, &[("docs/a.md", "```\n[b](c.md)\n```\n[b](https://a.test/c)"), other]), 0);
         assert_eq!(found(rule, &[("crates/x/README.md", "[b](x::B) [c](c.md)")]), 1);
+    }
+
+    #[test]
+    fn a_reference_to_nothing_is_an_error() {
+        let rule = references_to_nothing;
+        let good = "[a][b] [`C`] [`d`](d.md)\n\n```\n[a][x]\n```\n\n[b]: b.md\n[`C`]: c.rs\n";
+        assert_eq!(found(rule, &[("README.md", good)]), 0);
+        assert_eq!(found(rule, &[("README.md", "[a][b]"), ("docs/a.md", "[`C`], [`D`][e]")]), 3);
+        assert_eq!(found(rule, &[("crates/a/README.md", "[`C`]")]), 0);
+    }
+
+    #[test]
+    fn a_reference_lost_on_docs_rs_is_an_error() {
+        let rule = references_lost_on_docs_rs;
+        let engine = ("src/lib.rs", "//! [a]: https://a.test\n//! [`B`]: crate::B\n");
+        let good = "[a] [b](#b)\n\n[a]: a.md\n[`B`]: b.rs\n[headline]: c.svg\n";
+        assert_eq!(found(rule, &[("docs/engine.md", good), engine]), 0);
+        assert_eq!(found(rule, &[("docs/engine.md", "[c]: c.md\n\n[d](d.md)\n"), engine]), 2);
     }
 
     #[test]
