@@ -27,9 +27,10 @@ pub(in crate::file) const MOST_TIERS: usize = 64;
 /// The largest integer of TOML.
 const MAX: u64 = i64::MAX as u64;
 
+// Before Rust 1.89, what an argument borrows does not live on. In a constant of its own, it does.
 macro_rules! one_or_more {
     ($kind:expr, $most:expr) => {
-        Kind::Either(&[$kind, Kind::List { of: &$kind, least: 1, most: $most }])
+        Kind::Either(const { &[$kind, Kind::List { of: &$kind, least: 1, most: $most }] })
     };
 }
 
@@ -48,10 +49,9 @@ const LIMITS: Kind = Kind::Either(&[
 const CONDITIONS: Kind = one_or_more!(Kind::Table(&CONDITION), 1_000);
 const LISTS: Kind = Kind::Map {
     key: Text::Name,
-    of: &Kind::Either(&[
-        Kind::List { of: &Kind::Text(Text::Entry), least: 0, most: 100_000 },
-        Kind::Table(&LIST),
-    ]),
+    of: &Kind::Either(
+        const { &[Kind::List { of: &Kind::Text(Text::Entry), least: 0, most: 100_000 }, Kind::Table(&LIST)] },
+    ),
     least: 0,
 };
 const RULES: Kind = Kind::List { of: &Kind::Table(&RULE), least: 0, most: MOST_RULES };
@@ -324,11 +324,15 @@ static TIER: Table = table(
     ],
 );
 
-const COST: Kind = Kind::Either(&[
-    Kind::Integer { least: 0, most: MAX },
-    Kind::Table(&COST_FROM),
-    Kind::List { of: &Kind::Table(&COST_CASE), least: 1, most: 64 },
-]);
+const COST: Kind = Kind::Either(
+    const {
+        &[
+            Kind::Integer { least: 0, most: MAX },
+            Kind::Table(&COST_FROM),
+            Kind::List { of: &Kind::Table(&COST_CASE), least: 1, most: 64 },
+        ]
+    },
+);
 
 static COST_FROM: Table = table(
     "cost",

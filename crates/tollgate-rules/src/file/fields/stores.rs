@@ -3,7 +3,7 @@
 use super::kinds::{Field, Kind, TIME, Table, optional, required, table};
 use crate::file::text::Text;
 
-const ON_FAILURE: Kind = Kind::Either(&[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)]);
+const ON_FAILURE: Kind = Kind::Either(const { &[Kind::Choice(&["refuse", "allow"]), Kind::Table(&LOCAL)] });
 const URLS: Kind = Kind::List { of: &Kind::Text(Text::StoreUrl), least: 1, most: 64 };
 
 pub(super) static STORE: Table = table(
