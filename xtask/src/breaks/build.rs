@@ -34,7 +34,7 @@ pub(super) fn build(copy: &TreeCopy, checks: &[&Check]) -> Result<Programs, Erro
         let packages: BTreeSet<String> = others.iter().map(|check| check.package()).collect();
         words.extend(others.iter().map(|check| check.program()));
         let mut cargo = Command::new("cargo");
-        cargo.args(["test", "--no-run", "--message-format", "json", "--all-features"]);
+        cargo.args(["test", "--no-run", "--no-fail-fast", "--message-format", "json", "--all-features"]);
         cargo.args(packages.iter().flat_map(|package| ["-p", package]));
         cargo.args(words.iter().flat_map(|word| word.split(' ')));
         cargo.env("RUSTFLAGS", "--cap-lints allow").env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -44,7 +44,7 @@ pub(super) fn build(copy: &TreeCopy, checks: &[&Check]) -> Result<Programs, Erro
     if !loom.is_empty() {
         let words: BTreeSet<String> = loom.iter().map(|check| check.program()).collect();
         let mut cargo = Command::new("cargo");
-        cargo.args(["test", "--no-run", "--message-format", "json", "--release"]);
+        cargo.args(["test", "--no-run", "--no-fail-fast", "--message-format", "json", "--release"]);
         cargo.args(words.iter().flat_map(|word| word.split(' ')));
         cargo.env("RUSTFLAGS", "--cfg loom --cap-lints allow");
         cargo.arg("--target-dir").arg(copy.target.join("loom"));

@@ -92,10 +92,13 @@ impl Hunt<'_> {
                 Ok(programs) => break programs,
                 Err(Errors { places, text }) => {
                     let found = places.iter().filter_map(|(file, line)| bodies.at(file, *line));
-                    let before = alone.len();
-                    alone.extend(found);
-                    if alone.len() == before {
+                    let found: BTreeSet<u32> = found.filter(|number| alone.insert(*number)).collect();
+                    if found.is_empty() {
                         return Err(format!("the tests do not build, whatever is broken:\n{text}"));
+                    }
+                    for number in found {
+                        let Break { name, .. } = self.breaks[number as usize - 1].broken;
+                        self.say(&format!("{name} does not build beside others"));
                     }
                 }
             }
