@@ -52,7 +52,7 @@ pub(crate) fn tests_in(binary: &Path) -> Result<Vec<String>, String> {
 }
 
 impl Trial {
-    /// Runs the test in `folder` for at most `limit`, with each variable set to its value or not set.
+    /// Runs the test in `folder` for at most `limit`. Each variable has its value or is not set.
     pub(crate) fn run(
         &self,
         folder: &Path,

@@ -75,8 +75,7 @@ impl Check {
         }
     }
 
-    /// Returns whether the file at this path, from the repository's root, is of the test's outermost
-    /// module.
+    /// Returns whether this file, from the repository's root, is of the test's outermost module.
     pub(super) fn is_in(&self, path: &str) -> bool {
         let (outer, is_nested) = match self.test.split_once("::") {
             Some((outer, _)) => (outer, true),

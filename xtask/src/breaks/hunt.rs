@@ -67,8 +67,8 @@ impl Hunt<'_> {
         eprintln!("[{:>5.0}s] {what}", self.begun.elapsed().as_secs_f64());
     }
 
-    /// Runs the breaks that one build can hold. Returns the numbers of the others, and of those that
-    /// were not caught: the last word on a break is that of its own build.
+    /// Runs the breaks that one build can hold. Returns the numbers of the others, and of those
+    /// that were not caught: the last word on a break is that of its own build.
     fn run_woven(&mut self) -> Result<BTreeSet<u32>, String> {
         let can_be_woven = |numbered: &&Numbered| numbered.can_be_woven();
         let mut alone: BTreeSet<u32> = self

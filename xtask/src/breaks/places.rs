@@ -11,6 +11,7 @@
 //! occur once in all items of that name.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -124,9 +125,8 @@ impl Crates {
         let mut crates = Self::default();
         for broken in breaks {
             let folder = broken.crate_folder();
-            if !crates.0.contains_key(&folder) {
-                let sources = Sources::read(root, &folder)?;
-                crates.0.insert(folder, sources);
+            if let Entry::Vacant(unread) = crates.0.entry(folder.clone()) {
+                unread.insert(Sources::read(root, &folder)?);
             }
         }
         Ok(crates)

@@ -1,5 +1,5 @@
-//! Which breaks a change of the tree concerns: those of each room of `proof/breaks` in which a break,
-//! a file that it changes, or the file of a test that must catch it differs from a commit.
+//! Which breaks a change of the tree concerns: those of each room in which a break, a file that it
+//! changes, or the file of a test that must catch it differs from a commit.
 
 use std::collections::BTreeSet;
 

@@ -24,28 +24,7 @@ pub(super) const VARIABLE: &str = "TOLLGATE_BROKEN";
 
 /// The module that each crate gets. It reads the number before `main`, so that no test sees the
 /// memory that reading takes.
-const SWITCH: &str = r#"
-/// Which break is chosen.
-#[allow(warnings)]
-#[doc(hidden)]
-pub mod broken {
-    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-
-    extern "C" fn read() {
-        let number = std::env::var("TOLLGATE_BROKEN").ok().and_then(|number| number.parse().ok());
-        NUMBER.store(number.unwrap_or(0), std::sync::atomic::Ordering::Relaxed);
-    }
-
-    #[used]
-    #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
-    #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
-    static READ: extern "C" fn() = read;
-
-    pub fn is(number: u32) -> bool {
-        NUMBER.load(std::sync::atomic::Ordering::Relaxed) == number
-    }
-}
-"#;
+const SWITCH: &str = include_str!("switch.txt");
 
 /// A break with its number and its places.
 pub(super) struct Numbered<'b> {
