@@ -24,12 +24,12 @@
 mod admin;
 mod clock;
 mod core;
-#[cfg(test)]
-mod crossings;
 mod life;
 mod listen;
 mod metrics;
 mod park;
+#[doc(hidden)]
+pub mod probe;
 mod proxy;
 mod resp;
 mod rls;
@@ -40,16 +40,6 @@ mod state;
 mod v1;
 mod web;
 mod workers;
-
-/// The server's parts without connections, for tests and fuzz targets.
-#[doc(hidden)]
-pub mod probe {
-    pub use crate::park::ParkProbe;
-    pub use crate::proxy::{HeadProbe, PlainAnswerProbe};
-    pub use crate::resp::{Answered, Probe as RespProbe};
-    pub use crate::rls::{CallAnswer, CallProbe};
-    pub use crate::web::{OpeningProbe, PlainRequestProbe};
-}
 
 pub use core::EnvoyFilesError;
 pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};

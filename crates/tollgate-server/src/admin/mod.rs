@@ -164,14 +164,12 @@ impl Admin {
     }
 
     /// Does an order for the key of a request, as an administrator of this machine would.
-    #[cfg(test)]
     pub(crate) fn order(&self, rule: &str, body: &[u8]) -> Answer {
         let done = self.key(Who::Local(Peer::Unix), rule, body);
         done.unwrap_or_else(|Failure(status, detail)| problem(status, &detail))
     }
 
     /// Reloads, as an administrator of this machine would.
-    #[cfg(test)]
     pub(crate) async fn reload_now(self: &Arc<Self>, query: Option<&str>) -> Answer {
         let done = Arc::clone(self).reload(Who::Local(Peer::Unix), query).await;
         done.unwrap_or_else(|Failure(status, detail)| problem(status, &detail))

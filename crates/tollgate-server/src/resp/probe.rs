@@ -47,7 +47,6 @@ impl Probe {
     }
 
     /// Clients of a server that is there.
-    #[cfg(test)]
     pub(crate) fn of(core: &Arc<Core>, settings: &Settings, clock: ManualClock) -> Self {
         Self { shared: Shared::new(Arc::clone(core), settings), clock }
     }

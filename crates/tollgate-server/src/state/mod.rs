@@ -31,7 +31,6 @@ use std::sync::atomic::AtomicU64;
 
 pub(crate) use begin::{Begun, begin};
 pub use error::StateError;
-#[cfg(test)]
 pub(crate) use file::save as save_now;
 pub(crate) use keeper::Keeper;
 pub(crate) use lock::StateLock;

@@ -126,7 +126,6 @@ impl Service {
     }
 
     /// Answers at once, as if the turn of a request that waits had come.
-    #[cfg(test)]
     pub(crate) fn authorize_now(&self, mut head: Parts) -> Result<StatusCode, String> {
         let connection = take_connection(&mut head.headers)?;
         Ok(match crate::core::ready(self.judge(&head, connection))? {

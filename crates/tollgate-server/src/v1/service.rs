@@ -138,13 +138,11 @@ impl Service {
     }
 
     /// Answers a body as if it had come to this path.
-    #[cfg(test)]
     pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
         crate::core::ready(self.post_waiting(path, body))
     }
 
     /// As [`post`](Self::post), with time for stores to answer.
-    #[cfg(test)]
     pub(super) async fn post_waiting(&self, path: &str, body: &[u8]) -> Answer {
         let (route, _) = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
         self.serve(route, body).await

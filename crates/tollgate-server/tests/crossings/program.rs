@@ -8,11 +8,11 @@ use tollgate::{Clock, Timestamp};
 use tollgate_rules::{Ask, PlainRequest};
 use tollgate_testing::random::Random;
 
-use super::counts::{Asked, Calls, Hits};
-use super::mirror::{Mirror, Open, request, seen};
-use super::rooms::{Folder, Rooms};
-use super::rules::{PLAN_HITS, Text};
-use super::table::{VERBS, Verb};
+use crate::counts::{Asked, Calls, Hits};
+use crate::mirror::{Mirror, Open, request, seen};
+use crate::rooms::{Folder, Rooms};
+use crate::rules::{PLAN_HITS, Text};
+use crate::table::{VERBS, Verb};
 
 /// When programs begin: not at the start of an hour.
 const BEGUN: u64 = 1_700_000_123;
@@ -22,7 +22,7 @@ const CLIENTS: [&str; 3] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
 /// How long a rule that is gone is kept.
 const KEPT: Duration = Duration::from_secs(3_600);
 
-pub(super) struct Program {
+pub(crate) struct Program {
     random: Random,
     folder: Folder,
     rooms: Rooms,
@@ -39,14 +39,14 @@ pub(super) struct Program {
     /// Until when the rule `window` is kept that is out of the file.
     kept_until: Duration,
     /// The verbs so far, shown at a failure.
-    pub(super) done: Vec<String>,
-    pub(super) verbs: Vec<Verb>,
+    pub(crate) done: Vec<String>,
+    pub(crate) verbs: Vec<Verb>,
 }
 
 type Labels = Vec<(&'static str, String)>;
 
 impl Program {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let folder = Folder::new(&format!("program-{seed}"));
         let text = Text::first();
         std::fs::write(folder.0.join("rules.toml"), text.rules()).unwrap();
@@ -71,7 +71,7 @@ impl Program {
     }
 
     /// Does one thing, and compares all keys.
-    pub(super) fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let verb = VERBS[self.random.usize(..VERBS.len())];
         self.verbs.push(verb);
         match verb {
@@ -446,7 +446,7 @@ impl Program {
 
     fn compare(&mut self) {
         let labels: Labels = vec![("queue", "1".into()), ("ban", "1".into()), ("tokens", "1".into())];
-        let mut handle = self.rooms.core.live.handle();
+        let mut handle = self.rooms.live().handle();
         for client in CLIENTS {
             let request = request(client, &labels);
             assert_eq!(seen(&mut handle, &request, 1), self.mirror.seen(&request), "{client}");
@@ -455,7 +455,7 @@ impl Program {
 }
 
 /// Plays programs of these seeds, each of so many verbs. Returns the verbs of each.
-pub(super) fn play(seeds: std::ops::Range<u64>, length: usize) -> Vec<Vec<Verb>> {
+pub(crate) fn play(seeds: std::ops::Range<u64>, length: usize) -> Vec<Vec<Verb>> {
     let one = |seed| {
         let mut program = Program::new(seed);
         for _ in 0..length {
@@ -471,7 +471,7 @@ pub(super) fn play(seeds: std::ops::Range<u64>, length: usize) -> Vec<Vec<Verb>>
 }
 
 /// The number in a variable of the environment, or this one.
-pub(super) fn number(name: &str, usual: u64) -> u64 {
+pub(crate) fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 

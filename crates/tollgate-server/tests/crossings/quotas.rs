@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tollgate_rules::EnvoyCharge;
 use tollgate_testing::random::Random;
 
-use super::program::number;
-use super::rooms::{Folder, Rooms};
+use crate::program::number;
+use crate::rooms::{Folder, Rooms};
 
 const THREADS: u64 = 3;
 const CALLS: u64 = 40;

@@ -7,46 +7,46 @@ use tollgate_rules::{
     Ask, AskRule, Handle, LiveRules, Memory, PlainRequest, ReloadError, Ruling, Scratch, Ticket,
 };
 
-use super::rooms::{Rooms, clock_at};
+use crate::rooms::{Rooms, clock_at};
 
 /// How long the ticket of a check is kept.
 const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// Rules of a clock of their own that shows the server's time.
-pub(super) struct Mirror {
+pub(crate) struct Mirror {
     live: LiveRules<ManualClock>,
     handle: Handle<ManualClock>,
-    pub(super) clock: ManualClock,
+    pub(crate) clock: ManualClock,
     scratch: Scratch,
 }
 
 /// A ticket of the server, and of the mirror.
-pub(super) struct Open {
-    pub(super) id: String,
-    pub(super) is_place: bool,
+pub(crate) struct Open {
+    pub(crate) id: String,
+    pub(crate) is_place: bool,
     end: Timestamp,
     ticket: Ticket<ManualClock>,
 }
 
 /// What a request was answered: its outcome, and for how long it waits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answered {
-    pub(super) outcome: &'static str,
-    pub(super) retry_after: Option<Duration>,
-    pub(super) delay: Duration,
+pub(crate) struct Answered {
+    pub(crate) outcome: &'static str,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) delay: Duration,
 }
 
 impl Answered {
-    pub(super) fn is_admitted(&self) -> bool {
+    pub(crate) fn is_admitted(&self) -> bool {
         self.outcome == "admitted"
     }
 }
 
 /// The view of a key by a rule: its name, ruling, limit, remaining units, and two times.
-pub(super) type Seen = (Box<str>, Ruling, u64, u64, Option<Duration>, Duration);
+pub(crate) type Seen = (Box<str>, Ruling, u64, u64, Option<Duration>, Duration);
 
 /// A request of a client with these labels.
-pub(super) fn request(client: &str, labels: &[(&str, String)]) -> PlainRequest {
+pub(crate) fn request(client: &str, labels: &[(&str, String)]) -> PlainRequest {
     PlainRequest {
         method: Some("GET".into()),
         target: Some("/".into()),
@@ -70,9 +70,9 @@ fn word(ruling: Ruling) -> &'static str {
 impl Mirror {
     /// The server's rules as they are now, but for what is in flight. They share the secrets of its
     /// tables, and so the marks that their keys share.
-    pub(super) fn of(rooms: &Rooms) -> Self {
+    pub(crate) fn of(rooms: &Rooms) -> Self {
         let mut saved = Vec::new();
-        rooms.core.live.save(&mut saved).unwrap();
+        rooms.live().save(&mut saved).unwrap();
         let clock = clock_at(rooms.unix());
         let (live, forgotten) = LiveRules::restore(&saved[..], clock.clone()).unwrap();
         assert!(forgotten.is_empty(), "{forgotten:?}");
@@ -81,7 +81,7 @@ impl Mirror {
     }
 
     /// Decides a request. Its ticket, if it is admitted.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         request: &PlainRequest,
         ask: Ask,
@@ -97,7 +97,7 @@ impl Mirror {
     }
 
     /// Asks a rule as a Redis client does: whether it is admitted now. `None`: it cannot be asked.
-    pub(super) fn ask_rule(&mut self, name: &str, key: &str, cost: u64, is_peek: bool) -> Option<bool> {
+    pub(crate) fn ask_rule(&mut self, name: &str, key: &str, cost: u64, is_peek: bool) -> Option<bool> {
         let rule = self.handle.refresh().rule(name)?;
         let is_peek = is_peek || rule.charge_if.is_some();
         let ask = AskRule { name, key: key.as_bytes(), cost: Some(cost), is_peek };
@@ -111,7 +111,7 @@ impl Mirror {
     }
 
     /// Decides a call of Envoy: whether each descriptor is over its limit.
-    pub(super) fn call(&mut self, descriptors: &[(PlainRequest, u64)]) -> Vec<bool> {
+    pub(crate) fn call(&mut self, descriptors: &[(PlainRequest, u64)]) -> Vec<bool> {
         let ask = |cost| Ask { cost, is_peek: cost == 0, in_flight: false, ..Ask::default() };
         let look = |cost| Ask { is_peek: true, ..ask(cost) };
         if let [(request, hits)] = descriptors {
@@ -145,13 +145,13 @@ impl Mirror {
     }
 
     /// Keeps the ticket of a check, or of a request in flight.
-    pub(super) fn keep(&self, id: String, is_place: bool, ticket: Ticket<ManualClock>) -> Open {
+    pub(crate) fn keep(&self, id: String, is_place: bool, ticket: Ticket<ManualClock>) -> Open {
         let life = if is_place { Duration::from_secs(365 * 86_400) } else { TICKET_LIFE };
         Open { id, is_place, end: self.clock.now() + life, ticket }
     }
 
     /// Ends a request: whether its ticket was still there, and how much of a cost is charged.
-    pub(super) fn end(
+    pub(crate) fn end(
         &self,
         open: Open,
         status: Option<u16>,
@@ -173,7 +173,7 @@ impl Mirror {
     }
 
     /// Forgives a key of a rule, or gives some units back.
-    pub(super) fn order(&mut self, rule: &str, request: &PlainRequest, refund: Option<u64>) -> Option<u64> {
+    pub(crate) fn order(&mut self, rule: &str, request: &PlainRequest, refund: Option<u64>) -> Option<u64> {
         let set = self.handle.refresh();
         let index = set.rules().rules.iter().position(|own| &*own.name == rule)?;
         let key = set.key(index, request, &mut self.scratch)?;
@@ -183,7 +183,7 @@ impl Mirror {
         })
     }
 
-    pub(super) fn reload(&self, text: &str, forget: Option<&str>) -> Result<u64, ReloadError> {
+    pub(crate) fn reload(&self, text: &str, forget: Option<&str>) -> Result<u64, ReloadError> {
         let source = Memory::new("rules.toml", text);
         match forget {
             None => self.live.reload_file("rules.toml", &source),
@@ -192,13 +192,13 @@ impl Mirror {
     }
 
     /// What a look at a request's keys shows of each rule.
-    pub(super) fn seen(&mut self, request: &PlainRequest) -> Vec<Seen> {
+    pub(crate) fn seen(&mut self, request: &PlainRequest) -> Vec<Seen> {
         seen(&mut self.handle, request, 1)
     }
 }
 
 /// What a look at a request's keys shows of each rule, if it costs this.
-pub(super) fn seen<C: Clock + Clone + 'static>(
+pub(crate) fn seen<C: Clock + Clone + 'static>(
     handle: &mut Handle<C>,
     request: &PlainRequest,
     cost: u64,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 /// The keys of `CL.THROTTLE`: when each is as good as new, in seconds of Unix time.
 #[derive(Default)]
-pub(super) struct Calls(BTreeMap<String, i64>);
+pub(crate) struct Calls(BTreeMap<String, i64>);
 
 impl Calls {
     /// `CL.THROTTLE key burst 1 emission quantity`: the emission interval is in whole seconds.
-    pub(super) fn throttle(
+    pub(crate) fn throttle(
         &mut self,
         key: &str,
         [burst, emission, quantity]: [i64; 3],
@@ -30,7 +30,7 @@ impl Calls {
         [1, limit, left(debt), retry, debt]
     }
 
-    pub(super) fn delete(&mut self, key: &str, now: i64) -> bool {
+    pub(crate) fn delete(&mut self, key: &str, now: i64) -> bool {
         // A key that is as good as new is left: a clock that goes back shows its debt again.
         let owed = self.0.get_mut(key).filter(|tat| **tat > now);
         owed.map(|tat| *tat = now).is_some()
@@ -39,13 +39,13 @@ impl Calls {
 
 /// The hits of each key in its hour.
 #[derive(Default)]
-pub(super) struct Hits(BTreeMap<String, (u64, u64)>);
+pub(crate) struct Hits(BTreeMap<String, (u64, u64)>);
 
 /// A descriptor with a limit.
-pub(super) struct Asked {
-    pub(super) key: String,
-    pub(super) most: u64,
-    pub(super) hits: u64,
+pub(crate) struct Asked {
+    pub(crate) key: String,
+    pub(crate) most: u64,
+    pub(crate) hits: u64,
 }
 
 impl Hits {
@@ -59,7 +59,7 @@ impl Hits {
     }
 
     /// A call with these descriptors: whether each is over its limit, and how many hits are left.
-    pub(super) fn call(&mut self, asked: &[Asked], hour: u64) -> Vec<(bool, u64)> {
+    pub(crate) fn call(&mut self, asked: &[Asked], hour: u64) -> Vec<(bool, u64)> {
         let is_over = |count: u64, one: &Asked| count > one.most;
         let looks: Vec<bool> =
             asked.iter().map(|one| is_over(*self.count(&one.key, hour) + one.hits, one)).collect();

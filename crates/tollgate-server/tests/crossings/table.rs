@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// What a program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     Throttle,
     Delete,
     TgCheck,
@@ -27,7 +27,7 @@ pub(super) enum Verb {
     ClockBack,
 }
 
-pub(super) const VERBS: [Verb; 20] = [
+pub(crate) const VERBS: [Verb; 20] = [
     Verb::Throttle,
     Verb::Delete,
     Verb::TgCheck,
@@ -63,7 +63,7 @@ fn crossed(programs: &[Vec<Verb>]) -> BTreeSet<(Verb, Verb)> {
 
 #[test]
 fn every_two_verbs_of_the_server_cross() {
-    let crossed = crossed(&super::program::play(0..12, 60));
+    let crossed = crossed(&crate::program::play(0..12, 60));
     let pairs = VERBS.iter().flat_map(|first| VERBS.iter().map(|then| (*first, *then)));
     let missing: Vec<(Verb, Verb)> = pairs.filter(|pair| !crossed.contains(pair)).collect();
     assert!(missing.is_empty(), "no program has these, one before the other: {missing:?}");

@@ -2,24 +2,24 @@
 
 /// The numbers of a file, which reloads change.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
-    pub(super) all: u64,
-    pub(super) bucket: u64,
-    pub(super) window: u64,
-    pub(super) at_once: u64,
-    pub(super) is_log: bool,
-    pub(super) is_shadow: bool,
+pub(crate) struct Text {
+    pub(crate) all: u64,
+    pub(crate) bucket: u64,
+    pub(crate) window: u64,
+    pub(crate) at_once: u64,
+    pub(crate) is_log: bool,
+    pub(crate) is_shadow: bool,
     /// Whether the rule `window` is gone from the file.
-    pub(super) is_out: bool,
+    pub(crate) is_out: bool,
     /// The limit of each user by the files of envoyproxy/ratelimit.
-    pub(super) hits: u64,
+    pub(crate) hits: u64,
 }
 
 /// The limit of each plan by those files.
-pub(super) const PLAN_HITS: u64 = 9;
+pub(crate) const PLAN_HITS: u64 = 9;
 
 impl Text {
-    pub(super) fn first() -> Self {
+    pub(crate) fn first() -> Self {
         Self {
             all: 40,
             bucket: 8,
@@ -32,7 +32,7 @@ impl Text {
         }
     }
 
-    pub(super) fn rules(&self) -> String {
+    pub(crate) fn rules(&self) -> String {
         let Self { all, bucket, window, at_once, .. } = self;
         let kind = if self.is_log { "sliding-log:9/h" } else { "fixed-window:9/h" };
         let mode = if self.is_shadow { "mode = 'shadow', " } else { "" };
@@ -63,7 +63,7 @@ rule = [
         )
     }
 
-    pub(super) fn envoy(&self) -> String {
+    pub(crate) fn envoy(&self) -> String {
         format!(
             "domain: shop\ndescriptors:\n  \
                - {{ key: user, rate_limit: {{ unit: hour, requests_per_unit: {} }} }}\n  \

@@ -13,9 +13,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tollgate_testing::random::Random;
 
-use super::mirror::{request, seen};
-use super::program::number;
-use super::rooms::{Folder, Rooms};
+use crate::mirror::{request, seen};
+use crate::program::number;
+use crate::rooms::{Folder, Rooms};
 
 const THREADS: u64 = 3;
 const CLIENTS: [&str; 3] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
@@ -245,7 +245,7 @@ fn play(seed: u64) -> bool {
         }
     });
     let now = |rooms: &Rooms| -> BTreeMap<Box<str>, Vec<(u64, bool)>> {
-        let mut handle = rooms.core.live.handle();
+        let mut handle = rooms.live().handle();
         let mut used: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for client in CLIENTS {
             for (name, _, limit, left, ..) in seen(&mut handle, &request(client, &[]), 0) {
