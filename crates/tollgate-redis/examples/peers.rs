@@ -13,23 +13,16 @@
 //! The table says how many requests were admitted beyond `burst + rate * W`, in the interval where
 //! that is most; a request counts if it was sent and answered in the interval.
 
-#[path = "../tests/support/proxy.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod proxy;
-#[path = "../tests/support/server.rs"]
-mod server;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use proxy::Proxy;
 use redis::aio::MultiplexedConnection;
-use server::{Server, Store};
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{Limiter, Mode, Redis};
+use tollgate_testing::stores::{Proxy, Server, Store};
 
 const RATE: u64 = 10;
 const BURST: u64 = 50;

@@ -1,3 +1,36 @@
 //! What the tests of all crates share.
+//!
+//! | module | feature | what |
+//! |--------|---------|------|
+//! | `random` | | random numbers that are the same in every run |
+//! | `folder` | | folders and ports that no other test has |
+//! | `tools` | | real programs, found or fetched |
+//! | `process` | | programs as processes, which end with their value |
+//! | `faketime` | | the clock of a program that a test starts |
+//! | `wait` | `async` | waiting for what comes by itself |
+//! | `stores` | `stores` | real stores, which tests start, stop and cut off |
+//! | `http` | `http` | answers of HTTP, and a client that blocks |
+//! | `client` | `servers` | clients of HTTP/1 and HTTP/2 in tasks |
+//! | `servers` | `servers` | servers of this process |
+//! | `upstream` | `servers` | what a proxy sends its requests to |
+//! | `schemathesis` | `servers` | random calls, held to a document of OpenAPI |
 
+#[cfg(feature = "servers")]
+pub mod client;
+pub mod faketime;
+pub mod folder;
+#[cfg(feature = "http")]
+pub mod http;
+pub mod process;
 pub mod random;
+#[cfg(feature = "servers")]
+pub mod schemathesis;
+#[cfg(feature = "servers")]
+pub mod servers;
+#[cfg(feature = "stores")]
+pub mod stores;
+pub mod tools;
+#[cfg(feature = "servers")]
+pub mod upstream;
+#[cfg(feature = "async")]
+pub mod wait;

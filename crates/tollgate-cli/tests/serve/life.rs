@@ -1,28 +1,24 @@
 //! Signals, and the state over a restart.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use crate::{Folder, Running, exists, fails, serve};
+use tollgate_testing::process::{LONG, Process};
+
+use crate::{Folder, address_of, exists, fails, get, serve};
 
 /// The answer to `/readyz`.
 fn ready(admin: &str) -> String {
-    let mut stream = TcpStream::connect(admin).expect("it listens");
-    let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it is answered");
-    answer
+    get(admin, "/readyz")
 }
 
 #[test]
 fn a_signal_drains_and_ends_the_server() {
     for signal in ["TERM", "INT"] {
-        let folder = Folder::new(&format!("drain-{signal}"));
-        let mut server = Running::start(serve(&folder, &["--drain-delay", "3s"]));
-        let (address, admin) = (server.address("http"), server.address("admin"));
+        let folder = Folder::new();
+        let mut server = Process::start(serve(&folder, &["--drain-delay", "3s"]));
+        let (address, admin) = (address_of(&mut server, "http"), address_of(&mut server, "admin"));
         server.says("serving");
         assert!(ready(&admin).starts_with("HTTP/1.1 200 "), "{}", ready(&admin));
         server.signal(signal);
@@ -42,9 +38,9 @@ fn a_signal_drains_and_ends_the_server() {
 
 #[test]
 fn a_second_signal_ends_the_server_at_once() {
-    let folder = Folder::new("twice");
+    let folder = Folder::new();
     let state = folder.path("state");
-    let mut server = Running::start(serve(&folder, &["--drain-delay", "10min", "--state", &state]));
+    let mut server = Process::start(serve(&folder, &["--drain-delay", "10min", "--state", &state]));
     server.says("serving");
     server.signal("TERM");
     server.says("draining");
@@ -55,8 +51,8 @@ fn a_second_signal_ends_the_server_at_once() {
 
 #[test]
 fn a_hangup_reads_the_rules_again() {
-    let folder = Folder::new("hangup");
-    let mut server = Running::start(serve(&folder, &["--drain-delay", "0"]));
+    let folder = Folder::new();
+    let mut server = Process::start(serve(&folder, &["--drain-delay", "0"]));
     server.says("serving");
     server.signal("HUP");
     assert!(server.says("SIGHUP").contains("generation=1"));
@@ -71,10 +67,10 @@ fn a_hangup_reads_the_rules_again() {
 fn a_hangup_says_which_files_are_in_force() {
     const WHOLE: &str =
         "domain: shop\ndescriptors: [{ key: k, rate_limit: { unit: hour, requests_per_unit: 5 } }]\n";
-    let folder = Folder::new("hangup-envoy");
+    let folder = Folder::new();
     folder.write("shop.yaml", WHOLE);
     let envoy = folder.path("shop.yaml");
-    let mut server = Running::start(serve(&folder, &["--drain-delay", "0", "--envoy", &envoy]));
+    let mut server = Process::start(serve(&folder, &["--drain-delay", "0", "--envoy", &envoy]));
     server.says("serving");
     folder.write("shop.yaml", "domain: [");
     server.signal("HUP");
@@ -90,17 +86,17 @@ fn a_hangup_says_which_files_are_in_force() {
 
 #[test]
 fn state_is_saved_at_the_end_and_restored() {
-    let folder = Folder::new("state");
+    let folder = Folder::new();
     let state = folder.path("state");
     let options = ["--drain-delay", "0", "--state", &*state, "--strict-state"];
-    let mut server = Running::start(serve(&folder, &options));
+    let mut server = Process::start(serve(&folder, &options));
     assert!(server.says("state was read").contains("is_there=false"));
     server.says("serving");
     server.signal("TERM");
     assert_eq!(server.ends(), Some(0));
     assert_eq!(std::fs::metadata(&state).expect("it is there").permissions().mode() & 0o777, 0o600);
 
-    let mut server = Running::start(serve(&folder, &options));
+    let mut server = Process::start(serve(&folder, &options));
     assert!(server.says("state was read").contains("is_there=true"));
     server.says("serving");
     drop(server);
@@ -109,7 +105,7 @@ fn state_is_saved_at_the_end_and_restored() {
     std::fs::write(&state, &whole[..whole.len() / 2]).expect("it is written");
     let (code, said) = fails(serve(&folder, &options));
     assert!(code == Some(2) && said.contains("it is damaged"), "{said}");
-    let mut server = Running::start(serve(&folder, &options[..4]));
+    let mut server = Process::start(serve(&folder, &options[..4]));
     server.says("STATE IS LOST");
     server.says("serving");
     assert!(exists(folder.path("state.bad")));
@@ -117,23 +113,23 @@ fn state_is_saved_at_the_end_and_restored() {
 
 #[test]
 fn state_is_saved_while_the_server_runs() {
-    let folder = Folder::new("interval");
+    let folder = Folder::new();
     let state = folder.path("state");
-    let mut server = Running::start(serve(&folder, &["--state", &state, "--state-interval", "20ms"]));
+    let mut server = Process::start(serve(&folder, &["--state", &state, "--state-interval", "20ms"]));
     server.says("serving");
     let begun = Instant::now();
     while !exists(&state) {
-        assert!(begun.elapsed() < crate::LONG);
+        assert!(begun.elapsed() < LONG);
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
 fn a_failed_last_save_is_no_clean_end() {
-    let folder = Folder::new("unsaved");
+    let folder = Folder::new();
     std::fs::create_dir(folder.path("gone")).expect("a folder");
     let state = folder.path("gone/state");
-    let mut server = Running::start(serve(&folder, &["--drain-delay", "0", "--state", &state]));
+    let mut server = Process::start(serve(&folder, &["--drain-delay", "0", "--state", &state]));
     server.says("serving");
     std::fs::remove_dir_all(folder.path("gone")).expect("it is there");
     server.signal("TERM");

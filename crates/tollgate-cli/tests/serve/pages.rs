@@ -2,11 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::proxy::get;
+use tollgate_testing::process::Process;
+use tollgate_testing::tools;
+
 use crate::session::Session;
-use crate::{Running, tollgate, tools};
+use crate::{address_of, get, tollgate};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -21,50 +23,37 @@ fn typed<'a>(page: &'a str, words: &str) -> &'a str {
     line.split('#').next().unwrap_or_default().trim().trim_end_matches('&').trim()
 }
 
-/// `python3 -m http.server`, which is killed with the value.
-struct Python(Child);
-
-impl Python {
-    /// Starts it as the page says, on a port of the system's choice. Returns its address, too.
-    fn start(page: &str) -> (Self, String) {
-        let arguments = typed(page, "python3 ").replace("8000", "0");
-        let mut python = Command::new("python3");
-        python.arg("-u").args(arguments.split_whitespace()).current_dir(ROOT);
-        let python = python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut python = Self(python.spawn().expect("python3 is there"));
-        let mut said = String::new();
-        let out = python.0.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut said).expect("it is text");
-        let (_, port) = said.split_once(" port ").unwrap_or_else(|| panic!("it says {said:?}"));
-        let port = port.split(' ').next().expect("a word");
-        let address = format!("127.0.0.1:{port}");
-        (python, address)
-    }
-}
-
-impl Drop for Python {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts `python3 -m http.server` as the page says, on a port of the system's choice. Returns its
+/// address, too.
+fn python(page: &str) -> (Process, String) {
+    let arguments = typed(page, "python3 ").replace("8000", "0");
+    let mut python = Command::new("python3");
+    python.arg("-u").args(arguments.split_whitespace()).current_dir(ROOT);
+    let mut python = Process::of(python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let mut said = String::new();
+    let out = python.child.stdout.take().expect("it is piped");
+    BufReader::new(out).read_line(&mut said).expect("it is text");
+    let (_, port) = said.split_once(" port ").unwrap_or_else(|| panic!("it says {said:?}"));
+    let port = port.split(' ').next().expect("a word");
+    (python, format!("127.0.0.1:{port}"))
 }
 
 /// The options of a page's command, in this folder. Its upstream is this one.
-fn tollgate_as_typed(options: &str, folder: &str, upstream: &str) -> Running {
+fn tollgate_as_typed(options: &str, folder: &str, upstream: &str) -> Process {
     let mut command = tollgate();
     command.args(options.replace("127.0.0.1:8000", upstream).split_whitespace()).current_dir(folder);
     command.args(["--admin", "127.0.0.1:0"]);
-    Running::start(command)
+    Process::start(command)
 }
 
 /// Ten requests at once are answered by Python, the next one by the proxy.
 fn limits_ten(address: &str) {
     for _ in 0..10 {
-        let answer = get(address).to_ascii_lowercase();
+        let answer = get(address, "/").to_ascii_lowercase();
         let is_pythons = answer.contains(" 200 ok\r\n") && answer.contains("server: simplehttp/");
         assert!(is_pythons, "{answer}");
     }
-    let refused = get(address);
+    let refused = get(address, "/");
     assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
 }
 
@@ -74,10 +63,10 @@ fn the_proxy_page_limits_python_in_two_commands() {
         return;
     }
     let page = page("docs/reference/proxy.md");
-    let (_python, upstream) = Python::start(&page);
+    let (_python, upstream) = python(&page);
     let options = format!("{} --listen 127.0.0.1:0", typed(&page, "--features serve -- "));
     let mut proxy = tollgate_as_typed(&options, ROOT, &upstream);
-    limits_ten(&proxy.address("proxy"));
+    limits_ten(&address_of(&mut proxy, "proxy"));
 }
 
 /// Types a page, or its part behind a heading, if these programs are there.

@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::clock::Clock;
-use crate::{Folder, LONG, Running, tollgate, tools};
+use tollgate_testing::faketime::Clock;
+use tollgate_testing::process::{LONG, Process};
+use tollgate_testing::tools;
+
+use crate::{Folder, address_of, get, tollgate};
 
 /// Each key is parked and drained all the time.
 const RULES: &str = "version = 1
@@ -186,22 +189,22 @@ fn options(folder: &Folder, upstream: &str) -> Vec<String> {
     options.iter().chain(&more).map(|&option| option.to_owned()).collect()
 }
 
-fn start(folder: &Folder, upstream: &str) -> Running {
+fn start(folder: &Folder, upstream: &str) -> Process {
     let mut command = tollgate();
     command.args(options(folder, upstream));
-    Running::start(command)
+    Process::start(command)
 }
 
 #[test]
 fn what_was_answered_202_survives_every_kill() {
     let kills = kills();
-    let folder = Folder::new("park-kills");
+    let folder = Folder::new();
     folder.write("rules.toml", RULES);
     let (url, seen) = upstream(Duration::ZERO);
     let (asked, mut kept) = (Arc::<Asked>::default(), Vec::new());
     for kill in 0..kills {
         let mut proxy = start(&folder, &url);
-        let address = proxy.address("proxy");
+        let address = address_of(&mut proxy, "proxy");
         let clients = (0..4).map(|key| client(&address, format!("{key}"), &asked)).collect();
         thread::sleep(Duration::from_millis(100 + kill % 7 * 30));
         proxy.kill();
@@ -209,14 +212,14 @@ fn what_was_answered_202_survives_every_kill() {
     }
     assert!(kept.len() >= usize::try_from(kills).expect("it is small"), "only {} were kept", kept.len());
     let mut proxy = start(&folder, &url);
-    proxy.address("proxy");
+    address_of(&mut proxy, "proxy");
     let twice = all_come(&kept, &seen);
     eprintln!("{kills} kills of the proxy, {} requests kept, none lost, {twice} sent once more", kept.len());
 }
 
 #[test]
 fn a_full_disk_loses_nothing_that_was_answered_202() {
-    let folder = Folder::new("park-full");
+    let folder = Folder::new();
     folder.write("rules.toml", RULES);
     let (url, seen) = upstream(Duration::ZERO);
     let mut command = Command::new("sh");
@@ -224,8 +227,8 @@ fn a_full_disk_loses_nothing_that_was_answered_202() {
     // write fails instead.
     command.args(["-c", "trap '' XFSZ; ulimit -f 3200; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tollgate")]);
     command.args(options(&folder, &url));
-    let mut full = Running::start(command);
-    let (address, asked) = (full.address("proxy"), Asked::with(&format!("?{}", "x".repeat(4000))));
+    let mut full = Process::start(command);
+    let (address, asked) = (address_of(&mut full, "proxy"), Asked::with(&format!("?{}", "x".repeat(4000))));
     let clients = (0..4).map(|key| client(&address, format!("{key}"), &asked)).collect();
     asked.refuses(100);
     asked.ends.store(true, Relaxed);
@@ -234,7 +237,7 @@ fn a_full_disk_loses_nothing_that_was_answered_202() {
     full.kill();
     assert!(kept.len() > 20, "only {} were kept", kept.len());
     let mut proxy = start(&folder, &url);
-    proxy.address("proxy");
+    address_of(&mut proxy, "proxy");
     let twice = all_come(&kept, &seen);
     let refused = asked.refused.load(Relaxed);
     eprintln!("{refused} refused, {} requests kept, none lost, {twice} sent once more", kept.len());
@@ -242,11 +245,7 @@ fn a_full_disk_loses_nothing_that_was_answered_202() {
 
 /// How often the proxy has tried to reach an upstream that is down.
 fn tries(admin: &str) -> u64 {
-    let mut stream = TcpStream::connect(admin).expect("it listens");
-    let request = b"GET /metrics HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).expect("it is sent");
-    let mut page = String::new();
-    stream.read_to_string(&mut page).expect("a page");
+    let page = get(admin, "/metrics");
     let counted = "tollgate_protocol_errors_total{listener=\"proxy\",kind=\"upstream_connect\"} ";
     let count = page.lines().find_map(|line| line.strip_prefix(counted));
     count.map_or(0, |count| count.parse().expect("a number"))
@@ -254,13 +253,13 @@ fn tries(admin: &str) -> u64 {
 
 #[test]
 fn an_upstream_down_for_an_hour_loses_nothing() {
-    let folder = Folder::new("park-hour");
+    let folder = Folder::new();
     // How long a request is kept is as ever.
     folder.write("rules.toml", RULES);
     if tools::find("faketime").is_none() {
         return;
     }
-    let clock = Clock::right(&folder.0).expect("the program's library");
+    let clock = Clock::right(folder.0.path()).expect("the program's library");
     // No client's port, as that of 127.0.0.1 may become.
     let closed = TcpListener::bind("127.0.0.2:0").expect("a port").local_addr().expect("it is bound");
     let url = format!("http://{closed}");
@@ -268,8 +267,8 @@ fn an_upstream_down_for_an_hour_loses_nothing() {
         let mut command = tollgate();
         command.args(options(&folder, &url));
         clock.drive(&mut command);
-        let mut proxy = Running::start(command);
-        let (admin, address) = (proxy.address("admin"), proxy.address("proxy"));
+        let mut proxy = Process::start(command);
+        let (admin, address) = (address_of(&mut proxy, "admin"), address_of(&mut proxy, "proxy"));
         (proxy, admin, address)
     };
     // An upstream that is down is tried again, at the new time.

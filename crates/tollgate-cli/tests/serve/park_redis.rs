@@ -2,16 +2,20 @@
 //! full disk.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::park::{Asked, all_come, client, kept_by, kills, upstream};
-use crate::{Folder, LONG, Running, tollgate, tools};
+use tollgate_testing::folder::free_port;
+use tollgate_testing::process::{LONG, Process};
+use tollgate_testing::tools;
+
+use crate::{Folder, address_of, tollgate};
 
 /// How many keys two processes share before one of them is killed.
 const KEYS: usize = 3;
@@ -20,7 +24,7 @@ const KEYS: usize = 3;
 struct Redis {
     program: PathBuf,
     folder: String,
-    child: Child,
+    process: Process,
     port: u16,
 }
 
@@ -34,11 +38,9 @@ impl Redis {
         let (program, folder) = (tools::find("redis-server")?, folder.path(""));
         // Another process may take the free port first.
         for _ in 0..20 {
-            let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-            let port = free.local_addr().expect("it is bound").port();
-            drop(free);
-            let child = Self::spawn(&program, &folder, port, blocks);
-            let mut redis = Self { program: program.clone(), folder: folder.clone(), child, port };
+            let port = free_port();
+            let process = Self::spawn(&program, &folder, port, blocks);
+            let mut redis = Self { program: program.clone(), folder: folder.clone(), process, port };
             if redis.is_ready() {
                 return Some(redis);
             }
@@ -46,19 +48,18 @@ impl Redis {
         panic!("redis-server does not start");
     }
 
-    fn spawn(program: &Path, folder: &str, port: u16, blocks: &str) -> Child {
+    fn spawn(program: &Path, folder: &str, port: u16, blocks: &str) -> Process {
         let mut command = Command::new("sh");
         // The signal of the limit is ignored, so that a write fails instead.
         command.args(["-c", "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"", blocks]).arg(program);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--dir", folder]);
         command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().expect("it starts")
+        Process::of(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
     fn is_ready(&mut self) -> bool {
         let begun = Instant::now();
-        while begun.elapsed() < LONG && self.child.try_wait().is_ok_and(|end| end.is_none()) {
+        while begun.elapsed() < LONG && self.process.runs() {
             if self.ask("PING").is_ok_and(|answer| answer.starts_with("+PONG")) {
                 return true;
             }
@@ -69,8 +70,8 @@ impl Redis {
 
     /// Kills the server as `kill -9` does, and starts it again.
     fn restart(&mut self) {
-        let _ = (self.child.kill(), self.child.wait());
-        self.child = Self::spawn(&self.program, &self.folder, self.port, "unlimited");
+        let _ = (self.process.child.kill(), self.process.child.wait());
+        self.process = Self::spawn(&self.program, &self.folder, self.port, "unlimited");
         assert!(self.is_ready(), "it starts again on port {}", self.port);
     }
 
@@ -95,25 +96,19 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = (self.child.kill(), self.child.wait());
-    }
-}
-
 /// A proxy, and its address.
-fn start(folder: &Folder, upstream: &str) -> (Running, String) {
+fn start(folder: &Folder, upstream: &str) -> (Process, String) {
     let mut command = tollgate();
     command.args(["proxy", "--rules", &folder.path("rules.toml"), "--listen", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0", "--upstream", upstream]);
-    let mut proxy = Running::start(command);
-    let address = proxy.address("proxy");
+    let mut proxy = Process::start(command);
+    let address = address_of(&mut proxy, "proxy");
     (proxy, address)
 }
 
 #[test]
 fn another_proxy_sends_what_a_killed_one_had() {
-    let folder = Folder::new("park-redis-kills");
+    let folder = Folder::new();
     let Some(redis) = Redis::start(&folder) else { return };
     folder.write("rules.toml", &redis.rules());
     // Long enough that most kills come while a request is on its way.
@@ -144,7 +139,7 @@ fn another_proxy_sends_what_a_killed_one_had() {
 
 #[test]
 fn kills_of_redis_lose_nothing_that_was_answered_202() {
-    let folder = Folder::new("park-redis-killed");
+    let folder = Folder::new();
     let Some(mut redis) = Redis::start(&folder) else { return };
     folder.write("rules.toml", &redis.rules());
     let (url, seen) = upstream(Duration::ZERO);
@@ -165,7 +160,7 @@ fn kills_of_redis_lose_nothing_that_was_answered_202() {
 
 #[test]
 fn a_full_disk_of_redis_loses_nothing_that_was_kept() {
-    let folder = Folder::new("park-redis-full");
+    let folder = Folder::new();
     // Redis ends when a write fails.
     let Some(mut redis) = Redis::start_within(&folder, "2048") else { return };
     folder.write("rules.toml", &redis.rules());
@@ -174,7 +169,7 @@ fn a_full_disk_of_redis_loses_nothing_that_was_kept() {
     let asked = Asked::with(&format!("?{}", "x".repeat(4000)));
     let clients = (0..4).map(|key| client(&address, format!("{key}"), &asked)).collect();
     asked.refuses(100);
-    assert!(redis.child.try_wait().expect("it can be asked").is_some(), "it has room");
+    assert!(!redis.process.runs(), "it has room");
     asked.ends.store(true, Relaxed);
     let kept = kept_by(clients);
     assert!(kept.len() > 20, "only {} were kept", kept.len());

@@ -2,12 +2,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::soak::memory;
-use crate::{Folder, LONG, Running, fails, tollgate, tools};
+use tollgate_testing::process::{LONG, Process};
+use tollgate_testing::tools;
+
+use crate::{Folder, address_of, fails, get, tollgate};
 
 /// A server that knows nothing of limits, and answers each connection once.
 pub(crate) fn upstream() -> String {
@@ -78,28 +81,18 @@ pub(crate) fn proxy(rules: &str, options: &[&str]) -> Command {
     command
 }
 
-/// The answer to a request, as it comes.
-pub(crate) fn get(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    let request = b"GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
-}
-
 #[test]
 fn the_pages_first_example_limits_each_client() {
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../tollgate-server/examples/proxy.toml");
     let options = ["--listen", "127.0.0.1:0", "--upstream", &upstream()];
-    let mut server = Running::start(proxy(rules, &options));
-    let address = server.address("proxy");
+    let mut server = Process::start(proxy(rules, &options));
+    let address = address_of(&mut server, "proxy");
     for left in (0..10).rev() {
-        let answer = get(&address);
+        let answer = get(&address, "/");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("done"), "{answer}");
         assert!(answer.contains(&format!("ratelimit: \"each-client\";r={left};")), "{answer}");
     }
-    let answer = get(&address);
+    let answer = get(&address, "/");
     assert!(answer.starts_with("HTTP/1.1 429 ") && answer.contains("retry-after: "), "{answer}");
     server.signal("TERM");
     server.signal("TERM");
@@ -108,7 +101,7 @@ fn the_pages_first_example_limits_each_client() {
 
 #[test]
 fn a_restarted_proxy_forgives_nothing() {
-    let folder = Folder::new("proxy-state");
+    let folder = Folder::new();
     folder.write(
         "rules.toml",
         "version = 1\nrule = [{ name = 'each', key = 'client', limits = '2/d,burst=2' }]",
@@ -118,10 +111,10 @@ fn a_restarted_proxy_forgives_nothing() {
         ["--listen", "127.0.0.1:0", "--upstream", &upstream, "--state", &state, "--drain-delay", "0s"];
     let statuses = ["200", "200", "429"];
     for admitted in [2, 0] {
-        let mut server = Running::start(proxy(&rules, &options));
-        let address = server.address("proxy");
+        let mut server = Process::start(proxy(&rules, &options));
+        let address = address_of(&mut server, "proxy");
         for status in &statuses[2 - admitted..] {
-            let answer = get(&address);
+            let answer = get(&address, "/");
             assert_eq!(answer.split(' ').nth(1), Some(*status), "{answer}");
         }
         server.signal("TERM");
@@ -134,11 +127,11 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 #[test]
 fn an_open_tunnel_goes_on_until_the_drain_timeout() {
-    let folder = Folder::new("proxy-tunnel");
+    let folder = Folder::new();
     let options = ["--listen", "127.0.0.1:0", "--upstream", &lasting_upstream()];
     let drain = ["--drain-delay", "0s", "--drain-timeout", "2s"];
-    let mut server = Running::start(proxy(&folder.path("rules.toml"), &[options, drain].concat()));
-    let mut stream = TcpStream::connect(server.address("proxy")).expect("it listens");
+    let mut server = Process::start(proxy(&folder.path("rules.toml"), &[options, drain].concat()));
+    let mut stream = TcpStream::connect(address_of(&mut server, "proxy")).expect("it listens");
     let asks = "GET / HTTP/1.1\r\nhost: a.test\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
     stream.write_all(asks.as_bytes()).expect("it is sent");
     assert!(head(&mut stream).starts_with("http/1.1 101 "));
@@ -172,14 +165,14 @@ const IDLE_BYTES: u64 = 64 << 10;
 #[test]
 fn ten_thousand_idle_connections_are_kept() {
     let count = idle_connections();
-    let folder = Folder::new("proxy-idle");
+    let folder = Folder::new();
     folder
         .write("rules.toml", "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1000000/s' }]");
     let most = (count + 10).to_string();
     let options = ["--listen", "127.0.0.1:0", "--upstream", &lasting_upstream(), "--max-connections", &most];
     let patient = [&options[..], &["--idle-timeout", "1h", "--drain-delay", "0s"]].concat();
-    let mut server = Running::start(proxy(&folder.path("rules.toml"), &patient));
-    let address = server.address("proxy");
+    let mut server = Process::start(proxy(&folder.path("rules.toml"), &patient));
+    let address = address_of(&mut server, "proxy");
     let ask = |stream: &mut TcpStream| {
         stream.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").expect("it is sent");
         assert!(head(stream).starts_with("http/1.1 200 "));
@@ -212,12 +205,12 @@ fn ten_thousand_idle_connections_are_kept() {
 
 #[test]
 fn an_upstream_that_fails_is_logged() {
-    let folder = Folder::new("proxy-down");
+    let folder = Folder::new();
     // The port is free again when the listener is dropped.
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound");
     let (rules, upstream) = (folder.path("rules.toml"), format!("http://{closed}"));
-    let mut server = Running::start(proxy(&rules, &["--listen", "127.0.0.1:0", "--upstream", &upstream]));
-    let answer = get(&server.address("proxy"));
+    let mut server = Process::start(proxy(&rules, &["--listen", "127.0.0.1:0", "--upstream", &upstream]));
+    let answer = get(&address_of(&mut server, "proxy"), "/");
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
     let warned = server.says("an upstream fails");
     assert!(warned.contains("WARN") && warned.contains(&upstream), "{warned}");
@@ -225,11 +218,11 @@ fn an_upstream_that_fails_is_logged() {
 
 #[test]
 fn a_bound_of_bodies_is_an_option() {
-    let folder = Folder::new("proxy-bodies");
+    let folder = Folder::new();
     let (rules, upstream) = (folder.path("rules.toml"), upstream());
     let options = ["--listen", "127.0.0.1:0", "--upstream", &upstream, "--max-body", "3"];
-    let mut server = Running::start(proxy(&rules, &options));
-    let address = server.address("proxy");
+    let mut server = Process::start(proxy(&rules, &options));
+    let address = address_of(&mut server, "proxy");
     for (body, status) in [("abc", "200"), ("abcd", "413")] {
         let mut stream = TcpStream::connect(&address).expect("it listens");
         let length = body.len();
@@ -242,7 +235,7 @@ fn a_bound_of_bodies_is_an_option() {
 
 #[test]
 fn a_proxy_in_front_of_itself_does_not_start() {
-    let folder = Folder::new("proxy-itself");
+    let folder = Folder::new();
     // The port is free again when the listener is dropped.
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound");
     let listen = format!("0.0.0.0:{}", free.port());
@@ -256,7 +249,7 @@ fn a_proxy_in_front_of_itself_does_not_start() {
 
 #[test]
 fn a_file_that_parks_nothing_is_left_as_it_is() {
-    let folder = Folder::new("proxy-park");
+    let folder = Folder::new();
     let rules = folder.path("rules.toml");
     let options = ["--listen", "127.0.0.1:0", "--upstream", "http://a.test", "--park", &rules];
     let (code, said) = fails(proxy(&rules, &options));
@@ -267,7 +260,7 @@ fn a_file_that_parks_nothing_is_left_as_it_is() {
 
 #[test]
 fn wrong_options_of_the_proxy_say_what_to_do() {
-    let folder = Folder::new("proxy-errors");
+    let folder = Folder::new();
     let rules = folder.path("rules.toml");
     let cases: [(&[&str], &[&str]); 6] = [
         (&[], &["--upstream <URL>"]),
@@ -288,17 +281,17 @@ fn wrong_options_of_the_proxy_say_what_to_do() {
 }
 
 /// A script, which ends all that it has started.
-struct Script(Child);
+struct Script(Process);
 
 impl Drop for Script {
     fn drop(&mut self) {
-        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _ = self.0.wait();
+        self.0.signal("TERM");
+        let _ = self.0.child.wait();
     }
 }
 
 /// What a shell prints.
-pub(crate) fn shell(line: &str) -> String {
+fn shell(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).output().expect("sh is there");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -319,8 +312,8 @@ fn the_example_with_redis_answers_as_it_says() {
     });
     let port = free[0].local_addr().expect("it is bound").port();
     drop(free);
-    let mut script = Script(script.spawn().expect("it starts"));
-    let mut said = BufReader::new(script.0.stdout.take().expect("it is piped"));
+    let mut script = Script(Process::of(&mut script));
+    let mut said = BufReader::new(script.0.child.stdout.take().expect("it is piped"));
     let mut lines = String::new();
     while !lines.contains("The live page") {
         assert!(said.read_line(&mut lines).expect("it is text") > 0, "{lines}");

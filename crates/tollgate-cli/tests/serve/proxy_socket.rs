@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tollgate_testing::process::{LONG, Process};
+
 use crate::proxy::{proxy, upstream};
 use crate::systemd::activated;
-use crate::{Folder, LONG, Running};
+use crate::{Folder, address_of};
 
 /// One request by a connection of its own.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
@@ -22,7 +24,7 @@ fn ask(address: SocketAddr) -> std::io::Result<String> {
 
 #[test]
 fn no_connection_to_the_socket_fails_over_restarts() {
-    let folder = Folder::new("proxy-socket");
+    let folder = Folder::new();
     folder
         .write("rules.toml", "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1000000/s' }]");
     let (web, other) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
@@ -34,11 +36,11 @@ fn no_connection_to_the_socket_fails_over_restarts() {
         let clone = |socket: &TcpListener| socket.try_clone().expect("a descriptor").into();
         let command = proxy(&rules, &["--listen", "fd:web", "--upstream", &upstream, "--drain-delay", "0s"]);
         let mut server = activated(&command, (clone(&web), clone(&other)), "web:other");
-        assert_eq!(server.address("proxy"), address.to_string());
+        assert_eq!(address_of(&mut server, "proxy"), address.to_string());
         server.says("serving");
         server
     };
-    let more = |server: &Running| {
+    let more = |server: &Process| {
         let (before, begun) = (answers.load(Relaxed), Instant::now());
         while answers.load(Relaxed) < before + 50 {
             assert!(begun.elapsed() < LONG, "clients are answered: {}", server.said);

@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use tollgate_testing::folder::{Folder, free_port};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -91,7 +92,7 @@ pub(crate) struct Session {
     /// What each `sh` block must print, where the page says so.
     expected: Vec<(String, Option<String>)>,
     ports: BTreeMap<&'static str, String>,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Session {
@@ -102,10 +103,8 @@ impl Session {
             let (_, part) = text.split_once(&format!("{heading}\n")).expect("the page has this heading");
             part.split("\n## ").next().and_then(|part| part.split("\n### ").next()).expect("it has text")
         });
-        let name = page.replace('/', "-") + &heading.unwrap_or_default().replace([' ', '#'], "");
-        let folder = std::env::temp_dir().join(format!("tollgate-page-{}-{name}", std::process::id()));
-        let ports = PORTS.map(|port| (port, free())).into();
-        let mut session = Self { script: PRELUDE.into(), expected: Vec::new(), ports, folder };
+        let ports = PORTS.map(|port| (port, free_port().to_string())).into();
+        let mut session = Self { script: PRELUDE.into(), expected: Vec::new(), ports, folder: Folder::new() };
         session.read(part);
         session
     }
@@ -169,15 +168,14 @@ impl Session {
 
     /// Types the page, and compares what it shows with what is printed.
     pub(crate) fn run(self) {
-        std::fs::create_dir_all(&self.folder).expect("a folder");
-        let root = Path::new(ROOT).canonicalize().expect("it is there");
+        let (root, folder) = (Path::new(ROOT).canonicalize().expect("it is there"), self.folder.path());
         for (name, target) in [("tollgate", root.clone()), ("crates", root.join("crates"))] {
-            std::os::unix::fs::symlink(target, self.folder.join(name)).expect("a link");
+            std::os::unix::fs::symlink(target, folder.join(name)).expect("a link");
         }
         let binaries = Path::new(env!("CARGO_BIN_EXE_tollgate")).parent().expect("it is in a folder");
         let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new("bash");
-        command.args(["-c", &self.script]).current_dir(&self.folder).env("PATH", path).process_group(0);
+        command.args(["-c", &self.script]).current_dir(folder).env("PATH", path).process_group(0);
         // Programs of the pages are built once for all runs.
         command.env("CARGO_TARGET_DIR", root.join("target/pages"));
         command.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
@@ -187,8 +185,7 @@ impl Session {
         let output = shell.wait_with_output().expect("it ends");
         // What was left running.
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
-        let log = std::fs::read_to_string(self.folder.join("running.log")).unwrap_or_default();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let log = std::fs::read_to_string(folder.join("running.log")).unwrap_or_default();
         let printed = String::from_utf8(output.stdout).expect("it is text").replace('\r', "");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}\nprinted\n{printed}\n{said}\n{log}", self.script);
@@ -229,12 +226,6 @@ fn is_like(shown: &str, text: &str) -> bool {
         rest = after;
     }
     true
-}
-
-/// A port that nobody listens on.
-fn free() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("it is bound").port().to_string()
 }
 
 #[test]

@@ -10,9 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate_testing::random::Random;
+use tollgate_testing::process::Process;
 
 use crate::grpc::Calls;
-use crate::{Folder, Running, serve};
+use crate::{Folder, address_of, serve};
 
 /// The most that any of the files admits of a key: so many a second, and as many at once.
 const MOST: u32 = 50;
@@ -238,7 +239,7 @@ fn load(way: Way, address: &str, seed: u64, admitted: &Admitted, is_over: &Atomi
 }
 
 /// The memory that a process uses, in bytes.
-pub(crate) fn memory(server: &Running) -> u64 {
+pub(crate) fn memory(server: &Process) -> u64 {
     let pages = std::fs::read_to_string(format!("/proc/{}/statm", server.child.id())).expect("it lives");
     4096 * pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
 }
@@ -247,7 +248,7 @@ pub(crate) fn memory(server: &Running) -> u64 {
 fn every_key_stays_within_its_bound_over_sockets() {
     let seconds = std::env::var("TOLLGATE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     let life = Duration::from_secs(seconds.unwrap_or(6)) / 2;
-    let folder = Folder::new("soak");
+    let folder = Folder::new();
     let state = folder.path("state");
     let (admitted, mut turn) = (Admitted::new(), 0);
     for _ in 0..2 {
@@ -256,8 +257,8 @@ fn every_key_stays_within_its_bound_over_sockets() {
         let options = [&options[..], &["--drain-delay", "0"]].concat();
         let options =
             [&options[..], &["--state", &state, "--strict-state", "--state-interval", "1s"]].concat();
-        let mut server = Running::start(serve(&folder, &options));
-        let [http, grpc, resp] = ["http", "grpc", "resp"].map(|listener| server.address(listener));
+        let mut server = Process::start(serve(&folder, &options));
+        let [http, grpc, resp] = ["http", "grpc", "resp"].map(|listener| address_of(&mut server, listener));
         server.says("serving");
         let (began, is_over, mut first) = (Instant::now(), AtomicBool::new(false), None);
         thread::scope(|scope| {

@@ -8,11 +8,13 @@ use std::thread;
 #[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
-use crate::{Folder, Running, fails, serve, tollgate};
+use tollgate_testing::process::Process;
+
+use crate::{Folder, fails, serve, tollgate};
 
 #[test]
 fn listeners_beyond_loopback_need_authentication_or_open() {
-    let folder = Folder::new("open");
+    let folder = Folder::new();
     for listener in ["http", "admin", "grpc", "resp"] {
         for address in ["0.0.0.0:0", "[::]:0"] {
             let option = format!("--{listener}");
@@ -22,21 +24,21 @@ fn listeners_beyond_loopback_need_authentication_or_open() {
             assert!(parts.iter().all(|part| said.contains(*part)), "{said}");
         }
     }
-    let mut server = Running::start(serve(&folder, &["--http", "0.0.0.0:0", "--open"]));
+    let mut server = Process::start(serve(&folder, &["--http", "0.0.0.0:0", "--open"]));
     server.says("serving");
     let (secret, empty) = (folder.path("secret"), folder.path("empty"));
     folder.write("secret", "open sesame\n");
     folder.write("empty", "\n");
     let password = ["--resp", "0.0.0.0:0", "--resp-password-file", &secret];
-    Running::start(serve(&folder, &password)).says("serving");
+    Process::start(serve(&folder, &password)).says("serving");
     let (code, said) = fails(serve(&folder, &["--resp", "0.0.0.0:0", "--resp-password-file", &empty]));
     assert!(code == Some(2) && said.contains("is empty"), "{said}");
-    Running::start(serve(&folder, &["--admin", "0.0.0.0:0", "--admin-token-file", &secret])).says("serving");
+    Process::start(serve(&folder, &["--admin", "0.0.0.0:0", "--admin-token-file", &secret])).says("serving");
 }
 
 #[test]
 fn errors_say_what_to_do() {
-    let folder = Folder::new("errors");
+    let folder = Folder::new();
     let (state, missing) = (folder.path("no/state"), folder.path("missing.pem"));
     let tls = format!("{missing},{missing}");
     let held = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -78,9 +80,9 @@ fn names_of_threads(process: u32) -> Vec<String> {
 #[cfg(target_os = "linux")]
 #[test]
 fn so_many_threads_serve_connections_as_are_said() {
-    let folder = Folder::new("threads");
+    let folder = Folder::new();
     for count in [1, 3] {
-        let mut server = Running::start(serve(&folder, &["--threads", &count.to_string()]));
+        let mut server = Process::start(serve(&folder, &["--threads", &count.to_string()]));
         server.says("serving");
         // A thread that has just begun has not taken its name.
         let begun = Instant::now();
@@ -104,7 +106,7 @@ fn so_many_threads_serve_connections_as_are_said() {
 #[cfg(target_os = "linux")]
 #[test]
 fn more_threads_than_the_system_starts_end_the_start() {
-    let folder = Folder::new("no-threads");
+    let folder = Folder::new();
     // The address space has room for the stacks of all threads but those that serve connections.
     let others = thread::available_parallelism().expect("it is known").get() + 32;
     let serve = serve(&folder, &["--threads", "1024"]);
@@ -118,11 +120,11 @@ fn more_threads_than_the_system_starts_end_the_start() {
 
 #[test]
 fn the_start_warns_of_rules_that_a_listener_cannot_keep() {
-    let folder = Folder::new("unserved");
+    let folder = Folder::new();
     let rules = "version = 1
         rule = [{ name = 'exports', key = 'client', limits = 'in-flight:2' }]";
     folder.write("rules.toml", rules);
-    let mut server = Running::start(serve(&folder, &["--resp", "127.0.0.1:0"]));
+    let mut server = Process::start(serve(&folder, &["--resp", "127.0.0.1:0"]));
     let warned = server.says("WARN resp: ");
     assert!(["`exports`", "W11", "hint="].iter().all(|part| warned.contains(part)), "{warned}");
     server.says("serving");
@@ -130,12 +132,12 @@ fn the_start_warns_of_rules_that_a_listener_cannot_keep() {
 
 #[test]
 fn the_start_and_a_reload_tell_the_files_warnings() {
-    let folder = Folder::new("warnings");
+    let folder = Folder::new();
     let rules = |limit: &str| {
         format!("version = 1\nrule = [{{ name = 'a', key = 'client', limits = '{limit}', mode = 'off' }}]")
     };
     folder.write("rules.toml", &rules("5/s"));
-    let mut server = Running::start(serve(&folder, &[]));
+    let mut server = Process::start(serve(&folder, &[]));
     let warning = "no enforced rule limits every request: what no rule limits is admitted";
     let warned = server.says(warning);
     assert!(["WARN", "W2", "rules.toml:1: "].iter().all(|part| warned.contains(part)), "{warned}");
@@ -177,7 +179,7 @@ fn completions_and_manual_pages_are_printed() {
     }
     let run = tollgate().arg("man").output().expect("it runs");
     assert!(run.stdout.starts_with(b".ie") || String::from_utf8_lossy(&run.stdout).contains(".TH tollgate"));
-    let folder = Folder::new("man");
+    let folder = Folder::new();
     let run = tollgate().args(["man", "--all", &folder.path("")]).output().expect("it runs");
     assert!(run.status.success(), "{run:?}");
     let page = std::fs::read_to_string(folder.path("tollgate-serve.1")).expect("it is written");

@@ -5,7 +5,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use crate::{Folder, LONG, Running, serve, tools};
+use tollgate_testing::process::{LONG, Process};
+use tollgate_testing::tools;
+
+use crate::{Folder, address_of, serve};
 
 /// The next message that is not of the watchdog.
 fn message(socket: &UnixDatagram) -> String {
@@ -25,12 +28,12 @@ fn any_message(socket: &UnixDatagram) -> String {
 
 #[test]
 fn systemd_is_told_what_the_server_does() {
-    let folder = Folder::new("notify");
+    let folder = Folder::new();
     let socket = UnixDatagram::bind(folder.path("notify")).expect("a socket");
     socket.set_read_timeout(Some(LONG)).expect("it has a time-out");
     let mut command = serve(&folder, &["--drain-delay", "0"]);
     command.env("NOTIFY_SOCKET", folder.path("notify")).env("WATCHDOG_USEC", "200000");
-    let mut server = Running::start(command);
+    let mut server = Process::start(command);
     let ready = message(&socket);
     assert!(ready.starts_with("READY=1\n") && ready.contains("STATUS=1 rules"), "{ready}");
     while any_message(&socket) != "WATCHDOG=1\n" {}
@@ -46,24 +49,24 @@ fn systemd_is_told_what_the_server_does() {
 }
 
 /// A server that is handed two sockets, by a shell in the place of systemd.
-pub(crate) fn activated(command: &Command, sockets: (OwnedFd, OwnedFd), names: &str) -> Running {
+pub(crate) fn activated(command: &Command, sockets: (OwnedFd, OwnedFd), names: &str) -> Process {
     let script = "exec 3<&0 4>&1 0</dev/null 1>&2; export LISTEN_PID=$$ LISTEN_FDS=2; exec \"$@\"";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
     shell.env("LISTEN_FDNAMES", names).stdin(sockets.0).stdout(sockets.1).stderr(Stdio::piped());
-    Running::of(shell.spawn().expect("the shell starts"))
+    Process::of(&mut shell)
 }
 
 #[test]
 fn sockets_of_systemd_are_taken_by_name() {
-    let folder = Folder::new("sockets");
+    let folder = Folder::new();
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = tcp.local_addr().expect("it is bound").to_string();
     let unix = UnixListener::bind(folder.path("socket")).expect("a socket");
     let command = serve(&folder, &["--http", "fd:web", "--resp", "fd:redis"]);
     let mut server = activated(&command, (tcp.into(), unix.into()), "web:redis");
-    assert_eq!(server.address("http"), address);
-    assert!(server.address("resp").starts_with("unix:"));
+    assert_eq!(address_of(&mut server, "http"), address);
+    assert!(address_of(&mut server, "resp").starts_with("unix:"));
     server.says("serving");
     assert!(TcpStream::connect(&address).is_ok());
     assert!(UnixStream::connect(folder.path("socket")).is_ok());
@@ -71,7 +74,7 @@ fn sockets_of_systemd_are_taken_by_name() {
 
 #[test]
 fn handed_sockets_beyond_loopback_need_authentication_too() {
-    let folder = Folder::new("handed");
+    let folder = Folder::new();
     let (open, local) = (TcpListener::bind("0.0.0.0:0"), TcpListener::bind("127.0.0.1:0"));
     let sockets = (open.expect("a port").into(), local.expect("a port").into());
     let mut server = activated(&serve(&folder, &["--http", "fd:open"]), sockets, "open:local");
@@ -86,7 +89,7 @@ fn units_pass_the_check_of_systemd() {
         tools::tell("systemd-analyze");
         return;
     }
-    let folder = Folder::new("units");
+    let folder = Folder::new();
     let units = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/systemd");
     let names = [
         "tollgate.service",

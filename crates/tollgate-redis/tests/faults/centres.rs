@@ -6,11 +6,9 @@ use tokio::time::sleep;
 use tollgate::{FixedWindow, LeakyBucket, Outcome, Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_backend::Backend;
 use tollgate_redis::{BuildError, Centre, CentreLimiter, Redis, Time};
+use tollgate_testing::stores::{Cluster, Proxy, Server, Store};
 
 use crate::bound::{Load, assert_bound};
-use crate::cluster::Cluster;
-use crate::proxy::Proxy;
-use crate::server::{Server, Store};
 use crate::{PATIENT, connect, on_each_store, run};
 
 const NAMES: [&str; 3] = ["eu", "us", "ap"];
@@ -92,12 +90,6 @@ impl World {
             assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", self.centres);
             sleep(Duration::from_millis(20)).await;
         }
-    }
-}
-
-impl Server {
-    fn keys(&self, pattern: &str) -> Vec<String> {
-        self.ask(&["KEYS", pattern])
     }
 }
 

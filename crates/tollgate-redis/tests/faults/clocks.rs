@@ -6,11 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
 use tollgate::{Outcome, Rate, TokenBucket};
 use tollgate_redis::{Redis, Time};
+use tollgate_testing::stores::{Proxy, Server, Store, wait_for, wait_for_replica};
 
 use crate::bound::{Load, assert_bound};
-use crate::cluster::{wait_for, wait_for_replica};
-use crate::proxy::Proxy;
-use crate::server::{Server, Store};
 use crate::{PATIENT, connect, on_each_store, run, until_breaker};
 
 const RATE: u64 = 100;

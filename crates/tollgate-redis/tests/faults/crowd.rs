@@ -7,9 +7,9 @@ use tokio::time::sleep;
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, Limiter};
 use tollgate_testing::random::Random;
+use tollgate_testing::stores::Server;
 
 use crate::bound::{Admission, assert_bound};
-use crate::server::Server;
 use crate::{PATIENT, connect, on_each_store, until_breaker};
 
 const KEYS: u64 = 10_000;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use tollgate::{Rate, TokenBucket};
+use tollgate_testing::stores::{Server, Store};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::server::{Server, Store};
 use crate::{PATIENT, connect, run};
 
 /// The number after `name:` in an answer of INFO.

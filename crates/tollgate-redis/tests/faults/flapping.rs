@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, FailureKind, Limiter, OnFailure};
+use tollgate_testing::stores::Proxy;
 
 use crate::bound::{Load, assert_bound};
-use crate::proxy::Proxy;
 use crate::{PATIENT, connect, on_each_store, until_breaker};
 
 /// Two of four nodes lose the store ten times; the others keep it.

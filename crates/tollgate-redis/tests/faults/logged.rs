@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::Redis;
+use tollgate_testing::stores::{Server, Store};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use crate::PATIENT;
-use crate::server::{Server, Store};
 
 /// Keeps the events of this crate, each as a line of its level and its fields.
 #[derive(Clone, Default)]

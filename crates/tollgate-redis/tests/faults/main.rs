@@ -4,8 +4,6 @@
 mod bound;
 mod centres;
 mod clocks;
-#[path = "../support/cluster.rs"]
-mod cluster;
 mod crowd;
 mod down;
 mod eviction;
@@ -15,18 +13,14 @@ mod logged;
 mod masters;
 mod network;
 mod promotion;
-#[path = "../support/proxy.rs"]
-mod proxy;
 mod refusing;
-#[path = "../support/server.rs"]
-mod server;
 mod shadow;
 mod slow;
 
 use std::time::Duration;
 
-use server::{Server, Store};
 use tollgate_redis::{BreakerCounts, Limiter, Redis};
+use tollgate_testing::stores::{Server, Store};
 
 /// The deadline where the test is about deadlines.
 const DEADLINE: Duration = Duration::from_millis(10);

@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_redis::{Charged, FailureKind, Limiter, Redis};
+use tollgate_testing::stores::{Cluster, Store, wait_for, wait_for_replica};
 
 use crate::bound::{Load, assert_bound};
-use crate::cluster::{Cluster, wait_for, wait_for_replica};
-use crate::server::Store;
 use crate::{PATIENT, run, until_breaker};
 
 const KEYS: usize = 30;

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, FailureKind, Limiter, Redis};
+use tollgate_testing::stores::{Proxy, Server, wait_for};
 
 use crate::bound::{Load, assert_bound};
-use crate::cluster::wait_for;
-use crate::proxy::Proxy;
-use crate::server::Server;
 use crate::{PATIENT, connect, on_each_store, until_breaker};
 
 const RATE: u64 = 10;

@@ -2,9 +2,9 @@
 
 use tollgate::{Outcome, Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{BuildError, Charged, FailureKind, Redis};
+use tollgate_testing::folder::free_port;
+use tollgate_testing::stores::{Cluster, Server, Store};
 
-use crate::cluster::Cluster;
-use crate::server::{Server, Store, free_port};
 use crate::{PATIENT, connect, on_each_store, run, until_breaker};
 
 #[test]

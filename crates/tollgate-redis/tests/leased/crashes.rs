@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{Answer, DecidedBy, Mode, Redis};
+use tollgate_testing::stores::Proxy;
 
 use crate::bound::{Load, assert_bound};
-use crate::proxy::Proxy;
 use crate::{PATIENT, node, on_each_store, strict, until, until_leased};
 
 const TTL: Duration = Duration::from_millis(50);

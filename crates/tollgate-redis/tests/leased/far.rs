@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, Mode, Redis};
+use tollgate_testing::stores::Proxy;
 
 use crate::bound::{Load, assert_bound};
 use crate::on_each_store;
-use crate::proxy::Proxy;
 
 /// A trip from a far centre to the store.
 const TRIP: Duration = Duration::from_millis(80);

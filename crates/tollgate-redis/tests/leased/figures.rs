@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, Mode, Redis};
+use tollgate_testing::stores::{Proxy, Server};
 
 use crate::bound::Load;
-use crate::proxy::Proxy;
-use crate::server::Server;
 use crate::{PATIENT, node, on_each_store, until};
 
 /// The scripts that the server has executed.

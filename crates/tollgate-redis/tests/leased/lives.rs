@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::{DecidedBy, FailureKind, Mode, OnFailure, Redis};
+use tollgate_testing::stores::{Proxy, Server, Store};
 
-use crate::proxy::Proxy;
-use crate::server::{Server, Store};
 use crate::{PATIENT, node, on_each_store, strict, until, until_leased};
 
 /// Nothing comes back by time alone while a test runs.

@@ -11,17 +11,13 @@ mod histories;
 mod lives;
 mod processes;
 #[allow(dead_code, reason = "each test binary uses a part")]
-#[path = "../support/proxy.rs"]
-mod proxy;
-#[path = "../support/server.rs"]
-mod server;
 mod settings;
 
 use std::time::Duration;
 
-use server::{Server, Store};
 use tollgate::Quota;
 use tollgate_redis::{Answer, DecidedBy, Limiter, Mode, Redis};
+use tollgate_testing::stores::{Server, Store};
 
 /// A deadline that a loaded machine keeps.
 const PATIENT: Duration = Duration::from_secs(10);

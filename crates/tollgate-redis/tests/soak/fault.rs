@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate_testing::random::Random;
-
-use crate::cluster::Cluster;
-use crate::proxy::Proxy;
-use crate::server::Server;
+use tollgate_testing::stores::{Cluster, Proxy, Server};
 
 const NAMES: [&str; 10] = [
     "kill",

@@ -7,15 +7,8 @@
 //! key's admissions are held against its bound over every interval, the counters against what the
 //! callers saw, and the memory of this process against that of the beginning.
 
-#[path = "../support/cluster.rs"]
-mod cluster;
 mod fault;
-#[path = "../support/proxy.rs"]
-#[allow(dead_code, reason = "each test binary uses a part")]
-mod proxy;
 mod record;
-#[path = "../support/server.rs"]
-mod server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,12 +19,10 @@ use tollgate_redis::{
     Answer, CentreLimiter, DecidedBy, Failed, FailureKind, Limiter, Mode, OnFailure, Redis,
 };
 use tollgate_testing::random::Random;
+use tollgate_testing::stores::{Cluster, Proxy, Server, Store};
 
-use cluster::Cluster;
 use fault::Faults;
-use proxy::Proxy;
 use record::{Bound, Record};
-use server::{Server, Store};
 
 const NODES: u32 = 4;
 /// The nodes that ask the cluster.

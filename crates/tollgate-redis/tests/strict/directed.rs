@@ -6,8 +6,8 @@ use std::time::Duration;
 use tollgate::{FixedWindow, LeakyBucket, Outcome, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 use tollgate_backend::{Backend, BackendReply};
 use tollgate_redis::{Answer, Limiter, Receipt, Redis};
+use tollgate_testing::stores::{Server, Store};
 
-use crate::server::{Server, Store};
 use crate::{Clock, run};
 
 const NOW: u64 = 1_795_362_634_437_800;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tollgate::{Outcome, Quota};
 use tollgate_redis::{Answer, Limiter, Receipt, Redis};
 use tollgate_testing::random::Random;
+use tollgate_testing::stores::{Server, Store};
 
 use crate::quotas;
 use crate::reference::{Charge, Reference, Told, numbers};
-use crate::server::{Server, Store};
 use crate::{Clock, run};
 
 const VERBS: u64 = 4_000;

@@ -1,7 +1,5 @@
 //! Limits in real stores, each decision held against the model.
 
-#[path = "../support/cluster.rs"]
-mod cluster;
 mod directed;
 mod histories;
 mod quotas;
@@ -9,8 +7,6 @@ mod quotas;
 #[allow(dead_code, reason = "its limits have settings that the store does not have")]
 mod random;
 mod reference;
-#[path = "../support/server.rs"]
-mod server;
 mod topologies;
 
 use std::sync::Arc;
@@ -18,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_redis::{Redis, Time};
+use tollgate_testing::stores::Server;
 
 /// Runs a test's future.
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -40,7 +37,7 @@ impl Clock {
     }
 
     /// A connection that decides at this clock's time, and whose keys outlive the test.
-    async fn connect(&self, server: &server::Server) -> Redis {
+    async fn connect(&self, server: &Server) -> Redis {
         let builder = Redis::builder(server.url()).time(self.time());
         let builder = builder.deadline(Duration::from_secs(60)).slack(Duration::from_secs(3_600));
         builder.build().await.expect("the server is there")

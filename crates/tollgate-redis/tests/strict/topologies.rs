@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, SlidingLog, TokenBucket};
 use tollgate_redis::{Charged, FailureKind, Redis};
+use tollgate_testing::folder::free_port;
+use tollgate_testing::stores::{Cluster, Server, Store};
 
-use crate::cluster::Cluster;
 use crate::run;
-use crate::server::{Server, Store, free_port};
 
 #[test]
 fn a_cluster_decides_as_one_store() {

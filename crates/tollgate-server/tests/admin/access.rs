@@ -1,6 +1,6 @@
 //! Who may administer.
 
-use crate::client::{RULES, TestServer};
+use crate::client::{RULES, start};
 
 const ADMIN: [(&str, &str); 7] = [
     ("GET", "/openapi.json"),
@@ -14,52 +14,60 @@ const ADMIN: [(&str, &str); 7] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_in_a_browser_changes_nothing() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    let host = ("host", &*server.address.clone());
+    let server = start(RULES, |_, _| {}).await;
+    let host = server.admin().to_string();
+    let host = ("host", &*host);
     for (method, path) in ADMIN.into_iter().filter(|(method, _)| *method == "POST") {
         // What a form or a simple fetch of another origin can send.
         let page = [host, ("origin", "https://evil.example"), ("content-type", "text/plain")];
-        assert_eq!(server.ask_with(method, path, &page, "x").status, 403, "{path}");
+        assert_eq!(server.administer_with(method, path, &page, "x").status, 403, "{path}");
         // The preflight for the header is answered without permission.
         let preflight =
             [host, ("origin", "https://evil.example"), ("access-control-request-headers", "x-tollgate")];
-        let answer = server.ask_with("OPTIONS", path, &preflight, "");
-        assert!(answer.status >= 400 && !answer.head.contains("access-control-allow"), "{}", answer.head);
+        let answer = server.administer_with("OPTIONS", path, &preflight, "");
+        let is_refused = answer.status.as_u16() >= 400;
+        let allows = answer.headers.keys().any(|name| name.as_str().starts_with("access-control-allow"));
+        assert!(is_refused && !allows, "{answer:?}");
     }
-    assert_eq!(server.ask("GET", "/admin/rules", "").json()["generation"], 1);
+    assert_eq!(server.administer("GET", "/admin/rules", "").json()["generation"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rebound_name_reads_and_changes_nothing() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     for (method, path) in ADMIN {
-        let answer = server.ask_with(method, path, &[("host", "evil.example:9080"), ("x-tollgate", "1")], "");
+        let answer =
+            server.administer_with(method, path, &[("host", "evil.example:9080"), ("x-tollgate", "1")], "");
         assert_eq!(answer.status, 403, "{path}");
-        assert!(!answer.body.contains("each"), "{}", answer.body);
+        assert!(!answer.text().contains("each"), "{}", answer.text());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_token_all_need_it() {
-    let server = TestServer::start(RULES, |settings, directory| {
+    let server = start(RULES, |settings, directory| {
         std::fs::write(directory.join("token"), "s3cret\n").unwrap();
         settings.admin_token = Some(directory.join("token"));
     })
     .await;
     for (method, path) in ADMIN {
-        let answer = server.ask(method, path, "");
+        let answer = server.administer(method, path, "");
         assert_eq!(answer.status, 401, "{path}");
-        assert!(answer.head.contains("www-authenticate: bearer"), "{}", answer.head);
+        assert_eq!(answer.header("www-authenticate"), "Bearer");
         assert_eq!(
-            server.ask_with(method, path, &[("host", "x"), ("authorization", "Bearer no")], "").status,
+            server.administer_with(method, path, &[("host", "x"), ("authorization", "Bearer no")], "").status,
             401
         );
     }
     let right = [("host", "gate.example"), ("authorization", "Bearer s3cret")];
-    assert_eq!(server.ask_with("GET", "/admin/rules", &right, "").status, 200);
-    assert_eq!(server.ask_with("POST", "/admin/reload", &right, "").status, 200);
+    assert_eq!(server.administer_with("GET", "/admin/rules", &right, "").status, 200);
+    assert_eq!(server.administer_with("POST", "/admin/reload", &right, "").status, 200);
     for path in ["/healthz", "/readyz", "/metrics", "/"] {
-        assert_eq!(server.ask_with("GET", path, &[("host", "gate.example")], "").status, 200, "{path}");
+        assert_eq!(
+            server.administer_with("GET", path, &[("host", "gate.example")], "").status,
+            200,
+            "{path}"
+        );
     }
 }
 
@@ -80,11 +88,11 @@ async fn an_empty_token_starts_no_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_live_page_may_load_nothing() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    let page = server.ask_with("GET", "/", &[("host", "localhost")], "");
+    let server = start(RULES, |_, _| {}).await;
+    let page = server.administer_with("GET", "/", &[("host", "localhost")], "");
     assert_eq!(page.status, 200);
-    let policy = page.head.lines().find_map(|line| line.strip_prefix("content-security-policy: ")).unwrap();
+    let policy = page.header("content-security-policy");
     assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
     assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
-    assert!(page.head.contains("x-content-type-options: nosniff"), "{}", page.head);
+    assert_eq!(page.header("x-content-type-options"), "nosniff");
 }

@@ -4,18 +4,20 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use crate::client::{RULES, TestServer};
-use crate::tools;
+use tollgate_testing::servers::Running;
+
+use crate::client::{RULES, start};
+use tollgate_testing::tools;
 
 /// Chromium at a page, with these arguments. Returns what it wrote to its output and its log.
-fn browse(chromium: &Path, server: &TestServer, arguments: &[&str]) -> (String, String) {
-    let profile = format!("--user-data-dir={}", server.directory.join("chromium").display());
+fn browse(chromium: &Path, server: &Running, arguments: &[&str]) -> (String, String) {
+    let profile = format!("--user-data-dir={}", server.folder.path().join("chromium").display());
     let quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
     let shown = Command::new(chromium)
         .args(quiet)
         .args(["--virtual-time-budget=3000", "--enable-logging=stderr", &profile])
         .args(arguments)
-        .arg(format!("http://{}/", server.address))
+        .arg(format!("http://{}/", server.admin()))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&shown.stderr).into_owned();
@@ -34,7 +36,7 @@ async fn a_browser_draws_the_live_page_without_an_error() {
     { name = 'later', match.path = '/later', key = 'everyone', limits = '1/d', on_refusal = 'park' },",
     );
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = TestServer::start(&rules, |settings, directory| {
+    let server = start(&rules, |settings, directory| {
         settings.http.push("127.0.0.1:0".parse().unwrap());
         settings.proxy.push("127.0.0.1:0".parse().unwrap());
         settings.forward.upstreams.push(format!("http://{unused}").parse().unwrap());
@@ -46,8 +48,8 @@ async fn a_browser_draws_the_live_page_without_an_error() {
         assert_eq!(server.check(r#"{ "client": "203.0.113.9" }"#).status, status);
     }
     for status in [502, 202] {
-        let answer = TestServer::ask_at(&server.proxy, "POST", "/later", &[("host", "x")], "");
-        assert_eq!(answer.status, status, "{}", answer.body);
+        let answer = tollgate_testing::http::ask(server.proxy(), "POST", "/later", &[("host", "x")], "");
+        assert_eq!(answer.status, status, "{}", answer.text());
     }
     let (drawn, said) = browse(&chromium, &server, &["--dump-dom"]);
     let has = |text: &str| assert!(drawn.contains(text), "{text} is not drawn: {drawn}\n{said}");
@@ -81,8 +83,8 @@ print(zlib.decompress(data)[1:4].hex())
 #[tokio::test(flavor = "multi_thread")]
 async fn the_live_page_is_as_dark_as_the_system() {
     let (Some(chromium), Some(python)) = (tools::find("chromium"), tools::find("python3")) else { return };
-    let server = TestServer::start(RULES, |_, _| ()).await;
-    let picture = server.directory.join("page.png");
+    let server = start(RULES, |_, _| ()).await;
+    let picture = server.folder.path().join("page.png");
     for (scheme, paper) in [(0, "15181c"), (1, "fdfcfa")] {
         let prefers = format!("--blink-settings=preferredColorScheme={scheme}");
         browse(&chromium, &server, &[&prefers, &format!("--screenshot={}", picture.display())]);

@@ -21,6 +21,3 @@ mod openapi;
 mod orders;
 mod parked;
 mod secrets;
-#[path = "../tools/mod.rs"]
-#[allow(dead_code)]
-mod tools;

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::client::{RULES, TestServer};
-use crate::tools;
+use crate::client::{RULES, start};
+use tollgate_testing::tools;
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
@@ -36,8 +36,8 @@ fn named_in(text: &str) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_metric_named_in_documents_exists() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    let metrics = metrics_of(&server.ask("GET", "/metrics", "").body);
+    let server = start(RULES, |_, _| {}).await;
+    let metrics = metrics_of(server.administer("GET", "/metrics", "").text());
     for name in [
         "monitoring/dashboard.json",
         "monitoring/alerts.yml",
@@ -52,8 +52,8 @@ async fn every_metric_named_in_documents_exists() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_metric_is_documented() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    let metrics = metrics_of(&server.ask("GET", "/metrics", "").body);
+    let server = start(RULES, |_, _| {}).await;
+    let metrics = metrics_of(server.administer("GET", "/metrics", "").text());
     assert!(metrics.len() > 25, "{metrics:?}");
     let page = read("how-to/monitor.md");
     let rows: BTreeSet<String> =
@@ -109,7 +109,7 @@ async fn prometheus_reads_the_metrics_and_the_alerts() {
     };
     run(&["check", "rules", "alerts.yml"]);
     run(&["test", "rules", "alerts_test.yml", "alerts_month_test.yml"]);
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     let mut check = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(std::process::Stdio::piped())
@@ -117,7 +117,8 @@ async fn prometheus_reads_the_metrics_and_the_alerts() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let page = server.ask("GET", "/metrics", "").body;
+    let metrics = server.administer("GET", "/metrics", "");
+    let page = metrics.text();
     std::io::Write::write_all(&mut check.stdin.take().unwrap(), page.as_bytes()).unwrap();
     let done = check.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);

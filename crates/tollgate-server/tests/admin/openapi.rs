@@ -5,8 +5,10 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::client::TestServer;
-use crate::tools::{self, Called};
+use tollgate_testing::servers::Running;
+
+use crate::client;
+use tollgate_testing::schemathesis::{self, Called};
 
 /// The rule of the document's examples, and one whose requests an upstream fails.
 const RULES: &str = "version = 1
@@ -34,8 +36,8 @@ fn failing() -> String {
 }
 
 /// A server with dead requests.
-async fn start(token: Option<&str>) -> TestServer {
-    let server = TestServer::start(RULES, |settings, directory| {
+async fn start(token: Option<&str>) -> Running {
+    let server = client::start(RULES, |settings, directory| {
         settings.proxy.push("127.0.0.1:0".parse().unwrap());
         settings.forward.upstreams.push(failing().parse().unwrap());
         settings.park = Some(directory.join("parked"));
@@ -46,7 +48,7 @@ async fn start(token: Option<&str>) -> TestServer {
     })
     .await;
     for _ in 0..20 {
-        TestServer::ask_at(&server.proxy, "POST", "/later", &[("host", "x")], "");
+        tollgate_testing::http::ask(server.proxy(), "POST", "/later", &[("host", "x")], "");
     }
     server
 }
@@ -70,9 +72,9 @@ fn each_operation_had(document: &Value, calls: &[Called], status: impl Fn(&Value
 #[tokio::test(flavor = "multi_thread")]
 async fn random_orders_are_answered_as_the_document_says() {
     let server = start(None).await;
-    let document = server.ask("GET", "/openapi.json", "");
+    let document = server.administer("GET", "/openapi.json", "");
     let arguments = ["--header", "x-tollgate: 1", "--checks", "unsupported_method"];
-    let calls = tools::schemathesis(&server.address, &document.body, &arguments).await;
+    let calls = schemathesis::calls(&server.admin().to_string(), document.text(), &arguments).await;
     let Some(calls) = calls else { return };
     each_operation_had(&document.json(), &calls, |_| 200);
 }
@@ -81,13 +83,14 @@ async fn random_orders_are_answered_as_the_document_says() {
 async fn refused_rules_are_answered_as_the_document_says() {
     let server = start(Some(TOKEN)).await;
     // It would forget debts of a rule that the document's examples do not let forget them.
-    server.write_rules(&RULES.replace("10/s,burst=1", "sliding-log:10/s"));
+    server.folder.write("rules.toml", RULES.replace("10/s,burst=1", "sliding-log:10/s"));
     let right = [("authorization", &*format!("Bearer {TOKEN}"))];
-    let reload = server.ask_with("POST", "/admin/reload", &right, "");
+    let reload = server.administer_with("POST", "/admin/reload", &right, "");
     assert_eq!(reload.json()["would_forget"][0]["rule"], "later");
-    let document = server.ask_with("GET", "/openapi.json", &right, "");
+    let document = server.administer_with("GET", "/openapi.json", &right, "");
     let header = format!("{}: {}", right[0].0, right[0].1);
-    let calls = tools::schemathesis(&server.address, &document.body, &["--header", &header]).await;
+    let calls =
+        schemathesis::calls(&server.admin().to_string(), document.text(), &["--header", &header]).await;
     let Some(calls) = calls else { return };
     for path in ["/admin/reload", "/admin/plan"] {
         assert!(calls.iter().any(|call| call.path == path && call.status == 422), "{path}");
@@ -97,10 +100,10 @@ async fn refused_rules_are_answered_as_the_document_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_answered_as_the_document_says() {
     let (open, guarded) = (start(None).await, start(Some(TOKEN)).await);
-    let document = open.ask("GET", "/openapi.json", "");
+    let document = open.administer("GET", "/openapi.json", "");
     let arguments = ["--max-examples", "3", "--generation-with-security-parameters", "false"];
     for (server, refusal) in [(&open, 403), (&guarded, 401)] {
-        let calls = tools::schemathesis(&server.address, &document.body, &arguments).await;
+        let calls = schemathesis::calls(&server.admin().to_string(), document.text(), &arguments).await;
         let Some(calls) = calls else { return };
         let reads = |operation: &Value| operation["security"][1] == json!({});
         each_operation_had(&document.json(), &calls, |operation| match &operation["security"] {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::{RULES, TestServer};
+use crate::client::{RULES, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rules_in_force_are_shown() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    let rules = server.ask("GET", "/admin/rules", "").json();
+    let server = start(RULES, |_, _| {}).await;
+    let rules = server.administer("GET", "/admin/rules", "").json();
     assert_eq!(rules["generation"], 1);
     assert_eq!(rules["last_error"], Value::Null);
     let each = &rules["rules"][0];
@@ -24,10 +24,10 @@ async fn the_rules_in_force_are_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_tells_what_a_reload_would_do() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     let new = RULES.replace("10/h", "20/h").replace("'try'", "'tried'").replace("1000/s", "5/s");
-    let plan = server.ask("POST", "/admin/plan", &new);
-    assert_eq!(plan.status, 200, "{}", plan.body);
+    let plan = server.administer("POST", "/admin/plan", &new);
+    assert_eq!(plan.status, 200, "{}", plan.text());
     let plan = plan.json();
     let changes: Vec<_> =
         plan["rules"].as_array().unwrap().iter().map(|rule| rule["change"].clone()).collect();
@@ -40,47 +40,49 @@ async fn a_plan_tells_what_a_reload_would_do() {
             "is gone, and its state kept for an hour"
         ]
     );
-    let conflict = server.ask("POST", "/admin/plan", &RULES.replace("fixed-window:10/h", "sliding-log:10/h"));
+    let conflict =
+        server.administer("POST", "/admin/plan", &RULES.replace("fixed-window:10/h", "sliding-log:10/h"));
     assert_eq!(conflict.status, 422);
     assert_eq!(conflict.json()["would_forget"][0]["rule"], "each");
-    let wrong = server.ask("POST", "/admin/plan", "version = 1\nrul = 3\n");
+    let wrong = server.administer("POST", "/admin/plan", "version = 1\nrul = 3\n");
     assert_eq!(wrong.status, 422);
-    assert!(wrong.json()["error"].as_str().unwrap().contains("rul"), "{}", wrong.body);
-    assert_eq!(server.ask("GET", "/admin/rules", "").json()["generation"], 1);
+    assert!(wrong.json()["error"].as_str().unwrap().contains("rul"), "{}", wrong.text());
+    assert_eq!(server.administer("GET", "/admin/rules", "").json()["generation"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_reads_no_other_files() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    std::fs::write(server.directory.join("secret.txt"), "hunter2\n").unwrap();
+    let server = start(RULES, |_, _| {}).await;
+    std::fs::write(server.folder.path().join("secret.txt"), "hunter2\n").unwrap();
     for list in ["{ file = 'secret.txt' }", "{ file = '/etc/hostname' }", "{ env = 'HOME' }"] {
         let text = format!(
             "version = 1\nlists.l = {list}\n[[rule]]\nname = 'r'\nmatch.client = '@l'\nkey = 'client'\nlimits = '1/s'\n"
         );
-        let plan = server.ask("POST", "/admin/plan", &text);
-        assert_eq!(plan.status, 422, "{list}: {}", plan.body);
+        let plan = server.administer("POST", "/admin/plan", &text);
+        assert_eq!(plan.status, 422, "{list}: {}", plan.text());
         let home = std::env::var("HOME").unwrap_or_else(|_| "hunter2".into());
-        assert!(!plan.body.contains("hunter2") && !plan.body.contains(&*home), "{}", plan.body);
+        assert!(!plan.text().contains("hunter2") && !plan.text().contains(&*home), "{}", plan.text());
     }
     let include =
         "version = 1\ninclude = ['*.toml']\nrule = [{ name = 'r', key = 'client', limits = '1/s' }]\n";
-    assert_eq!(server.ask("POST", "/admin/plan", include).status, 422);
+    assert_eq!(server.administer("POST", "/admin/plan", include).status, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_forgets_only_what_it_is_told_to() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     let body = json!({ "request": { "client": "203.0.113.9" }, "do": "peek" }).to_string();
-    assert_eq!(server.ask("POST", "/admin/keys/each", &body).json()["state"]["limit"], 10);
-    server.write_rules(&RULES.replace("fixed-window:10/h", "sliding-log:7/h"));
+    assert_eq!(server.administer("POST", "/admin/keys/each", &body).json()["state"]["limit"], 10);
+    server.folder.write("rules.toml", RULES.replace("fixed-window:10/h", "sliding-log:7/h"));
     // Whether the watcher was faster or not: it is refused.
-    let refused = server.ask("POST", "/admin/reload", "");
-    assert_eq!((refused.status, &refused.json()["would_forget"][0]["rule"]), (422, &json!("each")));
-    assert_eq!(server.ask("POST", "/admin/reload?forget=user", "").status, 422);
-    let done = server.ask("POST", "/admin/reload?forget=user,each", "");
-    assert_eq!((done.status, &done.json()["generation"]), (200, &json!(2)), "{}", done.body);
-    assert_eq!(server.ask("POST", "/admin/keys/each", &body).json()["state"]["limit"], 7);
-    let page = server.ask("GET", "/metrics", "").body;
+    let refused = server.administer("POST", "/admin/reload", "");
+    assert_eq!((refused.status.as_u16(), &refused.json()["would_forget"][0]["rule"]), (422, &json!("each")));
+    assert_eq!(server.administer("POST", "/admin/reload?forget=user", "").status, 422);
+    let done = server.administer("POST", "/admin/reload?forget=user,each", "");
+    assert_eq!((done.status.as_u16(), &done.json()["generation"]), (200, &json!(2)), "{}", done.text());
+    assert_eq!(server.administer("POST", "/admin/keys/each", &body).json()["state"]["limit"], 7);
+    let metrics = server.administer("GET", "/metrics", "");
+    let page = metrics.text();
     assert!(page.contains("tollgate_rules_generation 2"), "{page}");
     assert!(page.contains("tollgate_rules_last_reload_successful 1"), "{page}");
     assert!(page.contains("tollgate_rules_reloads_total{result=\"success\"} 1"), "{page}");
@@ -88,17 +90,22 @@ async fn a_reload_forgets_only_what_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_asked_for_by_its_request() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     let order = |request: Value, action: Value| json!({ "request": request, "do": action }).to_string();
     let ada = json!({ "headers": { "x-user": "ada" } });
-    let peek = server.ask("POST", "/admin/keys/user", &order(ada.clone(), json!("peek")));
-    assert_eq!((peek.status, &peek.json()["state"]["remaining"]), (200, &json!(5)), "{}", peek.body);
+    let peek = server.administer("POST", "/admin/keys/user", &order(ada.clone(), json!("peek")));
+    assert_eq!(
+        (peek.status.as_u16(), &peek.json()["state"]["remaining"]),
+        (200, &json!(5)),
+        "{}",
+        peek.text()
+    );
     let key = peek.json()["key"].as_str().unwrap().to_owned();
     assert!(key.len() == 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
-    let nothing = server.ask("POST", "/admin/keys/user", &order(ada.clone(), json!({ "refund": 3 })));
-    assert_eq!((nothing.status, &nothing.json()["done"]), (200, &json!(0)));
-    let reset = server.ask("POST", "/admin/keys/user", &order(ada.clone(), json!("reset")));
-    assert_eq!((reset.status, &reset.json()["done"]), (200, &json!(false)));
+    let nothing = server.administer("POST", "/admin/keys/user", &order(ada.clone(), json!({ "refund": 3 })));
+    assert_eq!((nothing.status.as_u16(), &nothing.json()["done"]), (200, &json!(0)));
+    let reset = server.administer("POST", "/admin/keys/user", &order(ada.clone(), json!("reset")));
+    assert_eq!((reset.status.as_u16(), &reset.json()["done"]), (200, &json!(false)));
     for (path, body, status) in [
         ("/admin/keys/user", order(json!({}), json!("peek")), 422),
         ("/admin/keys/nobody", order(ada.clone(), json!("peek")), 404),
@@ -109,14 +116,14 @@ async fn a_key_is_asked_for_by_its_request() {
         ("/admin/keys/user", json!([ada, "peek"]).to_string(), 400),
         ("/admin/keys/user", "{".into(), 400),
     ] {
-        let answer = server.ask("POST", path, &body);
-        assert_eq!(answer.status, status, "{path} {body}: {}", answer.body);
+        let answer = server.administer("POST", path, &body);
+        assert_eq!(answer.status, status, "{path} {body}: {}", answer.text());
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_parameter_is_refused_with_those_there_are() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     let order = json!({ "request": { "client": "203.0.113.9" }, "do": "reset" }).to_string();
     for (method, path, body, has) in [
         ("POST", "/admin/reload?forgot=each", "", "`forgot`: this page has `forget`"),
@@ -129,31 +136,31 @@ async fn an_unknown_parameter_is_refused_with_those_there_are() {
         ("POST", "/admin/keys/each?dry", &order, "`dry`: this page has no parameters"),
         ("DELETE", "/admin/parked/7?dry=1", "", "this page has no parameters"),
     ] {
-        let answer = server.ask(method, path, body);
-        assert_eq!(answer.status, 400, "{method} {path}: {}", answer.body);
-        assert!(answer.json()["detail"].as_str().unwrap().contains(has), "{path}: {}", answer.body);
+        let answer = server.administer(method, path, body);
+        assert_eq!(answer.status, 400, "{method} {path}: {}", answer.text());
+        assert!(answer.json()["detail"].as_str().unwrap().contains(has), "{path}: {}", answer.text());
     }
-    assert_eq!(server.ask("GET", "/metrics?name[]=up", "").status, 200, "pages for everyone");
-    assert_eq!(server.ask("GET", "/admin/rules?", "").json()["generation"], 1);
+    assert_eq!(server.administer("GET", "/metrics?name[]=up", "").status, 200, "pages for everyone");
+    assert_eq!(server.administer("GET", "/admin/rules?", "").json()["generation"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_refuses_to_forget_an_unknown_rule() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
-    server.write_rules(&RULES.replace("'try'", "'tried'"));
+    let server = start(RULES, |_, _| {}).await;
+    server.folder.write("rules.toml", RULES.replace("'try'", "'tried'"));
     for names in ["fvie", "each,fvie", "tried,fvie,try"] {
-        let answer = server.ask("POST", &format!("/admin/reload?forget={names}"), "");
-        assert_eq!(answer.status, 404, "{names}: {}", answer.body);
-        assert!(answer.json()["detail"].as_str().unwrap().contains("`fvie`"), "{}", answer.body);
+        let answer = server.administer("POST", &format!("/admin/reload?forget={names}"), "");
+        assert_eq!(answer.status, 404, "{names}: {}", answer.text());
+        assert!(answer.json()["detail"].as_str().unwrap().contains("`fvie`"), "{}", answer.text());
     }
-    assert_eq!(server.ask("POST", "/admin/reload?forget=try,tried", "").status, 200, "old and new");
-    server.write_rules("nonsense");
-    assert_eq!(server.ask("POST", "/admin/reload?forget=fvie", "").status, 422, "the file is wrong");
+    assert_eq!(server.administer("POST", "/admin/reload?forget=try,tried", "").status, 200, "old and new");
+    server.folder.write("rules.toml", "nonsense");
+    assert_eq!(server.administer("POST", "/admin/reload?forget=fvie", "").status, 422, "the file is wrong");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_answer_their_method_only() {
-    let server = TestServer::start(RULES, |_, _| {}).await;
+    let server = start(RULES, |_, _| {}).await;
     for (method, path, status) in [
         ("GET", "/healthz", 200),
         ("HEAD", "/readyz", 200),
@@ -171,10 +178,10 @@ async fn pages_answer_their_method_only() {
         ("GET", "/admin/top?rule=%65ach", 200),
         ("GET", "/admin/keys/each", 405),
     ] {
-        assert_eq!(server.ask(method, path, "").status, status, "{method} {path}");
+        assert_eq!(server.administer(method, path, "").status, status, "{method} {path}");
     }
     let long = "x".repeat((1 << 20) + 1);
-    assert_eq!(server.ask("POST", "/admin/plan", &long).status, 413);
+    assert_eq!(server.administer("POST", "/admin/plan", &long).status, 413);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,13 +191,14 @@ async fn wrong_envoy_files_are_a_failed_reload_until_mended() {
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, directory.join("envoy.yaml")).unwrap();
     };
-    let server = TestServer::start(RULES, |settings, directory| {
+    let server = start(RULES, |settings, directory| {
         files(directory, "domain: d\n");
         settings.envoy.push(directory.join("envoy.yaml"));
     })
     .await;
     let shows = |line: &str| {
-        let page = server.ask("GET", "/metrics", "").body;
+        let metrics = server.administer("GET", "/metrics", "");
+        let page = metrics.text();
         page.lines().any(|own| own.starts_with(line))
     };
     let becomes = async |line: &str| {
@@ -200,21 +208,21 @@ async fn wrong_envoy_files_are_a_failed_reload_until_mended() {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{line} expected: {}", server.ask("GET", "/metrics", "").body);
+        panic!("{line} expected: {}", server.administer("GET", "/metrics", "").text());
     };
     // The server itself sees what becomes of the files.
     assert!(shows("tollgate_rules_last_reload_successful 1"));
-    files(&server.directory, "domain: [\n");
+    files(server.folder.path(), "domain: [\n");
     becomes("tollgate_rules_last_reload_successful 0").await;
     assert!(!shows("tollgate_rules_reloads_total{result=\"failure\"} 0"));
-    let error = server.ask("GET", "/admin/rules", "").json()["last_error"].clone();
+    let error = server.administer("GET", "/admin/rules", "").json()["last_error"].clone();
     assert!(error.as_str().is_some_and(|error| error.contains("envoy.yaml")), "{error}");
-    assert_eq!(server.ask("GET", "/admin/live", "").json()["last_error"], error);
+    assert_eq!(server.administer("GET", "/admin/live", "").json()["last_error"], error);
     // An administrator is told, though the rules themselves are in order.
-    let told = server.ask("POST", "/admin/reload", "");
-    assert_eq!((told.status, &told.json()["error"]), (422, &error), "{}", told.body);
-    files(&server.directory, "domain: e\n");
+    let told = server.administer("POST", "/admin/reload", "");
+    assert_eq!((told.status.as_u16(), &told.json()["error"]), (422, &error), "{}", told.text());
+    files(server.folder.path(), "domain: e\n");
     becomes("tollgate_rules_last_reload_successful 1").await;
-    assert_eq!(server.ask("POST", "/admin/reload", "").status, 200);
-    assert_eq!(server.ask("GET", "/admin/rules", "").json()["last_error"], Value::Null);
+    assert_eq!(server.administer("POST", "/admin/reload", "").status, 200);
+    assert_eq!(server.administer("GET", "/admin/rules", "").json()["last_error"], Value::Null);
 }

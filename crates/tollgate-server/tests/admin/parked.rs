@@ -2,7 +2,7 @@
 
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::client::TestServer;
+use crate::client::start;
 use crate::logged::Logged;
 
 const RULES: &str = "version = 1
@@ -12,19 +12,19 @@ rule = [{ name = 'later', key = 'everyone', limits = '1/h', on_refusal = 'park' 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parked_requests_change_is_logged_by_its_id() {
     let logged = Logged::of_process(LevelFilter::TRACE);
-    let server = TestServer::start(RULES, |settings, directory| {
+    let server = start(RULES, |settings, directory| {
         settings.proxy.push("127.0.0.1:0".parse().unwrap());
         settings.forward.upstreams.push("http://127.0.0.1:1".parse().unwrap());
         settings.park = Some(directory.join("parked"));
     })
     .await;
-    let post = || TestServer::ask_at(&server.proxy, "POST", "/", &[("host", "x")], "");
+    let post = || tollgate_testing::http::ask(server.proxy(), "POST", "/", &[("host", "x")], "");
     post();
     let parked = post();
-    assert_eq!(parked.status, 202, "{}", parked.body);
-    let list = server.ask("GET", "/admin/parked", "").json();
+    assert_eq!(parked.status, 202, "{}", parked.text());
+    let list = server.administer("GET", "/admin/parked", "").json();
     let id = list["parked"][0]["id"].as_str().unwrap();
-    assert_eq!(server.ask("DELETE", &format!("/admin/parked/{id}"), "").status, 200);
+    assert_eq!(server.administer("DELETE", &format!("/admin/parked/{id}"), "").status, 200);
     let logged = logged.text();
     let line = logged.lines().find(|line| line.contains("a parked request was changed")).unwrap();
     assert!(line.contains(&format!("id=\"{}\"", &id[..12])), "{line}");

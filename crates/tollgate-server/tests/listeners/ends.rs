@@ -3,7 +3,10 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{LONG, Running, connect};
+use tollgate_testing::client::connect;
+use tollgate_testing::wait::LONG;
+
+use super::support::start;
 
 const GOAWAY: u8 = 7;
 
@@ -21,16 +24,18 @@ async fn frame(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_http2_are_told_that_the_server_ends() {
-    let mut server = Running::start("", |_, _| {}).await;
-    let to = server.addresses();
+    let server = start("", |_, _| {}).await;
+    let to = server.addresses;
     let mut streams = Vec::new();
-    for (name, address) in [("http", to.http), ("admin", to.admin), ("grpc", to.grpc), ("proxy", to.proxy)] {
+    for (name, address) in
+        [("http", to.http()), ("admin", to.admin()), ("grpc", to.grpc()), ("proxy", to.proxy())]
+    {
         let mut stream = connect(address).await;
         stream.write_all(PREFACE).await.unwrap();
         assert_eq!(frame(&mut stream).await.unwrap().0, 4, "{name}: SETTINGS come first");
         streams.push((name, stream));
     }
-    let ended = tokio::spawn(server.server.take().unwrap().end());
+    let ended = tokio::spawn(server.server.end());
     for (name, mut stream) in streams {
         let told = async {
             while let Some((kind, payload)) = frame(&mut stream).await {

@@ -7,7 +7,11 @@ use tokio::net::TcpStream;
 use tollgate_rules::Disk;
 
 use super::proto::Code;
-use super::support::{Addresses, Grpc, LONG, METHOD, Running, ask, connect, metrics, request, talk};
+use tollgate_testing::client::{ask, connect, talk};
+use tollgate_testing::servers::Addresses;
+use tollgate_testing::wait::LONG;
+
+use super::support::{Grpc, METHOD, metrics, request, start};
 
 const RULES: &str = "rule = [
     { name = 'each', match.path = '/once', key = 'client', limits = 'fixed-window:1/d' },
@@ -42,12 +46,12 @@ struct Two {
 impl Two {
     async fn connect(to: Addresses) -> Self {
         let two = async |address| [connect(address).await, connect(address).await];
-        let [first, second] = two(to.grpc).await;
+        let [first, second] = two(to.grpc()).await;
         Self {
-            http: two(to.http).await,
-            admin: two(to.admin).await,
-            resp: two(to.resp).await,
-            proxy: two(to.proxy).await,
+            http: two(to.http()).await,
+            admin: two(to.admin()).await,
+            resp: two(to.resp()).await,
+            proxy: two(to.proxy()).await,
             grpc: [Grpc::over(first).await, Grpc::over(second).await],
         }
     }
@@ -56,8 +60,8 @@ impl Two {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_listener_counts_decisions_errors_connections_and_times() {
     let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
-    let server = Running::start(RULES, |settings, _| settings.limits.connections = 2).await;
-    let to = server.addresses();
+    let server = start(RULES, |settings, _| settings.limits.connections = 2).await;
+    let to = server.addresses;
     let mut two = Two::connect(to).await;
     let one = |client: &str| format!("{{\"target\":\"/once\",\"client\":\"{client}\"}}");
     let check = |body: &str| request("POST", "/v1/check", "", body);
@@ -83,11 +87,11 @@ async fn each_listener_counts_decisions_errors_connections_and_times() {
     hears(&mut two.resp[1], "PING\r\n", "+PONG\r\n").await;
     assert_eq!(two.grpc[1].call("", &[]).await.unwrap_err().code(), tonic::Code::InvalidArgument);
     for (address, refusal) in [
-        (to.http, &b"HTTP/1.1 503 "[..]),
-        (to.admin, b"HTTP/1.1 503 "),
-        (to.grpc, b"\0\0\0\x04"),
-        (to.resp, b"-ERR max number of clients reached"),
-        (to.proxy, b"HTTP/1.1 503 "),
+        (to.http(), &b"HTTP/1.1 503 "[..]),
+        (to.admin(), b"HTTP/1.1 503 "),
+        (to.grpc(), b"\0\0\0\x04"),
+        (to.resp(), b"-ERR max number of clients reached"),
+        (to.proxy(), b"HTTP/1.1 503 "),
     ] {
         let mut answer = vec![0; refusal.len()];
         connect(address).await.read_exact(&mut answer).await.unwrap();
@@ -113,7 +117,7 @@ async fn each_listener_counts_decisions_errors_connections_and_times() {
             assert_eq!(value(&page, &sample), count, "{sample}");
         }
     }
-    let hash = tollgate_rules::read(server.folder.join("rules.toml"), &Disk).hash();
+    let hash = tollgate_rules::read(server.folder.path().join("rules.toml"), &Disk).hash();
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(value(&page, &format!("tollgate_rules_info{{sha256=\"{hash}\"}}")), 1.0);
     let version = env!("CARGO_PKG_VERSION");
@@ -168,14 +172,14 @@ async fn wrong_input_is_counted(two: Two) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_body_counts_in_the_time_of_its_request() {
     const SLOW: Duration = Duration::from_millis(300);
-    let server = Running::start(RULES, |_, _| {}).await;
-    let to = server.addresses();
-    let mut http = connect(to.http).await;
+    let server = start(RULES, |_, _| {}).await;
+    let to = server.addresses;
+    let mut http = connect(to.http()).await;
     let check = request("POST", "/v1/check", "", "{}");
     let (begin, end) = check.split_at(check.len() - 1);
     http.write_all(begin.as_bytes()).await.unwrap();
     // The preface, SETTINGS, and the head of a call: POST, http, a path, `te` and `content-type`.
-    let mut grpc = connect(to.grpc).await;
+    let mut grpc = connect(to.grpc()).await;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
     let head = [
@@ -194,7 +198,7 @@ async fn a_slow_body_counts_in_the_time_of_its_request() {
     http.write_all(end.as_bytes()).await.unwrap();
     // A message without a domain.
     grpc.write_all(b"\0\0\x05\0\x01\0\0\0\x01\0\0\0\0\0").await.unwrap();
-    let mut admin = connect(to.admin).await;
+    let mut admin = connect(to.admin()).await;
     let counted = async {
         loop {
             let page = metrics(&mut admin).await;

@@ -3,7 +3,9 @@
 use tracing_subscriber::filter::LevelFilter;
 
 use super::logged::Logged;
-use super::support::{Grpc, Running, ask, connect, request, talk};
+use tollgate_testing::client::{ask, connect, talk};
+
+use super::support::{Grpc, request, start};
 
 /// Keys by the user, and by the address.
 const RULES: &str = "rule = [
@@ -14,12 +16,12 @@ const RULES: &str = "rule = [
 #[tokio::test(flavor = "multi_thread")]
 async fn no_listener_logs_a_key_or_a_password() {
     let logged = Logged::of_process(LevelFilter::TRACE);
-    let server = Running::start(RULES, |settings, _| {
+    let server = start(RULES, |settings, _| {
         settings.resp_password = Some(String::from("sesame-7c1f").into());
         settings.resp_admin_password = Some(String::from("sesame-admin-93").into());
     })
     .await;
-    let to = server.addresses();
+    let to = server.addresses;
     // Twice, so that each key is refused, too.
     for _ in 0..2 {
         let said = [
@@ -37,12 +39,12 @@ async fn no_listener_logs_a_key_or_a_password() {
             "NONSENSE hidden-word",
             "QUIT",
         ];
-        let heard = talk(connect(to.resp).await, (said.join("\r\n") + "\r\n").as_bytes()).await;
+        let heard = talk(connect(to.resp()).await, (said.join("\r\n") + "\r\n").as_bytes()).await;
         let heard = String::from_utf8_lossy(&heard).into_owned();
         assert!(heard.contains("WRONGPASS") && heard.contains("*5\r\n:0\r\n"), "{heard}");
-        let mut grpc = Grpc::over(connect(to.grpc).await).await;
+        let mut grpc = Grpc::over(connect(to.grpc()).await).await;
         grpc.call("hidden-domain", &[("user", "hidden-call-of-envoy")]).await.unwrap();
-        let mut http = connect(to.http).await;
+        let mut http = connect(to.http()).await;
         let json = "{\"domain\":\"d\",\"descriptors\":[{\"entries\":[{\"key\":\"user\",\"value\":\"hidden-json\"}]}]}";
         let asked = "x-forwarded-method: GET\r\nx-forwarded-uri: /hidden-path\r\nx-user: hidden-auth\r\n\
             x-forwarded-for: 203.0.113.77\r\n";
@@ -55,11 +57,11 @@ async fn no_listener_logs_a_key_or_a_password() {
         ] {
             ask(&mut http, &request).await;
         }
-        let mut proxy = connect(to.proxy).await;
+        let mut proxy = connect(to.proxy()).await;
         // The middleware may log the paths of refused requests (its feature `tracing`).
         ask(&mut proxy, &request("GET", "/path?hidden-query", "x-user: hidden-proxied\r\n", "")).await;
     }
-    let mut admin = connect(to.admin).await;
+    let mut admin = connect(to.admin()).await;
     let page = super::support::metrics(&mut admin).await;
     for listener in ["http", "grpc", "resp", "proxy"] {
         let none = format!("tollgate_decisions_total{{listener=\"{listener}\",outcome=\"limited\"}} 0");

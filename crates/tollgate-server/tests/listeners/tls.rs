@@ -11,7 +11,9 @@ use tollgate_server::ListenAddress;
 
 use super::authority::Authority;
 use super::proto::Code;
-use super::support::{Grpc, Running, ask, connect, request};
+use tollgate_testing::client::{ask, connect};
+
+use super::support::{Grpc, request, start};
 
 const RULES: &str = "rule = [{ name = 'each', key = 'everyone', limits = 'fixed-window:100/d' }]";
 
@@ -30,11 +32,11 @@ async fn shake_hands(client: &TlsConnector, address: SocketAddr) -> TlsStream<Tc
 #[tokio::test]
 async fn envoy_calls_over_tls_with_a_certificate_of_its_own() {
     let (servers, clients) = (Authority::new(), Authority::new());
-    let server = Running::start(RULES, |settings, folder| {
+    let server = start(RULES, |settings, folder| {
         settings.grpc_tls = Some(servers.write(folder, "localhost", Some(&clients)));
     })
     .await;
-    let address = server.addresses().grpc;
+    let address = server.addresses.grpc();
     let client = offering(&servers.client(Some(&clients.sign("envoy"))), &[b"h2"]);
     let stream = shake_hands(&client, address).await;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -42,22 +44,22 @@ async fn envoy_calls_over_tls_with_a_certificate_of_its_own() {
     assert_eq!((answer.overall_code(), answer.statuses[0].limit_remaining), (Code::Ok, 99));
     // A client without a certificate is not told before its first call, and gets no answer.
     let stranger = shake_hands(&offering(&servers.client(None), &[b"h2"]), address).await;
-    let answer = super::support::talk(stranger, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    let answer = tollgate_testing::client::talk(stranger, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
     assert!(answer.is_empty(), "{answer:?}");
 }
 
 #[tokio::test]
 async fn clients_of_http_choose_their_protocol_over_tls() {
     let authority = Authority::new();
-    let server = Running::start(RULES, |settings, folder| {
+    let server = start(RULES, |settings, folder| {
         let files = authority.write(folder, "localhost", None);
         (settings.http_tls, settings.proxy_tls) = (Some(files.clone()), Some(files));
     })
     .await;
-    let addresses = server.addresses();
+    let addresses = server.addresses;
     let plain = authority.client(None);
     for (address, method, path, status) in
-        [(addresses.http, "POST", "/v1/check", 200), (addresses.proxy, "GET", "/", 502)]
+        [(addresses.http(), "POST", "/v1/check", 200), (addresses.proxy(), "GET", "/", 502)]
     {
         let both = offering(&plain, &[b"h2", b"http/1.1"]);
         let stream = shake_hands(&both, address).await;
@@ -86,7 +88,7 @@ async fn clients_of_http_choose_their_protocol_over_tls() {
 #[tokio::test]
 async fn a_listener_that_asks_for_certificates_may_be_open() {
     let authority = Authority::new();
-    let server = Running::start(RULES, |settings, folder| {
+    let server = start(RULES, |settings, folder| {
         let files = authority.write(folder, "localhost", Some(&authority));
         let everywhere: ListenAddress = "0.0.0.0:0".parse().unwrap();
         for listener in [&mut settings.http, &mut settings.admin, &mut settings.grpc, &mut settings.resp] {
@@ -99,5 +101,5 @@ async fn a_listener_that_asks_for_certificates_may_be_open() {
         }
     })
     .await;
-    assert!(server.addresses().grpc.ip().is_unspecified());
+    assert!(server.addresses.grpc().ip().is_unspecified());
 }

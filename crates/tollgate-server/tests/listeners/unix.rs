@@ -3,13 +3,15 @@
 use tokio::net::UnixStream;
 
 use super::proto::Code;
-use super::support::{Grpc, Running, ask, request, talk};
+use tollgate_testing::client::{ask, talk};
+
+use super::support::{Grpc, request, start};
 
 const RULES: &str = "rule = [{ name = 'each', key = 'client', limits = 'fixed-window:100/d' }]";
 
 #[tokio::test]
 async fn clients_ask_over_unix_sockets() {
-    let server = Running::start(RULES, |settings, folder| {
+    let server = start(RULES, |settings, folder| {
         let address = |name: &str| format!("unix:{}", folder.join(name).display()).parse().unwrap();
         settings.http = vec![address("http")];
         settings.admin = vec![address("admin")];
@@ -19,7 +21,7 @@ async fn clients_ask_over_unix_sockets() {
         settings.auth_trusted.clear();
     })
     .await;
-    let connect = async |name: &str| UnixStream::connect(server.folder.join(name)).await.unwrap();
+    let connect = async |name: &str| UnixStream::connect(server.folder.path().join(name)).await.unwrap();
     let mut http = connect("http").await;
     let body = "{\"client\":\"192.0.2.1\"}";
     let answer = ask(&mut http, &request("POST", "/v1/check", "", body)).await;

@@ -8,16 +8,15 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_server::Settings;
+use tollgate_testing::servers::{Running, loopback};
+use tollgate_testing::upstream::{Body, Gate, Written, echo, full, recorder, upstream};
+use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{
-    Body, Gate, LONG, Written, call, echo, eventually, full, path, recorder, start, start_with, upstream,
-};
+use super::support::{call, start, start_with};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -339,17 +338,14 @@ async fn an_early_answer_does_not_stop_the_body() {
 #[tokio::test]
 async fn requests_in_progress_are_answered_before_the_end() {
     let gate = Gate::new().await;
-    let rules = path("rules.toml");
-    std::fs::write(&rules, "version = 1\nrule = [{ name = 'each', key = 'client', limits = '9/s' }]")
-        .unwrap();
-    let mut settings = Settings::new(&rules);
-    settings.proxy.push("127.0.0.1:0".parse().unwrap());
-    settings.forward.upstreams.push(gate.url.parse().unwrap());
-    let server = Server::start(settings).await.unwrap();
-    let Some(ListenAddress::Tcp(address)) = server.addresses().last().cloned() else { panic!("no TCP") };
-    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
-    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
-    tokio::spawn(connection);
+    let rules = "rule = [{ name = 'each', key = 'client', limits = '9/s' }]";
+    let Running { server, addresses, folder: _folder } = Running::start(rules, |settings, _| {
+        settings.proxy.push(loopback());
+        settings.forward.upstreams.push(gate.url.parse().unwrap());
+    })
+    .await;
+    let address = addresses.proxy();
+    let mut sender = tollgate_testing::client::http2(address).await;
     let request = Request::get("http://a.test/").body(Full::<Bytes>::default()).unwrap();
     let requests = async { tokio::join!(call(address, "GET", "/", &[], ""), sender.send_request(request)) };
     let ended = async {

@@ -13,10 +13,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tollgate_server::{Server, Settings};
+use tollgate_testing::upstream::{Gate, echo};
+use tollgate_testing::wait::{LONG, eventually};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::logged::Logged;
-use super::support::{Gate, LONG, Proxy, echo, eventually, path, start_with};
+use super::support::{Proxy, path, start_with};
 
 const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 

@@ -20,8 +20,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
+use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{LONG, Proxy, eventually, start_with};
+use super::support::{Proxy, start_with};
 
 const THREADS: usize = 3;
 
@@ -148,7 +149,7 @@ async fn connections_given_up_under_reloads_lose_nothing() {
     };
     let proxy = Arc::new(start_with("", &[url], set).await);
     let reload = |rules: String| {
-        std::fs::write(&proxy.rules, rules).unwrap();
+        std::fs::write(proxy.rules(), rules).unwrap();
         proxy.server.reload().unwrap();
     };
     let mut clients = JoinSet::new();

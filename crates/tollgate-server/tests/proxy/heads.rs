@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Empty;
+use tollgate_testing::client::whole;
+use tollgate_testing::upstream::{echo, recorder};
 
-use super::support::{echo, recorder, start, start_with, whole};
+use super::support::{start, start_with};
 
 const RULES: &str = "clients.trusted_proxies = ['10.0.0.0/8']
     rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
@@ -59,7 +61,7 @@ async fn new_rules_say_whom_the_proxy_believes() {
         ("clients.trusted_proxies = ['127.0.0.0/8']\n", "192.0.2.7, 127.0.0.1"),
         ("clients.trusted_proxies = ['192.0.2.0/24']\n", "127.0.0.1"),
     ] {
-        std::fs::write(&proxy.rules, format!("version = 1\n{trusted}{rules}")).unwrap();
+        std::fs::write(proxy.rules(), format!("version = 1\n{trusted}{rules}")).unwrap();
         proxy.server.reload().unwrap();
         let answer = proxy.get("/", &[("x-forwarded-for", "192.0.2.7")]).await;
         let said = String::from_utf8_lossy(&answer.body);

@@ -9,8 +9,10 @@ use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tollgate_testing::upstream::recorder;
+use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{LONG, Proxy, eventually, recorder, start};
+use super::support::{Proxy, start};
 
 const RULES: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 

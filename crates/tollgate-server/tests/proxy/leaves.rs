@@ -10,8 +10,10 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::io::AsyncWriteExt;
+use tollgate_testing::upstream::{Gate, Written, echo, full, upstream};
+use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{Gate, LONG, Proxy, Written, echo, eventually, full, start, upstream};
+use super::support::{Proxy, start};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 

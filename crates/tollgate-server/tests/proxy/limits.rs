@@ -11,8 +11,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tollgate_server::Settings;
+use tollgate_testing::client::whole;
+use tollgate_testing::upstream::{Written, echo, full, recorder, upstream};
+use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{LONG, Written, echo, eventually, full, recorder, start, start_with, upstream, whole};
+use super::support::{start, start_with};
 
 /// What a request is charged shows that the rules have not seen another one.
 const DAILY: &str = "rule = [{ name = 'daily', key = 'everyone', limits = 'fixed-window:9/d' }]";

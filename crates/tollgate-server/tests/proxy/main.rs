@@ -1,8 +1,6 @@
 //! The proxy, over sockets.
 
 mod bodies;
-#[path = "../../../tollgate-redis/tests/support/cluster.rs"]
-mod cluster;
 mod failures;
 mod given_up;
 mod heads;
@@ -19,26 +17,15 @@ mod park_redis;
 mod park_tries;
 mod peers;
 mod queues;
-#[path = "../../../tollgate-redis/tests/support/server.rs"]
-mod redis_server;
 mod resets;
 mod rules;
 mod seen;
 mod silent;
 mod slow;
 mod smuggling;
-#[path = "../../../tollgate-redis/tests/support/proxy.rs"]
-#[allow(dead_code)]
-mod store_proxy;
 mod support;
 mod threads;
-#[path = "../tools/mod.rs"]
-#[allow(dead_code)]
-mod tools;
 mod trailers;
 mod tunnel;
 mod untaken;
 mod upstreams;
-
-// As the cluster's module knows it.
-use redis_server as server;

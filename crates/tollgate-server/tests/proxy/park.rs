@@ -1,6 +1,5 @@
 //! Requests that are kept for later.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,11 +9,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::time::sleep;
-use tollgate_server::{ListenAddress, Settings};
+use tollgate_server::Settings;
 
-use super::redis_server::{Server, Store};
-use super::support::{Answer, LONG, Proxy, Written, call, eventually, full, path, start_with};
-use super::support::{upstream, upstream_at};
+use super::support::{Proxy, call, path, start_with};
+use tollgate_testing::http::Answer;
+use tollgate_testing::stores::{Server, Store};
+use tollgate_testing::upstream::{Written, full, upstream, upstream_at};
+use tollgate_testing::wait::{LONG, eventually};
 
 /// What an upstream got of a request.
 #[derive(Clone, Debug)]
@@ -108,7 +109,6 @@ pub(crate) fn stored(url: &str, fields: &str) -> String {
 /// A proxy that parks requests, and an administrator.
 pub(crate) struct Parking {
     pub(crate) proxy: Proxy,
-    admin: SocketAddr,
     pub(crate) upstream: Journal,
 }
 
@@ -147,9 +147,7 @@ impl Parking {
             set(settings);
         })
         .await;
-        let Some(ListenAddress::Tcp(admin)) = proxy.server.addresses().next() else { panic!("no admin") };
-        let admin = *admin;
-        Self { proxy, admin, upstream }
+        Self { proxy, upstream }
     }
 
     pub(crate) async fn post(&self, path: &str, key: &str) -> Answer {
@@ -165,7 +163,7 @@ impl Parking {
 
     pub(crate) async fn ask(&self, method: &str, path: &str) -> Answer {
         let token = format!("Bearer {TOKEN}");
-        call(self.admin, method, path, &[("authorization", &token)], "").await
+        call(self.proxy.admin(), method, path, &[("authorization", &token)], "").await
     }
 
     pub(crate) async fn json(&self, method: &str, path: &str) -> Value {
@@ -418,7 +416,7 @@ async fn an_administrator_lists_and_cancels() {
         parking.counts("event=\"cancelled", 1).await;
         let unknown = format!("/admin/parked/{:032x}", 7);
         assert_eq!(parking.ask("DELETE", &unknown).await.status, 404);
-        assert_eq!(call(parking.admin, "GET", "/admin/parked", &[], "").await.status, 401);
+        assert_eq!(call(parking.proxy.admin(), "GET", "/admin/parked", &[], "").await.status, 401);
         assert_eq!(parking.proxy.status("/.well-known/tollgate/parked/7").await, 404);
         parking.counts("state=\"parked", 2).await;
         assert_eq!(parking.json("GET", "/admin/live").await["parked"], serde_json::json!([2, 0]));
@@ -431,7 +429,7 @@ async fn requests_of_a_rule_that_is_gone_are_sent() {
         let parking = Parking::new(&kept, "key = 'client', limits = '1/h'").await;
         assert_eq!(parking.post("/0", "").await.status, 200);
         let id = parking.parked("/1", "").await;
-        std::fs::write(&parking.proxy.rules, "version = 1").unwrap();
+        std::fs::write(parking.proxy.rules(), "version = 1").unwrap();
         parking.proxy.server.reload().unwrap();
         parking.becomes(&id, "sent").await;
         assert_eq!(parking.post("/2", "").await.status, 200);

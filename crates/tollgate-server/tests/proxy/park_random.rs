@@ -16,11 +16,14 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_server::{Server, Settings};
 use tollgate_testing::random::Random;
+use tollgate_testing::servers::{self, loopback};
+use tollgate_testing::upstream::{Body, full, upstream};
+use tollgate_testing::wait::LONG;
 
 use super::park::Kept;
-use super::support::{Body, LONG, full, path, upstream};
+use super::support::path;
 
 const KEYS: u64 = 4;
 
@@ -90,20 +93,15 @@ struct Life {
 impl Life {
     async fn begin(&self) -> Server {
         let mut settings = Settings::new(&self.rules);
-        settings.proxy.push("127.0.0.1:0".parse().unwrap());
+        settings.proxy.push(loopback());
         settings.forward.upstreams = vec![self.upstream.parse().unwrap()];
         settings.state = Some(self.state.clone());
         settings.park = matches!(self.kept, Kept::File).then(|| self.park.clone());
         settings.forward.max_body = Some(LONGEST);
-        settings.admin.push("127.0.0.1:0".parse().unwrap());
+        settings.admin.push(loopback());
         settings.admin_token = Some(self.token.clone());
-        let server = Server::start(settings).await.unwrap();
-        let tcp = |address: &ListenAddress| match address {
-            ListenAddress::Tcp(address) => *address,
-            _ => panic!("no TCP listener"),
-        };
-        let addresses: Vec<_> = server.addresses().map(tcp).collect();
-        *self.addresses.lock().unwrap() = addresses.try_into().unwrap();
+        let (server, addresses) = servers::begin(settings).await;
+        *self.addresses.lock().unwrap() = [addresses.admin(), addresses.proxy()];
         server
     }
 

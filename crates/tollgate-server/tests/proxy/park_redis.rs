@@ -10,13 +10,15 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tollgate_server::{ListenAddress, Server as Tollgate, Settings};
+use tollgate_testing::servers::{Running, loopback};
 
-use super::cluster::Cluster;
 use super::park::{Journal, Kept, Parking, stored};
-use super::redis_server::{Server, Store};
-use super::store_proxy::Proxy as Way;
-use super::support::{Gate, LONG, call, eventually, full, path, upstream};
+use super::support::call;
+use tollgate_testing::stores::Cluster;
+use tollgate_testing::stores::Proxy as Way;
+use tollgate_testing::stores::{Server, Store};
+use tollgate_testing::upstream::{Gate, full, upstream};
+use tollgate_testing::wait::{LONG, eventually};
 
 /// The fields of a rule that a process decides itself while the store does not answer.
 fn local(server: &Server, fields: &str) -> String {
@@ -278,7 +280,7 @@ async fn a_wrong_password_parks_nothing() {
     let parking = Parking::over(&Kept::File, &wrong, Journal::default()).await;
     assert_eq!(parking.post("/", "").await.status, 200);
     assert_eq!(parking.post("/", "").await.status, 429);
-    std::fs::write(&parking.proxy.rules, format!("version = 1\n{}", rule(&right))).unwrap();
+    std::fs::write(parking.proxy.rules(), format!("version = 1\n{}", rule(&right))).unwrap();
     parking.proxy.server.reload().unwrap();
     eventually_status(&parking, 202).await;
 }
@@ -328,14 +330,15 @@ async fn a_request_sent_while_redis_is_away_is_sent_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_ends_while_redis_is_away() {
     let Some(mut store) = Kept::redis() else { return };
-    let (gate, rules) = (Gate::new().await, path("rules.toml"));
-    std::fs::write(&rules, format!("version = 1\n{}", local(&store, "limits = '1/s,burst=1'"))).unwrap();
-    let mut settings = Settings::new(&rules);
-    settings.proxy.push("127.0.0.1:0".parse().unwrap());
-    settings.forward.upstreams.push(gate.url.parse().unwrap());
-    settings.drain_timeout = Duration::from_secs(1);
-    let server = Tollgate::start(settings).await.unwrap();
-    let Some(ListenAddress::Tcp(address)) = server.addresses().last().cloned() else { panic!("no TCP") };
+    let gate = Gate::new().await;
+    let rules = local(&store, "limits = '1/s,burst=1'");
+    let Running { server, addresses, folder: _folder } = Running::start(&rules, |settings, _| {
+        settings.proxy.push(loopback());
+        settings.forward.upstreams.push(gate.url.parse().unwrap());
+        settings.drain_timeout = Duration::from_secs(1);
+    })
+    .await;
+    let address = addresses.proxy();
     let post = async |path: &'static str| call(address, "POST", path, &[("x-key", "a")], "").await.status;
     assert_eq!(post("/free").await, 200);
     assert_eq!(post("/1").await, 202);

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::time::sleep;
+use tollgate_testing::upstream::{full, upstream};
+use tollgate_testing::wait::LONG;
 
 use super::park::{Journal, Kept, Parking};
-use super::support::{LONG, full, upstream};
 
 const RULE: &str = "key = 'client', limits = '1/s,burst=1', match.path = '/later', park.tries = 1";
 

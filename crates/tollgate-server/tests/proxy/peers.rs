@@ -1,26 +1,23 @@
 //! Other proxies with their limits, and ours with the same as rules: docs/how-to/migrate.md.
 
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpStream;
+use tollgate_testing::folder::{Folder, free_port};
+use tollgate_testing::process::Process;
+use tollgate_testing::upstream::{Gate, echo};
+use tollgate_testing::wait::LONG;
 
-use super::support::{Gate, LONG, Proxy, call, echo, path, start};
-use super::tools;
+use super::support::{Proxy, call, start};
+use tollgate_testing::tools;
 
 /// Another proxy, which ends with the test.
 struct Peer {
-    child: Child,
+    _process: Process,
+    _folder: Folder,
     address: SocketAddr,
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn example(name: &str) -> String {
@@ -35,9 +32,8 @@ async fn ours(name: &str, upstream: &str) -> Proxy {
 
 /// Starts another proxy with its configuration of an example, which is these files.
 async fn peer(files: &[&str], upstream: &str, command: impl FnOnce(&Path) -> Command) -> Peer {
-    let folder: PathBuf = path("peer");
-    std::fs::create_dir_all(&folder).unwrap();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let folder = Folder::new();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let upstream = upstream.strip_prefix("http://").unwrap();
     let port = |address: &str| format!("port_value: {} ", address.rsplit(':').next().unwrap());
     for name in files {
@@ -46,21 +42,11 @@ async fn peer(files: &[&str], upstream: &str, command: impl FnOnce(&Path) -> Com
             .replace("127.0.0.1:9000", upstream)
             .replace("port_value: 8000 ", &port(&address.to_string()))
             .replace("port_value: 9000 ", &port(upstream))
-            .replace("/tmp/tollgate-example-nginx.pid", folder.join("pid").to_str().unwrap());
-        std::fs::write(folder.join(name), text).unwrap();
+            .replace("/tmp/tollgate-example-nginx.pid", folder.path().join("pid").to_str().unwrap());
+        folder.write(name, text);
     }
-    let log = std::fs::File::create(folder.join("log")).unwrap();
-    let mut command = command(&folder);
-    command.current_dir(&folder).env("HOME", &folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    let peer = Peer { child: command.spawn().unwrap(), address };
-    let listens = async {
-        while TcpStream::connect(address).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let listens = tokio::time::timeout(LONG, listens).await;
-    assert!(listens.is_ok(), "{}", std::fs::read_to_string(folder.join("log")).unwrap());
-    peer
+    let process = Process::listening(&mut command(folder.path()), folder.path(), address);
+    Peer { _process: process, _folder: folder, address }
 }
 
 async fn status(address: SocketAddr, target: &'static str) -> u16 {
@@ -91,7 +77,7 @@ async fn admit(both: [SocketAddr; 2], admitted: usize, path: &str, headers: &[(&
 
 /// Ten requests of a client are admitted, by both.
 async fn admit_the_same(peer: &Peer, ours: &Proxy) {
-    admit([peer.address, ours.address], 10, "/free", &[], 429).await;
+    admit([peer.address, ours.proxy()], 10, "/free", &[], 429).await;
 }
 
 /// A path whose first part only begins as `/try` is limited as other paths are.
@@ -131,12 +117,12 @@ async fn nginx_admits_what_its_rules_admit() {
     let Some(peer) = nginx(&upstream).await else { return };
     let ours = ours("nginx.toml", &upstream).await;
     admit_the_same(&peer, &ours).await;
-    let both = [peer.address, ours.address];
+    let both = [peer.address, ours.proxy()];
     refuse_a_longer_name(both).await;
     admit(both, 10, "/try", &[], 200).await;
     admit(both, 10, "/plans", &[], 503).await;
     admit(both, 20, "/plans", &[("x-plan", "gold")], 503).await;
-    for address in [peer.address, ours.address] {
+    for address in [peer.address, ours.proxy()] {
         let began = Instant::now();
         let calls: Vec<_> = (0..8).map(|_| tokio::spawn(status(address, "/slow"))).collect();
         let mut statuses = Vec::new();
@@ -156,7 +142,7 @@ async fn nginx_serves_as_many_at_once() {
     let Some(peer) = nginx(&gate.url).await else { return };
     let ours = ours("nginx.toml", &gate.url).await;
     serve_two_at_once(peer.address, &gate).await;
-    serve_two_at_once(ours.address, &gate).await;
+    serve_two_at_once(ours.proxy(), &gate).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,13 +159,13 @@ async fn traefik_admits_what_its_rules_admit() {
     let ours_first = ours("traefik.toml", &gate.url).await;
     admit_the_same(&first, &ours_first).await;
     for key in ["one", "other"] {
-        admit([first.address, ours_first.address], 10, "/free", &[("x-key", key)], 429).await;
+        admit([first.address, ours_first.proxy()], 10, "/free", &[("x-key", key)], 429).await;
     }
     // Others, whose clients have asked for little.
     let second = peer(&files, &gate.url, run).await;
     assert_eq!(in_turn(second.address, 1, "/free", &[]).await, [200]);
     serve_two_at_once(second.address, &gate).await;
-    serve_two_at_once(ours("traefik.toml", &gate.url).await.address, &gate).await;
+    serve_two_at_once(ours("traefik.toml", &gate.url).await.proxy(), &gate).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,7 +188,7 @@ async fn envoy_admits_what_its_rule_admits() {
     let peer = peer(&["envoy.yaml"], &upstream, run).await;
     let ours = ours("envoy.toml", &upstream).await;
     admit_the_same(&peer, &ours).await;
-    let both = [peer.address, ours.address];
+    let both = [peer.address, ours.proxy()];
     refuse_a_longer_name(both).await;
     admit(both, 10, "/try", &[], 200).await;
 }

@@ -12,11 +12,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
+use tollgate_testing::upstream::{Written, echo, full, upstream};
+use tollgate_testing::wait::LONG;
 
 use super::heads2::{HEADERS, block, frame, opening};
 use super::leaves::{HOURLY, until_left};
 use super::rules::metrics;
-use super::support::{LONG, Proxy, Written, echo, full, start, start_with, upstream};
+use super::support::{Proxy, start, start_with};
 
 /// The body of a request that waits.
 const BODY: usize = 1 << 20;
@@ -29,7 +31,7 @@ fn hold_4096(settings: &mut Settings) {
 async fn narrow(proxy: &Proxy) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_send_buffer_size(4096).unwrap();
-    socket.connect(proxy.address).await.unwrap()
+    socket.connect(proxy.proxy()).await.unwrap()
 }
 
 /// What its client can write before its turn: what the proxy holds and the buffers on the way.

@@ -13,8 +13,10 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tollgate_testing::upstream::{Body, Written, full};
+use tollgate_testing::wait::LONG;
 
-use super::support::{Body, LONG, Written, full, start};
+use super::support::start;
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 

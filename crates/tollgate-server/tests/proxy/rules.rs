@@ -3,9 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use tollgate_server::{ListenAddress, Settings};
+use tollgate_server::Settings;
+use tollgate_testing::client::call;
+use tollgate_testing::http::Answer;
+use tollgate_testing::upstream::{Gate, echo};
 
-use super::support::{Answer, Gate, Proxy, echo, start, start_with};
+use super::support::{Proxy, start, start_with};
 
 #[tokio::test]
 async fn a_refused_request_does_not_reach_the_upstream() {
@@ -150,13 +153,7 @@ async fn shadow_rules_only_count_and_bans_last() {
 
 /// The page of the administrator's listener.
 pub(crate) async fn metrics(proxy: &Proxy) -> String {
-    let Some(ListenAddress::Tcp(admin)) = proxy.server.addresses().next() else { panic!("no admin") };
-    let mut stream = tokio::net::TcpStream::connect(admin).await.unwrap();
-    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    tokio::io::AsyncWriteExt::write_all(&mut stream, request).await.unwrap();
-    let mut page = String::new();
-    tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut page).await.unwrap();
-    page
+    call(proxy.admin(), "GET", "/metrics", &[("host", "localhost")], "").await.text().to_owned()
 }
 
 #[tokio::test]
@@ -169,8 +166,11 @@ async fn new_rules_are_in_force_for_open_connections() {
         sender.send_request(request).await.unwrap().status().as_u16()
     };
     assert_eq!(status().await, 200);
-    std::fs::write(&proxy.rules, "version = 1\nrule = [{ name = 'each', key = 'client', limits = 'block' }]")
-        .unwrap();
+    std::fs::write(
+        proxy.rules(),
+        "version = 1\nrule = [{ name = 'each', key = 'client', limits = 'block' }]",
+    )
+    .unwrap();
     proxy.server.reload().unwrap();
     assert_eq!(status().await, 429);
 }

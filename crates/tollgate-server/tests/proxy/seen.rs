@@ -5,8 +5,10 @@ use http::header::{CONTENT_LENGTH, COOKIE};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
+use tollgate_testing::client::whole;
+use tollgate_testing::upstream::{Written, echo, full, recorder, upstream};
 
-use super::support::{Written, echo, full, recorder, start, upstream, whole};
+use super::support::start;
 
 const ANY: &str = "clients = { trusted_proxies = ['10.0.0.0/8'], header = 'cf-connecting-ip' }
     rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";

@@ -17,8 +17,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
+use tollgate_testing::upstream::{full, upstream};
+use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{LONG, Proxy, eventually, full, start, start_with, upstream};
+use super::support::{Proxy, start, start_with};
 use super::threads::{ANY, answers};
 
 const SHORT: Duration = Duration::from_millis(300);

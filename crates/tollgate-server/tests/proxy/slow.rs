@@ -11,10 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
+use tollgate_testing::upstream::{Written, echo, full, recorder, upstream};
+use tollgate_testing::wait::LONG;
 
 use super::bodies::{endless, hasty};
 use super::heads2::{HEADERS, frame, opening};
-use super::support::{LONG, Written, echo, full, recorder, start_with, upstream};
+use super::support::start_with;
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 

@@ -14,7 +14,9 @@
 //! | Funky 2025 | Jeppe Bonde Weikop: Funky chunks |
 //! | Kettle 2025 | James Kettle: HTTP/1.1 Must Die |
 
-use super::support::{eventually, recorder, start};
+use super::support::start;
+use tollgate_testing::upstream::recorder;
+use tollgate_testing::wait::eventually;
 
 const RULES: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 

@@ -16,9 +16,11 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
-use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_server::Settings;
+use tollgate_testing::servers::{Running, loopback};
+use tollgate_testing::wait::LONG;
 
-use super::support::{LONG, path, start_with};
+use super::support::start_with;
 
 pub(crate) const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
@@ -73,14 +75,13 @@ async fn each_thread_has_its_own_connection_to_an_upstream() {
 #[tokio::test]
 async fn an_end_that_is_dropped_ends_the_server() {
     let (upstream, _) = counting().await;
-    let file = path("rules.toml");
-    std::fs::write(&file, format!("version = 1\n{ANY}")).unwrap();
-    let mut settings = Settings::new(&file);
-    settings.proxy.push("127.0.0.1:0".parse().unwrap());
-    settings.forward.upstreams = vec![format!("http://{upstream}").parse().unwrap()];
-    settings.drain_delay = LONG;
-    let server = Server::start(settings).await.unwrap();
-    let Some(ListenAddress::Tcp(address)) = server.addresses().last().cloned() else { panic!("no TCP") };
+    let Running { server, addresses, folder: _folder } = Running::start(ANY, |settings, _| {
+        settings.proxy.push(loopback());
+        settings.forward.upstreams.push(format!("http://{upstream}").parse().unwrap());
+        settings.drain_delay = LONG;
+    })
+    .await;
+    let address = addresses.proxy();
     assert!(timeout(Duration::from_millis(50), server.end()).await.is_err(), "it waits");
     let refused = async {
         while TcpStream::connect(address).await.is_ok() {
@@ -88,5 +89,4 @@ async fn an_end_that_is_dropped_ends_the_server() {
         }
     };
     assert!(timeout(LONG, refused).await.is_ok(), "it still serves");
-    std::fs::remove_file(file).unwrap();
 }

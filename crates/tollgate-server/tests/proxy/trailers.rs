@@ -12,6 +12,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
+use tollgate_testing::upstream::{Body, upstream};
+use tollgate_testing::wait::LONG;
 use tonic::Code;
 use tonic::codegen::tokio_stream::iter;
 use tonic::codegen::tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
@@ -19,7 +21,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
-use super::support::{Body, LONG, start, upstream};
+use super::support::start;
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -107,7 +109,7 @@ async fn a_grpc_call_streams_both_ways_to_its_status() {
     let server = tonic::transport::Server::builder().add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
     let proxy = start(ONE_AT_ONCE, &[url]).await;
-    let channel = tonic::transport::Channel::from_shared(format!("http://{}", proxy.address)).unwrap();
+    let channel = tonic::transport::Channel::from_shared(format!("http://{}", proxy.proxy())).unwrap();
     let mut client = tonic::client::Grpc::new(channel.connect().await.unwrap());
     client.ready().await.unwrap();
 

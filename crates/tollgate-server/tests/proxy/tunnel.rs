@@ -3,8 +3,10 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
+use tollgate_testing::upstream::echo;
+use tollgate_testing::wait::LONG;
 
-use super::support::{LONG, Proxy, echo, start, start_with};
+use super::support::{Proxy, start, start_with};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -92,7 +94,7 @@ async fn protocols_other_than_websocket_are_switched_to() {
 
 #[tokio::test]
 async fn a_switch_that_nobody_asked_for_is_no_answer() {
-    let (url, _) = super::support::recorder(
+    let (url, _) = tollgate_testing::upstream::recorder(
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
     )
     .await;
@@ -103,7 +105,7 @@ async fn a_switch_that_nobody_asked_for_is_no_answer() {
 
 #[tokio::test]
 async fn a_switch_to_another_protocol_is_no_answer() {
-    let (url, _) = super::support::recorder(
+    let (url, _) = tollgate_testing::upstream::recorder(
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n",
     )
     .await;

@@ -11,9 +11,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::{sleep, timeout};
+use tollgate_testing::upstream::{Written, full, upstream};
+use tollgate_testing::wait::{LONG, eventually};
 
 use super::bodies::hasty;
-use super::support::{LONG, Written, eventually, full, start_with, upstream};
+use super::support::start_with;
 
 /// Other paths pass.
 const ONE_HELD: &str =

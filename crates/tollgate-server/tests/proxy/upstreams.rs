@@ -16,8 +16,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tollgate_server::Settings;
+use tollgate_testing::upstream::{Gate, echo, full, recorder, upstream};
+use tollgate_testing::wait::eventually;
 
-use super::support::{Gate, echo, eventually, full, path, recorder, start, start_with, upstream};
+use super::support::{path, start, start_with};
 
 const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
@@ -57,7 +59,7 @@ async fn the_upstream_that_serves_the_fewest_is_asked() {
 async fn a_loop_of_proxies_is_answered_508() {
     let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = start(ANY, &[format!("http://{}", relay.local_addr().unwrap())]).await;
-    let address = proxy.address;
+    let address = proxy.proxy();
     tokio::spawn(async move {
         while let Ok((mut client, _)) = relay.accept().await {
             tokio::spawn(async move {
@@ -66,7 +68,7 @@ async fn a_loop_of_proxies_is_answered_508() {
             });
         }
     });
-    assert_eq!(timeout(super::support::LONG, proxy.status("/")).await.expect("it ends"), 508);
+    assert_eq!(timeout(tollgate_testing::wait::LONG, proxy.status("/")).await.expect("it ends"), 508);
 }
 
 #[tokio::test]
@@ -402,7 +404,7 @@ async fn clients_may_speak_tls() {
     let speaks = |settings: &mut Settings| settings.proxy_tls = Some(files.parse().unwrap());
     let inner = start_with(ANY, &[echo().await], speaks).await;
     for scheme in ["https", "h2"] {
-        let url = format!("{scheme}://localhost:{}", inner.address.port());
+        let url = format!("{scheme}://localhost:{}", inner.proxy().port());
         let trusts = |settings: &mut Settings| settings.forward.upstream_ca = Some(certificate.clone());
         let outer = start_with(ANY, std::slice::from_ref(&url), trusts).await;
         let said = String::from_utf8(outer.call("POST", "/x", &[], "body").await.body.to_vec()).unwrap();

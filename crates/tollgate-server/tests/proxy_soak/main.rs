@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
-use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_server::{Server, Settings};
+use tollgate_testing::folder::Folder;
+use tollgate_testing::servers::{begin, loopback};
 
 use clients::Clients;
 use upstreams::{Counts, Upstreams};
@@ -89,15 +91,14 @@ async fn eventually(what: &str, is_so: impl Fn() -> bool) {
 async fn start(rules: &std::path::Path, upstreams: &[String]) -> (Server, SocketAddr) {
     let brief = Duration::from_millis(500);
     let mut settings = Settings::new(rules);
-    settings.proxy.push("127.0.0.1:0".parse().expect("an address"));
+    settings.proxy.push(loopback());
     settings.limits.read_timeout = brief;
     settings.forward.upstreams = upstreams.iter().map(|url| url.parse().expect("a URL")).collect();
     settings.forward.connect_timeout = brief;
     settings.forward.head_timeout = 2 * brief;
     settings.forward.idle_timeout = brief;
-    let server = Server::start(settings).await.expect("it starts");
-    let Some(ListenAddress::Tcp(address)) = server.addresses().next().cloned() else { panic!("no TCP") };
-    (server, address)
+    let (server, addresses) = begin(settings).await;
+    (server, addresses.proxy())
 }
 
 /// Exchanges the rules, has upstreams go away in turn, and watches the memory, for so long. Returns
@@ -142,8 +143,8 @@ async fn disturb(
 fn every_key_of_the_proxy_stays_within_its_bound() {
     let seconds = std::env::var("TOLLGATE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     let length = Duration::from_secs(seconds.unwrap_or(20));
-    let file = std::env::temp_dir().join(format!("tollgate-proxy-soak-{}.toml", std::process::id()));
-    std::fs::write(&file, rules(0)).expect("it is written");
+    let folder = Folder::new();
+    let file = folder.write("rules.toml", rules(0));
     // The clients' work does not delay the proxy's tasks.
     let (proxy, load) = (Runtime::new().expect("threads"), Runtime::new().expect("threads"));
     let counts = Arc::new(Counts::new());
@@ -178,5 +179,4 @@ fn every_key_of_the_proxy_stays_within_its_bound() {
          {grown} bytes more",
         counts.arrived.load(Relaxed)
     );
-    std::fs::remove_file(&file).expect("it is there");
 }

@@ -5,7 +5,9 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::{Running, tools};
+use tollgate_testing::tools;
+
+use super::{connect, start};
 
 /// Runs a program against the server. Returns what it prints.
 pub(crate) async fn prints(program: PathBuf, arguments: &[&str]) -> String {
@@ -21,8 +23,8 @@ pub(crate) async fn prints(program: PathBuf, arguments: &[&str]) -> String {
 #[tokio::test]
 async fn redis_cli_asks_in_both_versions() {
     let Some(cli) = tools::find("redis-cli") else { return };
-    let running = Running::new(|settings| settings.resp_password = super::secret("p")).await;
-    let port = running.address.port().to_string();
+    let running = start(|settings| settings.resp_password = super::secret("p")).await;
+    let port = running.resp().port().to_string();
     for (version, five) in [("-2", "0\n16\n15\n-1\n2\n"), ("-3", "0\n16\n14\n-1\n4\n")] {
         let arguments = ["-p", &port, "--no-auth-warning", "-a", "p", version];
         let throttle = ["CL.THROTTLE", "user123", "15", "30", "60"];
@@ -35,21 +37,21 @@ async fn redis_cli_asks_in_both_versions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_benchmark_runs_pipelines_of_commands() {
     let Some(benchmark) = tools::find("redis-benchmark") else { return };
-    let running = Running::new(|_| ()).await;
-    let port = running.address.port().to_string();
+    let running = start(|_| ()).await;
+    let port = running.resp().port().to_string();
     let numbers = ["-n", "20000", "-c", "20", "-P", "16", "-r", "1000", "-q"];
     let command = ["CL.THROTTLE", "k:__rand_int__", "10", "100", "60"];
     let printed = prints(benchmark, &[&["-p", &port], &numbers[..], &command].concat()).await;
     assert!(printed.contains("requests per second"), "{printed}");
     assert!(!printed.contains("rror from server"), "{printed}");
-    let mut client = running.connect().await;
+    let mut client = connect(&running).await;
     client.hears("DBSIZE", ":1000\r\n").await;
 }
 
 #[tokio::test]
 async fn redis_py_connects_and_asks() {
     let Some(python) = tools::python(&["redis"]) else { return };
-    let running = Running::new(|settings| settings.resp_password = super::secret("p")).await;
+    let running = start(|settings| settings.resp_password = super::secret("p")).await;
     let script = r#"
 import redis, sys
 for protocol in (2, 3):
@@ -72,14 +74,14 @@ for protocol in (2, 3):
         assert "Zero rates are not supported" in str(error), error
 print("done")
 "#;
-    let port = running.address.port().to_string();
+    let port = running.resp().port().to_string();
     assert_eq!(prints(python, &["-c", script, &port]).await, "done\n");
 }
 
 #[tokio::test]
 async fn ioredis_and_node_redis_connect_and_ask() {
     let (Some(home), Some(node)) = (tools::node(&["ioredis", "redis"]), tools::find("node")) else { return };
-    let running = Running::new(|settings| settings.resp_password = super::secret("p")).await;
+    let running = start(|settings| settings.resp_password = super::secret("p")).await;
     let script = r#"
 const assert = require("assert");
 const port = Number(process.argv[2]);
@@ -111,7 +113,7 @@ main().catch((error) => { console.error(error); process.exit(1); });
 "#;
     let file = home.join(format!("test-{}.js", std::process::id()));
     std::fs::write(&file, script).unwrap();
-    let port = running.address.port().to_string();
+    let port = running.resp().port().to_string();
     let printed = prints(node, &[file.to_str().unwrap(), &port]).await;
     std::fs::remove_file(&file).unwrap();
     assert_eq!(printed, "done\n");
@@ -119,9 +121,9 @@ main().catch((error) => { console.error(error); process.exit(1); });
 
 #[tokio::test]
 async fn redis_rs_connects_and_asks() {
-    let running = Running::new(|settings| settings.resp_password = super::secret("p")).await;
+    let running = start(|settings| settings.resp_password = super::secret("p")).await;
     for version in ["resp2", "resp3"] {
-        let url = format!("redis://:p@{}/?protocol={version}", running.address);
+        let url = format!("redis://:p@{}/?protocol={version}", running.resp());
         let client = redis::Client::open(url).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut throttle = redis::cmd("CL.THROTTLE");

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Running, secret};
+use super::{connect, secret, start, start_with};
 
 #[tokio::test]
 async fn commands_at_connect_are_answered() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     for (said, answer) in [
         ("PING", "+PONG\r\n"),
         ("ping there", "$5\r\nthere\r\n"),
@@ -62,8 +62,8 @@ async fn commands_at_connect_are_answered() {
 
 #[tokio::test]
 async fn hello_chooses_the_version_of_the_protocol() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.hears("HELLO 4", "-NOPROTO unsupported protocol version\r\n").await;
     client.hears("HELLO x", "-ERR Protocol version is not an integer or out of range\r\n").await;
     client.hears("HELLO 3 AUTH a", "-ERR Syntax error in HELLO option\r\n").await;
@@ -87,8 +87,8 @@ async fn hello_chooses_the_version_of_the_protocol() {
 
 #[tokio::test]
 async fn without_the_password_nothing_is_answered() {
-    let running = Running::new(|settings| settings.resp_password = secret("open sesame")).await;
-    let mut client = running.connect().await;
+    let running = start(|settings| settings.resp_password = secret("open sesame")).await;
+    let mut client = connect(&running).await;
     let needed = "-NOAUTH Authentication required.\r\n";
     for said in ["PING", "CL.THROTTLE k 15 30 60", "TG.CHECK each k", "DEL k", "INFO", "NOSUCH"] {
         client.hears(said, needed).await;
@@ -116,8 +116,8 @@ async fn without_the_password_nothing_is_answered() {
 
 #[tokio::test]
 async fn only_an_admin_forgets_all_keys() {
-    let running = Running::new(|settings| settings.resp_admin_password = secret("root")).await;
-    let mut client = running.connect().await;
+    let running = start(|settings| settings.resp_admin_password = secret("root")).await;
+    let mut client = connect(&running).await;
     client.throttles("a 0 1 60", [0, 1, 0, -1, 60]).await;
     client.throttles("b 0 1 60", [0, 1, 0, -1, 60]).await;
     client.hears("DBSIZE", ":2\r\n").await;
@@ -137,8 +137,8 @@ async fn only_an_admin_forgets_all_keys() {
 
 #[tokio::test]
 async fn a_key_is_there_until_its_tat() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.hears("TTL k", ":-2\r\n").await;
     client.hears("PTTL k", ":-2\r\n").await;
     client.hears("EXISTS k k", ":0\r\n").await;
@@ -154,7 +154,7 @@ async fn a_key_is_there_until_its_tat() {
     let milliseconds: u64 = lines[2][1..].parse().unwrap();
     assert!((8_000..=10_000).contains(&milliseconds), "{rest}");
 
-    let mut client = running.connect().await;
+    let mut client = connect(&running).await;
     client.hears("DEL other k", ":1\r\n").await;
     client.hears("UNLINK k", ":0\r\n").await;
     client.throttles("k 15 30 60", [0, 16, 15, -1, 2]).await;
@@ -165,8 +165,8 @@ async fn a_key_is_there_until_its_tat() {
 
 #[tokio::test]
 async fn a_key_is_forgotten_in_the_middle_of_a_pipeline() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     let said = "CL.THROTTLE k 0 1 60\r\n".repeat(2) + "DEL k\r\nCL.THROTTLE k 0 1 60";
     let (admitted, refused) =
         ("*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n", "*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n");
@@ -229,8 +229,8 @@ limits = '1/h'
 
 #[tokio::test]
 async fn the_rules_of_the_file_are_asked_by_name() {
-    let running = Running::with_rules(RULES, |_| ()).await;
-    let mut client = running.connect().await;
+    let running = start_with(RULES, |_| ()).await;
+    let mut client = connect(&running).await;
     // Limited, limit, remaining, and the wait where it is certain.
     let most = i64::MAX;
     for (said, limited, limit, remaining) in [

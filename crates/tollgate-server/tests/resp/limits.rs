@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::alone::is_alone;
-use super::{Client, Running};
+use super::{Client, Running, connect, start, start_with};
 
 /// The error with which the connection ends.
 async fn ends_with(running: &Running, said: impl AsRef<[u8]>, error: &str) {
-    let mut client = running.connect().await;
+    let mut client = connect(running).await;
     client.say("PING\r\n").await;
     client.say(&said).await;
     let said = String::from_utf8_lossy(&said.as_ref()[..said.as_ref().len().min(40)]).into_owned();
@@ -19,7 +19,7 @@ async fn ends_with(running: &Running, said: impl AsRef<[u8]>, error: &str) {
 
 #[tokio::test]
 async fn bytes_that_are_no_command_end_the_connection() {
-    let running = Running::new(|_| ()).await;
+    let running = start(|_| ()).await;
     for (said, error) in [
         ("*1025\r\n", "invalid multibulk length"),
         ("*18446744073709551617\r\n", "invalid multibulk length"),
@@ -40,14 +40,14 @@ async fn bytes_that_are_no_command_end_the_connection() {
     ] {
         ends_with(&running, said, error).await;
     }
-    let mut client = running.connect().await;
+    let mut client = connect(&running).await;
     client.hears("EXISTS k", ":0\r\n").await;
 }
 
 #[tokio::test]
 async fn commands_are_limited_in_all_their_lengths() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     let bulk = "x".repeat(64 << 10);
     let echo = |bulk: &str| format!("*2\r\n$4\r\nECHO\r\n${}\r\n{bulk}\r\n", bulk.len());
     client.say(echo(&bulk)).await;
@@ -68,11 +68,11 @@ async fn commands_are_limited_in_all_their_lengths() {
 
 #[tokio::test]
 async fn a_stranger_may_send_little_before_it_authenticates() {
-    let running = Running::new(|settings| settings.resp_password = super::secret("p")).await;
+    let running = start(|settings| settings.resp_password = super::secret("p")).await;
     for (said, error) in
         [("*11\r\n", "invalid multibulk length"), ("*2\r\n$4\r\nAUTH\r\n$16385\r\n", "invalid bulk length")]
     {
-        let mut client = running.connect().await;
+        let mut client = connect(&running).await;
         client.say(said).await;
         assert_eq!(client.rest().await, format!("-ERR Protocol error: {error}\r\n"), "{said}");
     }
@@ -80,20 +80,20 @@ async fn a_stranger_may_send_little_before_it_authenticates() {
 
 #[tokio::test]
 async fn an_empty_command_is_no_command() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.hears("\r\n*0\r\n*-1\r\n\n  \r\nPING", "+PONG\r\n").await;
 }
 
 #[tokio::test]
 async fn a_slow_command_is_closed_and_an_idle_client_not() {
     let timeout = Duration::from_millis(300);
-    let running = Running::new(|settings| settings.limits.read_timeout = timeout).await;
-    let mut idle = running.connect().await;
+    let running = start(|settings| settings.limits.read_timeout = timeout).await;
+    let mut idle = connect(&running).await;
     idle.hears("PING", "+PONG\r\n").await;
 
     let begun = Instant::now();
-    let mut slow = running.connect().await;
+    let mut slow = connect(&running).await;
     slow.say("*1\r\n$4\r\nP").await;
     // A byte now and then does not help.
     let rest = tokio::spawn(async move {
@@ -109,7 +109,7 @@ async fn a_slow_command_is_closed_and_an_idle_client_not() {
     assert!(begun.elapsed() >= timeout && begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 
     // Whole commands before it do not make a part of one older.
-    let mut steady = running.connect().await;
+    let mut steady = connect(&running).await;
     for _ in 0..8 {
         steady.say("PING\r\nPI").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -121,24 +121,24 @@ async fn a_slow_command_is_closed_and_an_idle_client_not() {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_are_told_so() {
-    let running = Running::new(|settings| settings.limits.connections = 2).await;
-    let (mut one, mut two) = (running.connect().await, running.connect().await);
+    let running = start(|settings| settings.limits.connections = 2).await;
+    let (mut one, mut two) = (connect(&running).await, connect(&running).await);
     one.hears("PING", "+PONG\r\n").await;
     two.hears("PING", "+PONG\r\n").await;
     for _ in 0..50 {
-        let mut third = running.connect().await;
+        let mut third = connect(&running).await;
         assert_eq!(third.rest().await, "-ERR max number of clients reached\r\n");
     }
     drop(two);
     tokio::time::sleep(Duration::from_millis(700)).await;
-    running.connect().await.hears("PING", "+PONG\r\n").await;
+    connect(&running).await.hears("PING", "+PONG\r\n").await;
     one.hears("PING", "+PONG\r\n").await;
 }
 
 #[tokio::test]
 async fn many_pipelined_commands_are_answered_in_order() {
-    let running = Running::new(|_| ()).await;
-    let client = running.connect().await;
+    let running = start(|_| ()).await;
+    let client = connect(&running).await;
     let (mut read, mut write) = client.stream.into_split();
     let said: String = (0..20_000).map(|number| format!("ECHO {number}\r\n")).collect();
     let writer = tokio::spawn(async move { write.write_all(said.as_bytes()).await.map(|()| write) });
@@ -177,8 +177,8 @@ async fn a_client_that_never_reads_is_closed() {
     if !is_alone("limits::a_client_that_never_reads_is_closed") {
         return;
     }
-    let running = Running::new(|_| ()).await;
-    let mut clients = [running.connect().await, running.connect().await];
+    let running = start(|_| ()).await;
+    let mut clients = [connect(&running).await, connect(&running).await];
     let before = resident();
     let bulk = "x".repeat(59_000);
     let commands = [format!("*2\r\n$4\r\nECHO\r\n$59000\r\n{bulk}\r\n"), "PING\r\n".to_owned()];
@@ -198,7 +198,7 @@ async fn a_client_that_never_reads_is_closed() {
         }
     }
     assert!(begun.elapsed() > Duration::from_secs(20), "{:?}", begun.elapsed());
-    running.connect().await.hears("PING", "+PONG\r\n").await;
+    connect(&running).await.hears("PING", "+PONG\r\n").await;
 }
 
 /// Many clients that declare much and send little.
@@ -207,11 +207,11 @@ async fn a_flood_of_half_commands_takes_little_memory() {
     if !is_alone("limits::a_flood_of_half_commands_takes_little_memory") {
         return;
     }
-    let running = Running::new(|_| ()).await;
+    let running = start(|_| ()).await;
     let before = resident();
     let mut clients = Vec::new();
     for _ in 0..400 {
-        let mut client = running.connect().await;
+        let mut client = connect(&running).await;
         client.say("PING\r\n*1024\r\n$65536\r\nabc").await;
         clients.push(client);
     }
@@ -222,15 +222,15 @@ async fn a_flood_of_half_commands_takes_little_memory() {
     let grown = resident().saturating_sub(before);
     // Two small buffers, a task, and the client's side.
     assert!(grown < 400 * 40_000, "{grown} bytes for 400 connections");
-    let mut other: Client = running.connect().await;
+    let mut other: Client = connect(&running).await;
     other.hears("PING", "+PONG\r\n").await;
 }
 
 /// On one thread: a client that always has more to say gets its turns, and no more.
 #[tokio::test]
 async fn a_pipeline_without_end_leaves_others_their_turns() {
-    let running = Running::new(|settings| settings.threads = NonZeroUsize::MIN).await;
-    let (mut read, mut write) = running.connect().await.stream.into_split();
+    let running = start(|settings| settings.threads = NonZeroUsize::MIN).await;
+    let (mut read, mut write) = connect(&running).await.stream.into_split();
     let flood = tokio::spawn(async move {
         let commands = "CL.THROTTLE k 5 1 60\r\n".repeat(4_000);
         while write.write_all(commands.as_bytes()).await.is_ok() {}
@@ -243,7 +243,7 @@ async fn a_pipeline_without_end_leaves_others_their_turns() {
             heard.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
         }
     });
-    let mut other = running.connect().await;
+    let mut other = connect(&running).await;
     for _ in 0..200 {
         other.hears("PING", "+PONG\r\n").await;
     }
@@ -265,9 +265,8 @@ async fn idle_connections_keep_no_rules_of_before_a_reload() {
         // Each has a table of its own: it is no new name of the rule before.
         format!("version = 1\n[[rule]]\nname = 'r{number}'\nkey = 'client'\nlimits = '{}/d'\n", 10 + number)
     };
-    let running =
-        Running::with_rules(&text(0), |settings| settings.http.push("127.0.0.1:0".parse().unwrap())).await;
-    let (http, redis) = (running.address, super::other_address(&running));
+    let running = start_with(&text(0), |settings| settings.http.push("127.0.0.1:0".parse().unwrap())).await;
+    let (http, redis) = (running.http(), running.resp());
     let (mut idle, mut first) = (Vec::new(), 0);
     for number in 0..reloads {
         let keys: String = (0..64).map(|key| format!("TG.CHECK r{number} 10.0.0.{key}\r\n")).collect();
@@ -281,8 +280,8 @@ async fn idle_connections_keep_no_rules_of_before_a_reload() {
         if number < 200 {
             idle.push((client, other));
         }
-        std::fs::write(&running.rules, text(number + 1)).unwrap();
-        let server = running.server.as_ref().unwrap();
+        std::fs::write(running.rules(), text(number + 1)).unwrap();
+        let server = &running.server;
         tokio::task::block_in_place(|| server.reload().unwrap());
         if number == reloads / 2 {
             first = resident();
@@ -298,14 +297,14 @@ async fn idle_connections_keep_no_rules_of_before_a_reload() {
 
 #[tokio::test]
 async fn the_end_of_the_server_answers_what_was_said() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.hears("PING", "+PONG\r\n").await;
     client.say("ECHO a\r\nECH").await;
     let mut heard = [0; 7];
     client.stream.read_exact(&mut heard).await.unwrap();
     let begun = Instant::now();
-    running.end().await;
+    running.server.end().await.unwrap();
     assert_eq!(client.rest().await, "");
     assert!(begun.elapsed() < Duration::from_secs(5));
 }

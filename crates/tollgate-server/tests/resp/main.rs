@@ -9,63 +9,32 @@ mod many;
 mod redis_cell;
 mod sockets;
 mod throttle;
-#[path = "../tools/mod.rs"]
-#[allow(dead_code)]
-mod tools;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_server::{ListenAddress, Secret, Server, Settings};
-
-/// A server of its own for a test, on a port that was free.
-struct Running {
-    server: Option<Server>,
-    address: SocketAddr,
-    rules: PathBuf,
-}
+use tollgate_server::{Secret, Settings};
+use tollgate_testing::servers::{Running, loopback};
 
 const RULES: &str = "version = 1\n\
     [[rule]]\nname = 'each'\nkey = 'client'\nlimits = '10/s,burst=20'\n";
 
-impl Running {
-    async fn new(edit: impl FnOnce(&mut Settings)) -> Self {
-        Self::with_rules(RULES, edit).await
-    }
-
-    async fn with_rules(text: &str, edit: impl FnOnce(&mut Settings)) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("tollgate-resp-{}-{}.toml", std::process::id(), NUMBER.fetch_add(1, Relaxed));
-        let rules = std::env::temp_dir().join(name);
-        std::fs::write(&rules, text).unwrap();
-        let mut settings = Settings::new(&rules);
-        settings.resp.push("127.0.0.1:0".parse().unwrap());
-        settings.resp_max_keys = 10_000;
-        edit(&mut settings);
-        let server = Server::start(settings).await.unwrap();
-        let Some(ListenAddress::Tcp(address)) = server.addresses().next().cloned() else {
-            panic!("one address of TCP")
-        };
-        Self { server: Some(server), address, rules }
-    }
-
-    async fn connect(&self) -> Client {
-        Client { stream: TcpStream::connect(self.address).await.unwrap() }
-    }
-
-    async fn end(mut self) {
-        self.server.take().unwrap().end().await.unwrap();
-    }
+async fn start(edit: impl FnOnce(&mut Settings)) -> Running {
+    start_with(RULES, edit).await
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.rules);
-    }
+async fn start_with(rules: &str, edit: impl FnOnce(&mut Settings)) -> Running {
+    let settings = |settings: &mut Settings, _: &_| {
+        settings.resp.push(loopback());
+        settings.resp_max_keys = 10_000;
+        edit(settings);
+    };
+    Running::start(rules, settings).await
+}
+
+async fn connect(running: &Running) -> Client {
+    Client { stream: TcpStream::connect(running.resp()).await.unwrap() }
 }
 
 /// A client that says and hears bytes.
@@ -118,16 +87,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         assert!(read.is_ok(), "the connection does not end: {:?}", String::from_utf8_lossy(&heard));
         String::from_utf8_lossy(&heard).into_owned()
     }
-}
-
-/// The last address of a server with two listeners.
-fn other_address(running: &Running) -> SocketAddr {
-    let Some(ListenAddress::Tcp(address)) =
-        running.server.as_ref().and_then(|server| server.addresses().last())
-    else {
-        panic!("another address of TCP")
-    };
-    *address
 }
 
 fn secret(text: &str) -> Option<Secret> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::alone::is_alone;
 use super::limits::resident;
-use super::{Running, other_address};
+use super::start;
 
 /// As many as a listener takes.
 const MANY: usize = 10_000;
@@ -71,13 +71,13 @@ async fn ten_thousand_connections_are_held_at_once() {
     if !is_alone("many::ten_thousand_connections_are_held_at_once") {
         return;
     }
-    let running = Running::new(|settings| {
+    let running = start(|settings| {
         settings.http.push("127.0.0.1:0".parse().unwrap());
         settings.limits.idle_timeout = Duration::from_secs(600);
         assert_eq!(settings.limits.connections, MANY);
     })
     .await;
-    let (http, redis) = (running.address, other_address(&running));
+    let (http, redis) = (running.http(), running.resp());
     let each = tokio::task::spawn_blocking(move || [hold(redis, REDIS), hold(http, HTTP)]).await.unwrap();
     println!("bytes of a connection: {} of a Redis client, {} of HTTP", each[0], each[1]);
     // As docs/reference/server.md says.

@@ -1,25 +1,19 @@
 //! The same calls to redis-cell itself, where its module is at hand: the file that
 //! `TOLLGATE_REDIS_CELL` names. The registry has only a release of 2018, so it is not fetched.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tollgate_testing::random::Random;
 
-use super::{Running, tools};
+use tollgate_testing::folder::free_port;
+use tollgate_testing::process::Process;
+use tollgate_testing::tools;
 
-struct Redis(Child);
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use super::start;
 
 async fn connect(port: u16) -> Option<MultiplexedConnection> {
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
@@ -70,15 +64,15 @@ async fn calls_are_answered_as_by_redis_cell_itself() {
         tools::tell("redis-cell (TOLLGATE_REDIS_CELL names its module)");
         return;
     };
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let mut command = Command::new(server);
     command
         .args(["--bind", "127.0.0.1", "--save", "", "--port", &port.to_string(), "--loadmodule"])
         .arg(module);
-    let _redis = Redis(command.stdout(Stdio::null()).spawn().unwrap());
-    let running = Running::new(|settings| settings.resp_max_keys = 100_000).await;
+    let _redis = Process::of(command.stdout(Stdio::null()));
+    let running = start(|settings| settings.resp_max_keys = 100_000).await;
     let mut theirs = connect(port).await.unwrap();
-    let mut ours = connect(running.address.port()).await.unwrap();
+    let mut ours = connect(running.resp().port()).await.unwrap();
 
     let mut random = Random::with_seed(1);
     let mut random = |numbers: &[i64]| numbers[random.usize(..numbers.len())];

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Running;
+use super::{connect, start};
 
 #[tokio::test]
 async fn cl_throttle_counts_as_in_redis_cells_readme() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.throttles("u 15 30 60", [0, 16, 15, -1, 2]).await;
     client.throttles("u 15 30 60", [0, 16, 14, -1, 4]).await;
 
@@ -19,8 +19,8 @@ async fn cl_throttle_counts_as_in_redis_cells_readme() {
 
 #[tokio::test]
 async fn a_quantity_looks_is_never_admitted_or_fits_exactly() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.throttles("k 15 30 60 0", [0, 16, 16, -1, 0]).await;
     client.throttles("k 15 30 60 17", [1, 16, 16, -1, 0]).await;
     client.throttles("k 15 30 60 16", [0, 16, 0, -1, 32]).await;
@@ -31,8 +31,8 @@ async fn a_quantity_looks_is_never_admitted_or_fits_exactly() {
 
 #[tokio::test]
 async fn wrong_arguments_are_told_as_redis_cell_tells_them() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     let usage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]";
     for (arguments, error) in [
         ("a 15 0 60", "Zero rates are not supported"),
@@ -55,8 +55,8 @@ async fn wrong_arguments_are_told_as_redis_cell_tells_them() {
 
 #[tokio::test]
 async fn negative_counts_and_bursts_refuse_for_good() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.throttles("a 15 -30 60", [1, 16, 0, -1, 0]).await;
     client.throttles("a 15 30 -60", [1, 16, 0, -1, 0]).await;
     client.throttles("a -5 30 60", [1, -4, 0, -1, 0]).await;
@@ -68,8 +68,8 @@ async fn negative_counts_and_bursts_refuse_for_good() {
 
 #[tokio::test]
 async fn a_negative_quantity_gives_back_down_to_nothing() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.throttles("a 15 1 3600 4", [0, 16, 12, -1, 14400]).await;
     client.throttles("a 15 1 3600 -1", [0, 16, 13, -1, 10800]).await;
     // The TAT would be before now: five integers, and the key has no debt.
@@ -84,16 +84,16 @@ async fn a_negative_quantity_gives_back_down_to_nothing() {
 
 #[tokio::test]
 async fn rates_above_a_million_a_second_have_odd_remainders() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     client.throttles("a 99999999 2000000 1", [0, 100_000_000, i64::MAX, -1, 0]).await;
     client.throttles("b 0 2000000 1 0", [0, 1, 0, -1, 0]).await;
 }
 
 #[tokio::test]
 async fn numbers_beyond_64_bits_are_errors_that_charge_nothing() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     for arguments in [
         "9223372036854775807 1 1",
         "9223372036854775806 1 1",
@@ -111,8 +111,8 @@ async fn numbers_beyond_64_bits_are_errors_that_charge_nothing() {
 
 #[tokio::test]
 async fn numbers_that_are_no_utf8_are_errors_that_charge_nothing() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     for arguments in ["\"\\xff\" 1 60", "1 \"1\\xff\" 60", "1 1 \"\\xc3\"", "1 1 60 \"\\xff1\""] {
         client.say(format!("CL.THROTTLE a {arguments}\r\n")).await;
     }
@@ -124,8 +124,8 @@ async fn numbers_that_are_no_utf8_are_errors_that_charge_nothing() {
 
 #[tokio::test]
 async fn a_full_table_is_an_error_and_no_refusal() {
-    let running = Running::new(|settings| settings.resp_max_keys = 1).await;
-    let mut client = running.connect().await;
+    let running = start(|settings| settings.resp_max_keys = 1).await;
+    let mut client = connect(&running).await;
     let mut heard = String::new();
     for key in 0..2_000 {
         client.say(format!("CL.THROTTLE {key} 0 1 3600\r\n")).await;
@@ -140,8 +140,8 @@ async fn a_full_table_is_an_error_and_no_refusal() {
 
 #[tokio::test]
 async fn keys_are_any_bytes() {
-    let running = Running::new(|_| ()).await;
-    let mut client = running.connect().await;
+    let running = start(|_| ()).await;
+    let mut client = connect(&running).await;
     let call = |key: &[u8]| {
         let head = format!("*5\r\n$11\r\nCL.THROTTLE\r\n${}\r\n", key.len());
         [head.as_bytes(), key, b"\r\n$1\r\n0\r\n$1\r\n1\r\n$2\r\n60\r\n"].concat()

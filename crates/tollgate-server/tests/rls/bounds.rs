@@ -12,14 +12,14 @@ use tokio::net::TcpStream;
 use tonic::Code;
 
 use super::proto::{Code as Answered, RateLimitOverride, RateLimitRequest};
-use super::{METHOD, Running, call, short};
+use super::{METHOD, call, client, short, start, start_with};
 
 const RULES: &str = "rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:1000/d' }]";
 
 /// Sends calls that must fail so, and holds that nothing was charged.
 async fn refused(calls: Vec<(RateLimitRequest, Code, &str)>) {
-    let server = Running::new(RULES).await;
-    let mut client = server.client().await;
+    let server = start(RULES).await;
+    let mut client = client(&server).await;
     for (call, code, message) in calls {
         let status = client.send(call).await.unwrap_err();
         assert!(status.code() == code && status.message().contains(message), "{status:?}");
@@ -44,18 +44,18 @@ async fn calls_beyond_the_bounds_are_refused_and_charge_nothing() {
 
 #[tokio::test]
 async fn the_largest_call_is_answered() {
-    let server = Running::new(RULES).await;
+    let server = start(RULES).await;
     let entries: Vec<(&str, &str)> = vec![("k", "v"); 32];
     let descriptors: Vec<&[(&str, &str)]> = vec![&entries; 64];
-    let statuses = server.client().await.statuses(call("d", &descriptors)).await;
+    let statuses = client(&server).await.statuses(call("d", &descriptors)).await;
     assert_eq!(statuses.len(), 64);
     assert_eq!(statuses[63].limit_remaining, 936);
 }
 
 #[tokio::test]
 async fn a_long_header_list_is_refused() {
-    let server = Running::new(RULES).await;
-    let mut client = server.client().await;
+    let server = start(RULES).await;
+    let mut client = client(&server).await;
     for (kibibytes, is_taken) in [(14, true), (17, false), (14, true)] {
         let mut request = tonic::Request::new(call("d", &[&[("k", "v")]]));
         for number in 0..kibibytes {
@@ -72,13 +72,13 @@ async fn a_long_header_list_is_refused() {
 
 #[tokio::test]
 async fn a_unit_that_there_is_not_is_refused() {
-    let server = Running::with(RULES, |settings, folder| {
+    let server = start_with(RULES, |settings, folder| {
         let file = folder.join("d.yaml");
         std::fs::write(&file, "domain: d\ndescriptors: [{ key: k }]").unwrap();
         settings.envoy.push(file);
     })
     .await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     for unit in [0, 99, -1] {
         let mut call = call("d", &[&[("k", "v")]]);
         call.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 1, unit });
@@ -88,8 +88,8 @@ async fn a_unit_that_there_is_not_is_refused() {
 
 #[tokio::test]
 async fn a_connection_has_a_thousand_streams_at_most() {
-    let server = Running::new(RULES).await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let server = start(RULES).await;
+    let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();
     let mut settings = [0; 9];
     stream.read_exact(&mut settings).await.unwrap();
@@ -102,23 +102,23 @@ async fn a_connection_has_a_thousand_streams_at_most() {
 
 #[tokio::test]
 async fn a_connection_that_never_begins_is_closed() {
-    let server = Running::with(RULES, |settings, _| {
+    let server = start_with(RULES, |settings, _| {
         settings.limits.read_timeout = Duration::from_millis(200);
     })
     .await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
     stream.write_all(b"PRI * HTTP").await.unwrap();
     let read = async { while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
     tokio::time::timeout(Duration::from_secs(10), read).await.expect("it is closed");
-    assert_eq!(server.client().await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
+    assert_eq!(client(&server).await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_connection_too_many_is_told_to_calm_down() {
-    let server = Running::with(RULES, |settings, _| settings.limits.connections = 1).await;
-    let mut client = server.client().await;
+    let server = start_with(RULES, |settings, _| settings.limits.connections = 1).await;
+    let mut client = client(&server).await;
     client.statuses(call("d", &[&[("k", "v")]])).await;
-    let mut other = TcpStream::connect(server.address).await.unwrap();
+    let mut other = TcpStream::connect(server.grpc()).await.unwrap();
     let mut told = Vec::new();
     other.read_to_end(&mut told).await.unwrap();
     // SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
@@ -129,14 +129,14 @@ async fn a_connection_too_many_is_told_to_calm_down() {
 #[tokio::test]
 async fn answers_that_are_not_taken_close_their_connection() {
     const IDLE: Duration = Duration::from_millis(600);
-    let server = Running::with(RULES, |settings, _| {
+    let server = start_with(RULES, |settings, _| {
         (settings.limits.read_timeout, settings.limits.idle_timeout) = (IDLE / 2, IDLE);
     })
     .await;
     let message = call("d", &[&[("k", "v")]]).encode_to_vec();
     let body = Bytes::from([&[0, 0, 0, 0, message.len() as u8][..], &message].concat());
     for window in [0, 1] {
-        let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+        let stream = TokioIo::new(TcpStream::connect(server.grpc()).await.unwrap());
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         let (mut sender, connection) =
             builder.initial_stream_window_size(window).handshake(stream).await.unwrap();
@@ -151,7 +151,7 @@ async fn answers_that_are_not_taken_close_their_connection() {
         }
         assert!(began.elapsed() >= IDLE && answers.len() > 2, "{:?}", began.elapsed());
     }
-    assert_eq!(server.client().await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
+    assert_eq!(client(&server).await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }
 
 /// The preface, and SETTINGS that say nothing.
@@ -169,8 +169,8 @@ async fn frame(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
 
 #[tokio::test]
 async fn a_stream_too_many_is_refused() {
-    let server = Running::new(RULES).await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let server = start(RULES).await;
+    let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
     // POST, http, and a path; the body does not come.
     let head = [&[0x83, 0x86, 0x04, METHOD.len() as u8][..], METHOD.as_bytes(), b"\x01\x01d"].concat();
     let mut bytes = PREFACE.to_vec();
@@ -195,16 +195,16 @@ async fn a_stream_too_many_is_refused() {
 #[tokio::test]
 async fn a_silent_connection_stays_while_it_answers_pings() {
     let ping = Duration::from_millis(200);
-    let server = Running::with(RULES, |settings, _| {
+    let server = start_with(RULES, |settings, _| {
         (settings.limits.ping_interval, settings.limits.read_timeout) = (ping, ping);
         settings.limits.idle_timeout = ping;
     })
     .await;
-    let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+    let stream = TokioIo::new(TcpStream::connect(server.grpc()).await.unwrap());
     let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     let (mut sender, connection) = builder.handshake(stream).await.unwrap();
     tokio::spawn(connection);
-    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut silent = TcpStream::connect(server.grpc()).await.unwrap();
     silent.write_all(PREFACE).await.unwrap();
     let message = call("d", &[&[("k", "v")]]).encode_to_vec();
     let body = Bytes::from([&[0, 0, 0, 0, message.len() as u8][..], &message].concat());

@@ -1,7 +1,7 @@
 //! What calls are answered by the rules.
 
 use super::proto::{Code, RateLimit, RateLimitResponse, Unit};
-use super::{Running, call, short};
+use super::{call, client, short, start};
 
 /// The value of a header that the response is to get.
 fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
@@ -11,8 +11,8 @@ fn header<'r>(response: &'r RateLimitResponse, name: &str) -> Option<&'r str> {
 
 #[tokio::test]
 async fn a_status_tells_limit_rest_and_reset_in_whole_seconds() {
-    let server = Running::new("rule = [{ name = 'each', key = 'entry.user', limits = '2/min' }]").await;
-    let mut client = server.client().await;
+    let server = start("rule = [{ name = 'each', key = 'entry.user', limits = '2/min' }]").await;
+    let mut client = client(&server).await;
     let a = || call("d", &[&[("user", "a")]]);
     let status = client.statuses(a()).await.remove(0);
     let limit = RateLimit { requests_per_unit: 2, unit: Unit::Minute.into(), name: "each".into() };
@@ -38,8 +38,8 @@ async fn a_status_tells_limit_rest_and_reset_in_whole_seconds() {
 async fn a_rule_says_how_its_refusals_are_answered() {
     let rules = "rule = [{ name = 'no', key = 'everyone', limits = 'block', \
         refuse = { body = 'go away', content_type = 'text/x-no', headers = { x-why = 'so' }, styles = [] } }]";
-    let server = Running::new(rules).await;
-    let response = server.client().await.send(call("d", &[&[("a", "b")]])).await.unwrap();
+    let server = start(rules).await;
+    let response = client(&server).await.send(call("d", &[&[("a", "b")]])).await.unwrap();
     assert_eq!(response.overall_code(), Code::OverLimit);
     assert_eq!(response.raw_body, b"go away");
     assert_eq!(
@@ -56,8 +56,8 @@ async fn a_descriptor_refused_leaves_the_others_uncharged() {
     let rules = "rule = [\
         { name = 'one', match.entry.one = '*', key = 'everyone', limits = 'fixed-window:1/d' },\
         { name = 'hundred', match.entry.hundred = '*', key = 'everyone', limits = 'fixed-window:100/d' }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     let both = || call("d", &[&[("one", "1")], &[("hundred", "1")]]);
     assert_eq!(short(&client.statuses(both()).await), [(Code::Ok, 0), (Code::Ok, 99)]);
     for _ in 0..3 {
@@ -69,8 +69,8 @@ async fn a_descriptor_refused_leaves_the_others_uncharged() {
 
 #[tokio::test]
 async fn descriptors_of_one_key_count_together_all_or_nothing() {
-    let server = Running::new("rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:3/d' }]").await;
-    let mut client = server.client().await;
+    let server = start("rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:3/d' }]").await;
+    let mut client = client(&server).await;
     let twice = || call("d", &[&[("a", "1")], &[("b", "1")]]);
     assert_eq!(short(&client.statuses(twice()).await), [(Code::Ok, 2), (Code::Ok, 1)]);
     // One hit is left: each descriptor would pass alone.
@@ -80,8 +80,8 @@ async fn descriptors_of_one_key_count_together_all_or_nothing() {
 
 #[tokio::test]
 async fn hits_are_the_descriptors_or_else_the_calls() {
-    let server = Running::new("rule = [{ name = 'r', key = 'entry.k', limits = 'fixed-window:10/d' }]").await;
-    let mut client = server.client().await;
+    let server = start("rule = [{ name = 'r', key = 'entry.k', limits = 'fixed-window:10/d' }]").await;
+    let mut client = client(&server).await;
     let mut one = call("d", &[&[("k", "a")]]);
     assert_eq!(short(&client.statuses(one.clone()).await), [(Code::Ok, 9)]);
     one.hits_addend = 3;
@@ -103,8 +103,8 @@ async fn hits_are_the_descriptors_or_else_the_calls() {
 #[tokio::test]
 async fn free_descriptors_are_told_from_unlimited_ones() {
     let rules = "rule = [{ name = 'r', match.domain = 'known', key = 'everyone', limits = 'unlimited' }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     let free = client.statuses(call("other", &[&[("k", "a")]])).await;
     assert_eq!((short(&free), &free[0].current_limit), (vec![(Code::Ok, 0)], &None));
     let unlimited = client.statuses(call("known", &[&[("k", "a")]])).await;
@@ -115,8 +115,8 @@ async fn free_descriptors_are_told_from_unlimited_ones() {
 async fn what_would_wait_in_a_queue_is_not_charged() {
     let rules =
         "rule = [{ name = 'r', key = 'everyone', limits = 'leaky-bucket:1/h,capacity=5,mode=queue' }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     let one = || call("d", &[&[("k", "a")]]);
     assert_eq!(client.statuses(one()).await[0].code(), Code::Ok);
     for _ in 0..10 {
@@ -131,8 +131,8 @@ async fn what_would_wait_in_a_queue_is_not_charged() {
 
 #[tokio::test]
 async fn requests_in_flight_are_not_asked() {
-    let server = Running::new("rule = [{ name = 'r', key = 'everyone', limits = 'in-flight:1' }]").await;
-    let mut client = server.client().await;
+    let server = start("rule = [{ name = 'r', key = 'everyone', limits = 'in-flight:1' }]").await;
+    let mut client = client(&server).await;
     let mut one = call("d", &[&[("k", "a")]]);
     one.hits_addend = 5;
     let status = client.statuses(one).await.remove(0);
@@ -144,8 +144,8 @@ async fn refused_descriptors_of_several_are_counted_where_refusals_count() {
     let rules = "rule = [\
         { name = 'one', match.entry.one = '*', key = 'everyone', limits = 'fixed-window:10/d,count=all' },\
         { name = 'other', match.entry.other = '*', key = 'everyone', limits = 'fixed-window:10/d' }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     let mut both = call("d", &[&[("one", "1")], &[("other", "1")]]);
     both.descriptors[0].hits_addend = Some(8);
     assert_eq!(short(&client.statuses(both.clone()).await), [(Code::Ok, 2), (Code::Ok, 9)]);
@@ -158,9 +158,8 @@ async fn refused_descriptors_of_several_are_counted_where_refusals_count() {
 #[tokio::test]
 async fn a_look_is_refused_once_late_hits_went_beyond() {
     let server =
-        Running::new("rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:10/d,count=all' }]")
-            .await;
-    let mut client = server.client().await;
+        start("rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:10/d,count=all' }]").await;
+    let mut client = client(&server).await;
     let mut one = call("d", &[&[("k", "a")]]);
     for (hits, expected) in
         [(0, (Code::Ok, 10)), (8, (Code::Ok, 2)), (0, (Code::Ok, 2)), (5, (Code::OverLimit, 0))]
@@ -180,8 +179,8 @@ async fn shadow_rules_refuse_nothing_and_are_told_to_no_client() {
     let rules = "rule = [\
         { name = 'dark', key = 'everyone', limits = 'fixed-window:1/d', mode = 'shadow' },\
         { name = 'lit', key = 'everyone', limits = 'fixed-window:5/d' }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     for left in [4, 3, 2] {
         let statuses = client.statuses(call("d", &[&[("k", "a")]])).await;
         assert_eq!(short(&statuses), [(Code::Ok, left)]);
@@ -193,8 +192,8 @@ async fn shadow_rules_refuse_nothing_and_are_told_to_no_client() {
 async fn rules_by_status_charge_what_calls_report() {
     let rules = "rule = [{ name = 'failures', key = 'entry.user', limits = 'fixed-window:1/d', \
         charge_if.status = [401] }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     let look = || call("d", &[&[("user", "a")]]);
     let report = |status| call("d", &[&[("user", "a"), ("status", status)]]);
     for _ in 0..3 {
@@ -208,8 +207,8 @@ async fn rules_by_status_charge_what_calls_report() {
 #[tokio::test]
 async fn the_remote_address_is_the_client() {
     let rules = "rule = [{ name = 'r', key = 'client', missing = 'pass', limits = 'fixed-window:1/d' }]";
-    let server = Running::new(rules).await;
-    let mut client = server.client().await;
+    let server = start(rules).await;
+    let mut client = client(&server).await;
     let from = |address| call("d", &[&[("remote_address", address)]]);
     assert_eq!(client.statuses(from("203.0.113.9")).await[0].code(), Code::Ok);
     assert_eq!(client.statuses(from("::ffff:203.0.113.9")).await[0].code(), Code::OverLimit);

@@ -1,24 +1,18 @@
 //! Who the client is: all that asks says it in its own words, and all of them agree.
 
-use std::net::SocketAddr;
-
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tollgate_server::ListenAddress;
+use serde_json::json;
+use tollgate_testing::client::{self, connect, talk};
+use tollgate_testing::servers::loopback;
 
 use super::proto::Code;
-use super::{Client, Running, call};
+use super::{Client, Running, call, start_with};
 
 const LIMIT: usize = 1000;
 
 /// A server that is asked by a request of JSON, for authorization, by an administrator, by a call
 /// of Envoy and by a Redis client.
 struct Faces {
-    _running: Running,
-    http: SocketAddr,
-    admin: SocketAddr,
-    resp: SocketAddr,
+    running: Running,
     grpc: Client,
 }
 
@@ -29,49 +23,24 @@ enum Said {
     Wrong(String),
 }
 
-async fn talk(address: SocketAddr, said: String) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(said.as_bytes()).await.unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).await.unwrap();
-    heard
-}
-
 impl Faces {
     async fn new() -> Self {
         let rules = format!(
             "rule = [{{ name = 'r', key = 'client', limits = 'fixed-window:{LIMIT}/d', missing = 'pass' }}]"
         );
-        let running = Running::with(&rules, |settings, _| {
+        let running = start_with(&rules, |settings, _| {
             for listener in [&mut settings.http, &mut settings.admin, &mut settings.resp] {
-                listener.push("127.0.0.1:0".parse().unwrap());
+                listener.push(loopback());
             }
         })
         .await;
-        let addresses = running.server.as_ref().unwrap().addresses().map(|address| match address {
-            ListenAddress::Tcp(address) => *address,
-            other => panic!("{other}"),
-        });
-        let [http, admin, grpc, resp] = addresses.collect::<Vec<_>>().try_into().unwrap();
-        Self { http, admin, resp, grpc: Client::connect(grpc).await, _running: running }
-    }
-
-    async fn post(address: SocketAddr, path: &str, headers: &str, body: &str) -> (u16, String) {
-        let length = body.len();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n\
-             {headers}\r\n"
-        );
-        let heard = talk(address, head + body).await;
-        let (head, body) = heard.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), format!("{head}\n{body}"))
+        Self { grpc: Client::connect(running.grpc()).await, running }
     }
 
     async fn check(&self, client: &str) -> Said {
-        let body = json!({ "client": client }).to_string();
-        let (status, heard) = Self::post(self.http, "/v1/check", "", &body).await;
-        let body: Value = serde_json::from_str(heard.rsplit('\n').next().unwrap()).unwrap();
-        match status {
+        let answer = self.running.post("/v1/check", json!({ "client": client }).to_string()).await;
+        let body = answer.json();
+        match answer.status.as_u16() {
             200 => Said::Left(body["remaining"].as_u64().unwrap() as usize),
             400 => Said::Wrong(format!("{} {}", body["pointer"], body["detail"].as_str().unwrap())),
             other => panic!("{other}: {body}"),
@@ -79,29 +48,26 @@ impl Faces {
     }
 
     async fn authorize(&self, client: &str) -> Said {
-        let headers =
-            format!("x-forwarded-method: GET\r\nx-forwarded-uri: /\r\nx-forwarded-for: {client}\r\n");
-        let (status, heard) = Self::post(self.http, "/v1/auth", &headers, "").await;
-        match status {
+        let headers = [("x-forwarded-method", "GET"), ("x-forwarded-uri", "/"), ("x-forwarded-for", client)];
+        let answer = self.running.call("POST", "/v1/auth", &headers, "").await;
+        match answer.status.as_u16() {
             200 => {
-                let left = heard.lines().find_map(|line| line.strip_prefix("ratelimit: \"r\";r=")).unwrap();
+                let left = answer.header("ratelimit").strip_prefix("\"r\";r=").unwrap();
                 Said::Left(left.split(';').next().unwrap().parse().unwrap())
             }
-            400 => Said::Wrong(heard),
-            other => panic!("{other}: {heard}"),
+            400 => Said::Wrong(answer.text().into()),
+            _ => panic!("{answer:?}"),
         }
     }
 
     async fn administer(&self, client: &str) -> Said {
         let order = json!({ "request": { "client": client }, "do": "peek" }).to_string();
-        let (status, heard) = Self::post(self.admin, "/admin/keys/r", "x-tollgate: 1\r\n", &order).await;
-        match status {
-            200 => {
-                let body: Value = serde_json::from_str(heard.rsplit('\n').next().unwrap()).unwrap();
-                Said::Left(body["state"]["remaining"].as_u64().unwrap() as usize)
-            }
-            400 => Said::Wrong(heard),
-            other => panic!("{other}: {heard}"),
+        let answer =
+            client::call(self.running.admin(), "POST", "/admin/keys/r", &[("x-tollgate", "1")], order).await;
+        match answer.status.as_u16() {
+            200 => Said::Left(answer.json()["state"]["remaining"].as_u64().unwrap() as usize),
+            400 => Said::Wrong(answer.text().into()),
+            _ => panic!("{answer:?}"),
         }
     }
 
@@ -115,7 +81,9 @@ impl Faces {
     }
 
     async fn redis(&self, client: &str) -> Said {
-        let heard = talk(self.resp, format!("TG.CHECK r \"{client}\"\r\nQUIT\r\n")).await;
+        let said = format!("TG.CHECK r \"{client}\"\r\nQUIT\r\n");
+        let heard = talk(connect(self.running.resp()).await, said.as_bytes()).await;
+        let heard = String::from_utf8(heard).unwrap();
         match heard.strip_prefix("-ERR ") {
             Some(error) => Said::Wrong(error.lines().next().unwrap().to_owned()),
             None => Said::Left(heard.lines().nth(3).unwrap()[1..].parse().unwrap()),

@@ -6,7 +6,7 @@
 //! exactly the rest at the end. One key may have less: a reset ends the receipts of one in a
 //! thousand other keys, and what they would have given back stays charged.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -15,11 +15,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
-use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_server::{Server, Settings};
+use tollgate_testing::folder::Folder;
+use tollgate_testing::http;
 use tollgate_testing::random::Random;
+use tollgate_testing::servers::{self, Addresses, loopback};
+use tollgate_testing::stores::{self, Store};
 
 use super::proto::Code;
-use super::redis_server::{self, Store};
 use super::{Client, call};
 
 const CLIENTS: u64 = 4;
@@ -62,50 +65,25 @@ struct Counts {
 
 const VERBS: usize = 10;
 
-/// Where the server listens: other ports after a restart.
-#[derive(Clone, Copy)]
-struct Addresses {
-    http: SocketAddr,
-    admin: SocketAddr,
-    grpc: SocketAddr,
-    resp: SocketAddr,
-}
-
 fn address(client: u64) -> String {
     format!("203.0.113.{client}")
 }
 
-async fn start(folder: &Path) -> (Server, Addresses) {
+async fn begin(folder: &Path) -> (Server, Addresses) {
     let mut settings = Settings::new(folder.join("rules.toml"));
     let listeners = [&mut settings.http, &mut settings.admin, &mut settings.grpc, &mut settings.resp];
-    listeners.into_iter().for_each(|listener| listener.push("127.0.0.1:0".parse().unwrap()));
+    listeners.into_iter().for_each(|listener| listener.push(loopback()));
     settings.state = Some(folder.join("state"));
     settings.strict_state = true;
     settings.state_interval = Duration::from_millis(50);
-    let server = Server::start(settings).await.unwrap();
-    let all: Vec<_> = server.addresses().cloned().collect();
-    let [http, admin, grpc, resp] = &*all else { panic!("{all:?}") };
-    let tcp = |address: &ListenAddress| match address {
-        ListenAddress::Tcp(address) => *address,
-        other => panic!("{other}"),
-    };
-    let addresses = Addresses { http: tcp(http), admin: tcp(admin), grpc: tcp(grpc), resp: tcp(resp) };
-    (server, addresses)
+    servers::begin(settings).await
 }
 
 /// Posts JSON by a connection of its own: the status and the body.
 fn post(address: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
-    let body = body.to_string();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: {address}\r\nx-tollgate: 1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all((head + &body).as_bytes()).unwrap();
-    let mut heard = String::new();
-    stream.read_to_string(&mut heard).unwrap();
-    let (head, body) = heard.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{path} {body}: {heard:?}"));
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
+    let host = address.to_string();
+    let answer = http::ask(address, "POST", path, &[("host", &host), ("x-tollgate", "1")], &body.to_string());
+    (answer.status.as_u16(), serde_json::from_slice(&answer.body).unwrap_or(Value::Null))
 }
 
 /// The five integers of a command, or its error.
@@ -151,28 +129,29 @@ impl Thread {
         let verb = self.random.u64(..(VERBS as u64));
         match verb {
             0 => {
-                let said = redis(to.resp, &format!("CL.THROTTLE c{client} {} 1 31536000 {cost}", CALLS - 1));
+                let said =
+                    redis(to.resp(), &format!("CL.THROTTLE c{client} {} 1 31536000 {cost}", CALLS - 1));
                 if said.unwrap()[0] == 0 {
                     self.counts.calls[client as usize].fetch_add(cost, SeqCst);
                 }
             }
             1 => {
-                if redis(to.resp, &format!("TG.CHECK local {name} COST {cost}")).unwrap()[0] == 0 {
+                if redis(to.resp(), &format!("TG.CHECK local {name} COST {cost}")).unwrap()[0] == 0 {
                     self.admitted(client, cost, true);
                 }
             }
             2 => {
-                let five = redis(to.resp, &format!("TG.PEEK local {name} COST {cost}")).unwrap();
+                let five = redis(to.resp(), &format!("TG.PEEK local {name} COST {cost}")).unwrap();
                 assert!(five[2] <= LOCAL as i64, "{five:?}");
-                assert!(redis(to.resp, &format!("TG.CHECK stored {name}")).is_err(), "a store keeps it");
+                assert!(redis(to.resp(), &format!("TG.CHECK stored {name}")).is_err(), "a store keeps it");
             }
             3 => {
-                let (_, said) = post(to.http, "/v1/peek", &json!({ "client": name, "cost": cost }));
+                let (_, said) = post(to.http(), "/v1/peek", &json!({ "client": name, "cost": cost }));
                 assert!(said["remaining"].as_u64().is_some(), "{said}");
             }
             4 | 5 => {
                 let body = json!({ "client": name, "cost": cost, "ticket": verb == 4 });
-                let (status, said) = post(to.http, "/v1/check", &body);
+                let (status, said) = post(to.http(), "/v1/check", &body);
                 assert!(status == 200 || status == 429, "{status}: {said}");
                 match said["ticket"].as_str() {
                     Some(ticket) if status == 200 => self.tickets.push((ticket.into(), client, cost)),
@@ -185,7 +164,7 @@ impl Thread {
                 let one = |(client, cost): &(u64, u64)| json!({ "client": address(*client), "cost": cost });
                 let together = self.random.bool();
                 let body = json!({ "requests": others.map(|other| one(&other)), "together": together });
-                let (_, said) = post(to.http, "/v1/check", &body);
+                let (_, said) = post(to.http(), "/v1/check", &body);
                 for ((client, cost), said) in others.into_iter().zip(said["results"].as_array().unwrap()) {
                     if said["outcome"] == "admitted" {
                         self.admitted(client, cost, false);
@@ -200,7 +179,8 @@ impl Thread {
                 let descriptors: [&[_]; 2] = [&entries[0], &entries[1]];
                 let mut asked = call("d", &descriptors[..count]);
                 asked.hits_addend = cost as u32;
-                let said = self.runtime.block_on(async { Client::connect(to.grpc).await.send(asked).await });
+                let said =
+                    self.runtime.block_on(async { Client::connect(to.grpc()).await.send(asked).await });
                 if said.unwrap().overall_code() == Code::Ok {
                     others[..count].iter().for_each(|client| self.admitted(*client, cost, false));
                 }
@@ -214,11 +194,11 @@ impl Thread {
                 let order = json!({ "request": { "client": name }, "do": "reset" });
                 // Counted first: requests that meet the reset may be admitted by the new limit.
                 self.counts.resets[client as usize].fetch_add(1, SeqCst);
-                assert_eq!(post(to.admin, "/admin/keys/local", &order).0, 200);
+                assert_eq!(post(to.admin(), "/admin/keys/local", &order).0, 200);
             }
             _ => {
                 let order = json!({ "request": { "client": name }, "do": "peek" });
-                assert_eq!(post(to.admin, "/admin/keys/local", &order).0, 200);
+                assert_eq!(post(to.admin(), "/admin/keys/local", &order).0, 200);
             }
         }
         self.counts.verbs[verb as usize].fetch_add(1, SeqCst);
@@ -232,7 +212,7 @@ impl Thread {
             _ if cost == 1 => (json!({ "ticket": ticket, "cost": 1 }), 1),
             _ => (json!({ "ticket": ticket, "cost": cost - 1 }), cost - 1),
         };
-        let (status, _) = post(to.http, "/v1/settle", &body);
+        let (status, _) = post(to.http(), "/v1/settle", &body);
         // A restart loses tickets: they stay charged.
         let kept = if status == 200 { kept } else { cost };
         assert!(status == 200 || status == 404, "{status}");
@@ -242,8 +222,8 @@ impl Thread {
 
 /// The units that a client has left, once the refunds of the store have come.
 fn left(to: Addresses, client: u64) -> [u64; 2] {
-    let local = redis(to.resp, &format!("TG.PEEK local {} COST 0", address(client))).unwrap()[2] as u64;
-    let (_, said) = post(to.http, "/v1/peek", &json!({ "client": address(client), "cost": 0 }));
+    let local = redis(to.resp(), &format!("TG.PEEK local {} COST 0", address(client))).unwrap()[2] as u64;
+    let (_, said) = post(to.http(), "/v1/peek", &json!({ "client": address(client), "cost": 0 }));
     let least = said["remaining"].as_u64().unwrap();
     // The tighter of both is shown.
     [local, if said["rule"] == "stored" { least } else { u64::MAX }]
@@ -251,12 +231,10 @@ fn left(to: Addresses, client: u64) -> [u64; 2] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_stays_within_its_bound_whoever_asks() {
-    let Some(store) = redis_server::Server::start(Store::Redis) else { return };
-    let folder = std::env::temp_dir().join(format!("tollgate-crowd-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("rules.toml");
-    std::fs::write(&file, rules(&store.url(), 0)).unwrap();
-    let (server, first) = start(&folder).await;
+    let Some(store) = stores::Server::start(Store::Redis) else { return };
+    let folder = Folder::new();
+    let file = folder.write("rules.toml", rules(&store.url(), 0));
+    let (server, first) = begin(folder.path()).await;
     let mut server = Some(server);
     let (counts, addresses) = (Arc::new(Counts::default()), Arc::new(RwLock::new(first)));
     let threads: Vec<_> = (0..THREADS)
@@ -297,7 +275,7 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
                 let mut open = held.write().unwrap();
                 Handle::current().block_on(async {
                     server.take().unwrap().end().await.unwrap();
-                    let (begun, addresses) = start(folder).await;
+                    let (begun, addresses) = begin(folder.path()).await;
                     (server, *open) = (Some(begun), addresses);
                 });
                 counts.restarts.fetch_add(1, SeqCst);
@@ -322,7 +300,7 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
         assert!(stored <= STORED, "client {client}: {stored} by the store");
         let calls = get(&counts.calls[one]);
         assert!(calls <= CALLS, "client {client}: {calls} by calls");
-        let look = redis(to.resp, &format!("CL.THROTTLE c{client} {} 1 31536000 0", CALLS - 1)).unwrap();
+        let look = redis(to.resp(), &format!("CL.THROTTLE c{client} {} 1 31536000 0", CALLS - 1)).unwrap();
         assert_eq!(look[2] as u64, CALLS - calls, "client {client} by calls");
         let expected = [LOCAL.saturating_sub(local), STORED - stored];
         let said = || format!("{expected:?} expected, {resets} resets");
@@ -345,5 +323,4 @@ async fn every_key_stays_within_its_bound_whoever_asks() {
     let reached = (0..CLIENTS as usize).filter(|client| get(&counts.stored[*client]) + 3 >= STORED).count();
     assert!(reached > 0, "no client came near its limit: {:?}", counts.stored);
     server.take().unwrap().end().await.unwrap();
-    std::fs::remove_dir_all(folder).unwrap();
 }

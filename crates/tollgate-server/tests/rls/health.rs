@@ -10,7 +10,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
-use super::{Client, Running};
+use super::{Client, client, start, start_with};
 
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
@@ -25,14 +25,13 @@ async fn check(client: &mut Client, service: &str) -> Result<ServingStatus, Code
 
 #[tokio::test]
 async fn health_is_not_serving_while_the_server_drains() {
-    let mut server = Running::with("", |settings, _| settings.drain_delay = Duration::from_secs(2)).await;
-    let mut client = server.client().await;
+    let server = start_with("", |settings, _| settings.drain_delay = Duration::from_secs(2)).await;
+    let mut client = client(&server).await;
     for service in ["", SERVICE] {
         assert_eq!(check(&mut client, service).await, Ok(ServingStatus::Serving));
     }
     assert_eq!(check(&mut client, "other").await, Err(Code::NotFound));
-    let ending = server.server.take().unwrap();
-    let ended = tokio::spawn(ending.end());
+    let ended = tokio::spawn(server.server.end());
     let drained = async {
         while check(&mut client, SERVICE).await != Ok(ServingStatus::NotServing) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -45,8 +44,8 @@ async fn health_is_not_serving_while_the_server_drains() {
 
 #[tokio::test]
 async fn reflection_tells_the_service_and_its_messages() {
-    let server = Running::new("").await;
-    let mut client = server.client().await;
+    let server = start("").await;
+    let mut client = client(&server).await;
     client.grpc.ready().await.unwrap();
     let ask = |message| ServerReflectionRequest { host: String::new(), message_request: Some(message) };
     let asked = vec![
@@ -74,12 +73,12 @@ async fn reflection_tells_the_service_and_its_messages() {
 
 #[tokio::test]
 async fn a_watch_with_nothing_to_say_stays_open() {
-    let server = Running::with("", |settings, _| {
+    let server = start_with("", |settings, _| {
         settings.limits.read_timeout = Duration::from_millis(200);
         settings.limits.idle_timeout = Duration::from_millis(200);
     })
     .await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     client.grpc.ready().await.unwrap();
     let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
     let request = Request::new(HealthCheckRequest { service: SERVICE.into() });

@@ -3,37 +3,26 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tollgate_server::probe::{CallAnswer, CallProbe};
 
-use super::Running;
+use super::start_with;
 
 const RULES: &str = "rule = [{ name = 'r', key = 'entry.k', limits = 'fixed-window:10/d' }]";
 
 /// Status and body of an answer.
 async fn post(address: SocketAddr, body: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let length = body.len();
-    let head = format!(
-        "POST /json HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body.as_bytes()).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+    let answer = tollgate_testing::client::call(address, "POST", "/json", &[], body.to_owned()).await;
+    (answer.status.as_u16(), answer.json())
 }
 
 #[tokio::test]
 async fn calls_as_json_are_answered_as_the_reference_does() {
-    let server = Running::with(RULES, |settings, _| {
+    let server = start_with(RULES, |settings, _| {
         settings.http = std::mem::take(&mut settings.grpc);
     })
     .await;
     let call = r#"{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"a"}]}],"hitsAddend":"4"}"#;
-    let (status, mut body) = post(server.address, call).await;
+    let (status, mut body) = post(server.grpc(), call).await;
     let reset = body["statuses"][0].as_object_mut().unwrap().remove("durationUntilReset").unwrap();
     let seconds: u64 = reset.as_str().unwrap().strip_suffix('s').unwrap().parse().unwrap();
     assert!((1..=86_400).contains(&seconds));
@@ -41,17 +30,17 @@ async fn calls_as_json_are_answered_as_the_reference_does() {
     let expected = json!({ "code": "OK", "currentLimit": limit, "limitRemaining": 6 });
     assert_eq!((status, body), (200, json!({ "overallCode": "OK", "statuses": [expected] })));
 
-    let (status, body) = post(server.address, &call.replace("\"4\"", "7")).await;
+    let (status, body) = post(server.grpc(), &call.replace("\"4\"", "7")).await;
     assert_eq!((status, &body["overallCode"]), (429, &json!("OVER_LIMIT")));
     assert_eq!(body["statuses"][0].get("limitRemaining"), None, "0 is left out");
     assert_eq!(body["responseHeadersToAdd"][0]["key"], "content-type");
     // {"type": ... in base64.
     assert!(body["rawBody"].as_str().unwrap().starts_with("eyJ0eXBlIjo"), "{body}");
 
-    let (status, body) = post(server.address, r#"{"domain":"","descriptors":[]}"#).await;
+    let (status, body) = post(server.grpc(), r#"{"domain":"","descriptors":[]}"#).await;
     assert_eq!((status, &body["detail"]), (400, &json!("rate limit domain must not be empty")));
     let (status, body) =
-        post(server.address, r#"{"domain":"d","descriptors":[{"entries":[{"kye":"k"}]}]}"#).await;
+        post(server.grpc(), r#"{"domain":"d","descriptors":[{"entries":[{"kye":"k"}]}]}"#).await;
     assert_eq!((status, &body["pointer"]), (400, &json!("/descriptors/0/entries/0/kye")));
 }
 

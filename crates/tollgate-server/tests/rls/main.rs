@@ -13,63 +13,34 @@ mod model;
 mod proto;
 mod ratelimit_files;
 mod real_envoy;
-#[path = "../../../tollgate-redis/tests/support/server.rs"]
-mod redis_server;
-#[path = "../tools/mod.rs"]
-#[allow(dead_code)]
-mod tools;
 mod wire;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::path::Path;
 
 use proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
-use tollgate_server::{ListenAddress, Server, Settings};
+use tollgate_server::Settings;
+use tollgate_testing::servers::{Running, loopback};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// A server of its own for a test, on a port that was free.
-struct Running {
-    server: Option<Server>,
-    address: SocketAddr,
-    folder: PathBuf,
+async fn start(rules: &str) -> Running {
+    start_with(rules, |_, _| {}).await
 }
 
-impl Running {
-    async fn new(rules: &str) -> Self {
-        Self::with(rules, |_, _| {}).await
-    }
-
-    /// `edit` gets the settings, and a folder for further files.
-    async fn with(rules: &str, edit: impl FnOnce(&mut Settings, &PathBuf)) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("tollgate-rls-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("rules.toml");
-        std::fs::write(&file, format!("version = 1\n{rules}")).unwrap();
-        let mut settings = Settings::new(&file);
-        settings.grpc.push("127.0.0.1:0".parse().unwrap());
-        edit(&mut settings, &folder);
-        let server = Server::start(settings).await.unwrap();
-        let Some(ListenAddress::Tcp(address)) = server.addresses().next().cloned() else {
-            panic!("one address of TCP")
-        };
-        Self { server: Some(server), address, folder }
-    }
-
-    async fn client(&self) -> Client {
-        Client::connect(self.address).await
-    }
+/// `edit` gets the settings, and a folder for further files.
+async fn start_with(rules: &str, edit: impl FnOnce(&mut Settings, &Path)) -> Running {
+    let settings = |settings: &mut Settings, folder: &Path| {
+        settings.grpc.push(loopback());
+        edit(settings, folder);
+    };
+    Running::start(rules, settings).await
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+async fn client(server: &Running) -> Client {
+    Client::connect(server.grpc()).await
 }
 
 /// A connection for calls.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
-use super::{Client, Running, short};
+use super::{Client, client, short, start};
 
 /// Windows of a day: none ends while the test runs, but at midnight.
 const RULES: &str = "rule = [\
@@ -105,9 +105,8 @@ fn random_calls_are_answered_as_by_maps_of_counts() {
     runner
         .run(&calls, |calls| {
             runtime.block_on(async {
-                let mut server = Running::new(RULES).await;
-                agrees(&mut server.client().await, &calls).await;
-                server.server.take();
+                let server = start(RULES).await;
+                agrees(&mut client(&server).await, &calls).await;
             });
             Ok(())
         })

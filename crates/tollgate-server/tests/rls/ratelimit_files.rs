@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_server::Settings;
 
 use super::proto::{Code, DescriptorStatus, RateLimitOverride, RateLimitUnit, Unit};
-use super::{Running, call, short};
+use super::{Running, call, client, short, start_with};
 
 /// The reference's basic_config.yaml, as far as the cases need it.
 const BASIC: &str = "\
@@ -42,7 +42,7 @@ fn file(settings: &mut Settings, folder: &Path, text: &str) {
 }
 
 async fn running(text: &str) -> Running {
-    Running::with("", |settings, folder| file(settings, folder, text)).await
+    start_with("", |settings, folder| file(settings, folder, text)).await
 }
 
 /// Limit and unit of a status.
@@ -53,7 +53,7 @@ fn limit(status: &DescriptorStatus) -> Option<(u32, Unit)> {
 #[tokio::test]
 async fn descriptors_have_the_limits_of_the_reference() {
     let server = running(BASIC).await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     let cases: [(&[(&str, &str)], _, u32); 7] = [
         (&[("key1", "value1")], None, 0),
         (&[("key1", "value1"), ("subkey1", "x")], Some((5, Unit::Second)), 4),
@@ -79,7 +79,7 @@ async fn a_refused_descriptor_of_the_files_leaves_the_others_uncharged() {
     let text = "domain: d\ndescriptors:\n  - { key: one, rate_limit: { unit: day, requests_per_unit: 1 } }\n  \
         - { key: hundred, rate_limit: { name: big, unit: day, requests_per_unit: 100 } }\n";
     let server = running(text).await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     let both = || call("d", &[&[("one", "1")], &[("hundred", "1")]]);
     assert_eq!(short(&client.statuses(both()).await), [(Code::Ok, 0), (Code::Ok, 99)]);
     let response = client.send(both()).await.unwrap();
@@ -97,7 +97,7 @@ async fn quota_mode_refuses_and_tells_a_wait_only_together() {
         format!("  - {{ key: {key}, quota_mode: true, rate_limit: {{ unit: day, requests_per_unit: 1 }} }}\n")
     };
     let server = running(&format!("domain: d\ndescriptors:\n{}{}", one("one"), one("two"))).await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     client.statuses(call("d", &[&[("one", "1")]])).await;
     let both = || call("d", &[&[("one", "1")], &[("two", "1")]]);
     let response = client.send(both()).await.unwrap();
@@ -111,8 +111,8 @@ async fn quota_mode_refuses_and_tells_a_wait_only_together() {
 #[tokio::test]
 async fn domains_that_the_files_lack_are_the_rules() {
     let rules = "rule = [{ name = 'r', key = 'everyone', limits = 'fixed-window:3/d' }]";
-    let server = Running::with(rules, |settings, folder| file(settings, folder, BASIC)).await;
-    let mut client = server.client().await;
+    let server = start_with(rules, |settings, folder| file(settings, folder, BASIC)).await;
+    let mut client = client(&server).await;
     let status = client.statuses(call("other", &[&[("key2", "foo")]])).await.remove(0);
     assert_eq!((limit(&status), status.limit_remaining), (Some((3, Unit::Day)), 2));
     let status = client.statuses(call("test-domain", &[&[("key2", "foo")]])).await.remove(0);
@@ -124,7 +124,7 @@ async fn domains_that_the_files_lack_are_the_rules() {
 #[tokio::test]
 async fn a_descriptor_may_bring_its_limit() {
     let server = running(BASIC).await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     let mut one = call("test-domain", &[&[("key2", "foo")]]);
     one.descriptors[0].limit =
         Some(RateLimitOverride { requests_per_unit: 2, unit: RateLimitUnit::Day.into() });
@@ -143,7 +143,7 @@ async fn metadata_of_limits_that_passed_is_told() {
         metadata: { plan: { name: gold, since: 2020 }, tags: [x, true, null] }\n  - key: b\n    \
         rate_limit: { unit: day, requests_per_unit: 9 }\n    metadata: { plan: { name: tin, by: b } }\n";
     let server = running(text).await;
-    let mut client = server.client().await;
+    let mut client = client(&server).await;
     let told = |response: super::RateLimitResponse| {
         response.dynamic_metadata.map(|metadata| format!("{:?}", metadata.fields["metadata"]))
     };
@@ -165,8 +165,8 @@ async fn files_are_read_again_when_they_change_and_counts_stay() {
         format!("domain: d\ndescriptors:\n  - {{ key: a, rate_limit: {limit} }}\n{more}")
     };
     let server = running(&config(5, "")).await;
-    let path = server.folder.join("ratelimit/config.yaml");
-    let mut client = server.client().await;
+    let path = server.folder.path().join("ratelimit/config.yaml");
+    let mut client = client(&server).await;
     let mut look = call("d", &[&[("a", "1")]]);
     assert_eq!(short(&client.statuses(look.clone()).await), [(Code::Ok, 4)]);
     look.descriptors[0].hits_addend = Some(0);

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tonic::codegen::tokio_stream::{self, StreamExt};
 
 use super::proto::{Code, Entry, RateLimitRequest, RateLimitResponse};
-use super::{METHOD, Running};
+use super::{METHOD, Running, start, start_with};
 
 /// What Envoy 1.40 sends of a descriptor with an addend of its own.
 const ENVOY: &[u8] = b"\x0a\x02d1\x12\x3e\x0a\x2a\x0a\x15masked_remote_address\x12\x112001:db8:1:2::/64\
@@ -30,11 +30,11 @@ async fn send_body<B>(server: &Running, body: B) -> (String, Option<RateLimitRes
 where
     B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
-    let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
+    let stream = TokioIo::new(TcpStream::connect(server.grpc()).await.unwrap());
     let (mut client, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    let uri = format!("http://{}{METHOD}", server.address);
+    let uri = format!("http://{}{METHOD}", server.grpc());
     let request = Request::post(uri).version(Version::HTTP_2).header("content-type", "application/grpc");
     let request = request.header("te", "trailers").body(body).unwrap();
     let response = client.send_request(request).await.unwrap();
@@ -63,7 +63,7 @@ async fn the_bytes_of_a_real_envoy_are_read() {
     assert_eq!(call.descriptors[0].hits_addend, Some(3));
     assert_eq!(call.encode_to_vec(), ENVOY);
 
-    let (status, response) = send(&Running::new(RULES).await, framed(ENVOY)).await;
+    let (status, response) = send(&start(RULES).await, framed(ENVOY)).await;
     let response = response.unwrap();
     assert_eq!((&*status, response.overall_code()), ("0", Code::Ok));
     // OK; one status: OK, a limit of 10 a day named r, 7 left, and seconds until the day ends.
@@ -75,7 +75,7 @@ async fn the_bytes_of_a_real_envoy_are_read() {
 
 #[tokio::test]
 async fn unknown_fields_are_ignored() {
-    let server = Running::new(RULES).await;
+    let server = start(RULES).await;
     // A number, a text, a fixed number and a group of fields that there are not.
     let unknown = b"\xf8\x06\x2a\xa2\x06\x03abc\x95\x06\x01\x02\x03\x04\x8b\x06\x08\x01\x8c\x06";
     let (status, response) = send(&server, framed(&[ENVOY, &unknown[..]].concat())).await;
@@ -84,7 +84,7 @@ async fn unknown_fields_are_ignored() {
 
 #[tokio::test]
 async fn broken_frames_are_refused_and_charge_nothing() {
-    let server = Running::new(RULES).await;
+    let server = start(RULES).await;
     let mut cut_off = framed(ENVOY);
     cut_off.truncate(20);
     let broken = [
@@ -107,7 +107,7 @@ async fn broken_frames_are_refused_and_charge_nothing() {
 
 #[tokio::test]
 async fn a_message_that_does_not_arrive_in_time_is_refused() {
-    let server = Running::with(RULES, |settings, _| {
+    let server = start_with(RULES, |settings, _| {
         settings.limits.read_timeout = Duration::from_millis(300);
     })
     .await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::redis_server::{Server, Store};
 use crate::support::{Running, start};
 use crate::two_servers;
+use tollgate_testing::stores::{Server, Store};
 
 /// Rules with this store as `redis`, which has time enough on a loaded machine.
 pub(crate) fn rules(url: &str, rules: &str) -> String {
@@ -92,7 +92,7 @@ async fn a_refusal_in_a_store_charges_no_other_rule() {
     let others = [stored("wide", 50, ""), rule("local", 60, "")].join(", ");
     let other = start(&rules(&redis.url(), &others)).await;
     left(&other, 47).await;
-    std::fs::write(&server.rules, format!("version = 1\nrule = [{}]", rule("local", 60, ""))).unwrap();
+    std::fs::write(server.rules(), format!("version = 1\nrule = [{}]", rule("local", 60, ""))).unwrap();
     for _ in 0..3_000 {
         let said = server.ask("/v1/peek", &json!({ "client": "203.0.113.9", "cost": 0 })).await;
         if said["generation"] == 2 {

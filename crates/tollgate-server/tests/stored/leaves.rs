@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::check::rules;
-use crate::redis_server::{Server, Store};
-use crate::support::{Running, call, start};
+use crate::support::{Running, start};
+use tollgate_testing::client::call;
+use tollgate_testing::stores::{Server, Store};
 
 /// Stands before a store, and lets so many scripts more through. The others wait.
 fn gate(port: u16) -> (String, Arc<AtomicUsize>) {
@@ -80,7 +81,7 @@ async fn a_caller_that_leaves_a_batch_pays_nothing() {
         assert_eq!(server.post(path, body.clone()).await.status, 200);
         assert_eq!(local(&server).await, before - 1);
         places.store(trips, Relaxed);
-        let address = server.address;
+        let address = server.http();
         let asking = tokio::spawn(async move { call(address, "POST", path, &[], body).await.status });
         becomes(&server, before - 2).await;
         asking.abort();

@@ -4,11 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use serde_json::json;
-use tollgate_server::ListenAddress;
 
 use crate::check::{left, rule, rules, stored};
-use crate::redis_server::{Server, Store};
 use crate::support::{start, start_with};
+use tollgate_testing::stores::{Server, Store};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_by_envoy_share_the_limit_of_a_store() {
@@ -59,9 +58,8 @@ async fn a_redis_client_is_told_that_a_store_decides() {
         settings.resp.push("127.0.0.1:0".parse().unwrap());
     };
     let server = start_with(&rules(&redis.url(), &all), listen).await;
-    let Some(ListenAddress::Tcp(address)) = server.server.addresses().last() else { panic!("no listener") };
     let ask = |rule: &str| {
-        let mut stream = TcpStream::connect(address).unwrap();
+        let mut stream = TcpStream::connect(server.resp()).unwrap();
         stream.write_all(format!("TG.CHECK {rule} 203.0.113.9\r\nQUIT\r\n").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -94,13 +92,9 @@ async fn the_proxy_and_the_other_listeners_are_one_node() {
     };
     let text = rules(&redis.url(), &stored("shared", 4, ", on_failure = { local = 2 }"));
     let server = start_with(&text, listen).await;
-    let Some(ListenAddress::Tcp(proxy)) = server.server.addresses().last() else { panic!("no listener") };
     let through = || {
-        let mut stream = TcpStream::connect(proxy).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        let answer = tollgate_testing::http::ask(server.proxy(), "GET", "/", &[("host", "a.test")], "");
+        answer.status.as_str().to_owned()
     };
     let asked = json!({ "client": "127.0.0.1" }).to_string();
     assert_eq!(server.post("/v1/check", asked.clone()).await.status, 200);

@@ -7,8 +7,6 @@ mod client;
 mod leaves;
 mod listeners;
 mod random;
-#[path = "../../../tollgate-redis/tests/support/server.rs"]
-mod redis_server;
 mod secrets;
 mod shadow;
 #[path = "../v1/support.rs"]

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tollgate_testing::random::Random;
 
 use crate::check::{rule, rules, stored};
-use crate::redis_server::{Server, Store};
 use crate::support::{Running, start};
+use tollgate_testing::stores::{Server, Store};
 
 /// The remaining units of each client, by the two rules of the store and each server's own rule.
 struct Model {

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::check::stored;
-use crate::client::TestServer;
-use crate::redis_server::{Server, Store};
+use crate::client;
+use tollgate_testing::stores::{Server, Store};
 
 const ASK: &str = r#"{ "client": "203.0.113.9" }"#;
 
@@ -16,7 +16,7 @@ async fn no_page_and_no_error_tells_a_stores_password() {
         let rule = stored("shared", 2, "");
         format!("version = 1\nstores.redis = {{ url = '{url}', deadline = '20s' }}\nrule = [{rule}]")
     };
-    let server = TestServer::start(&text(&url), |settings, _| {
+    let server = client::start(&text(&url), |settings, _| {
         settings.http.push("127.0.0.1:0".parse().unwrap());
     })
     .await;
@@ -24,9 +24,10 @@ async fn no_page_and_no_error_tells_a_stores_password() {
     assert_eq!(statuses, [200, 200, 429]);
     redis.kill();
     assert_eq!(server.check(ASK).status, 503);
-    assert_eq!(server.ask("GET", "/readyz", "").status, 200);
+    assert_eq!(server.administer("GET", "/readyz", "").status, 200);
 
-    let page = server.ask("GET", "/metrics", "").body;
+    let metrics = server.administer("GET", "/metrics", "");
+    let page = metrics.text();
     let store = format!("store=\"redis://127.0.0.1:{}/3\"", redis.port());
     let own = format!("rule=\"shared\",tier=\"\",{store}");
     for sample in [
@@ -39,13 +40,19 @@ async fn no_page_and_no_error_tells_a_stores_password() {
     ] {
         assert!(page.contains(&format!("{sample}\n")), "{sample} in {page}");
     }
-    let shown = server.ask("GET", "/admin/rules", "").body;
+    let shown = server.administer("GET", "/admin/rules", "");
     let order = json!({ "request": { "client": "203.0.113.9" }, "do": "peek" }).to_string();
-    let key = server.ask("POST", "/admin/keys/shared", &order);
-    let plan = server.ask("POST", "/admin/plan", &text(&url.replace("redis://", "redi://")));
-    assert_eq!((key.status, plan.status), (422, 422), "{} {}", key.body, plan.body);
-    assert!(plan.body.contains("another scheme"), "{}", plan.body);
-    for page in [page, shown, key.body, plan.body] {
+    let key = server.administer("POST", "/admin/keys/shared", &order);
+    let plan = server.administer("POST", "/admin/plan", &text(&url.replace("redis://", "redi://")));
+    assert_eq!(
+        [key.status, plan.status].map(|status| status.as_u16()),
+        [422, 422],
+        "{} {}",
+        key.text(),
+        plan.text()
+    );
+    assert!(plan.text().contains("another scheme"), "{}", plan.text());
+    for page in [page, shown.text(), key.text(), plan.text()] {
         assert!(!page.contains("hidden"), "{page}");
     }
 }

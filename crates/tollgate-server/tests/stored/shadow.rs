@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::check::{left, request, rules, stored};
-use crate::client::TestServer;
-use crate::redis_server::{Server, Store};
+use crate::client;
 use crate::support::{Running, start};
+use tollgate_testing::stores::{Server, Store};
 
 const ASK: &str = r#"{ "client": "203.0.113.9" }"#;
 
@@ -15,9 +15,9 @@ fn in_shadow(units: u64) -> String {
     stored("shared", units, ", mode = 'shadow'")
 }
 
-async fn server(text: &str) -> TestServer {
+async fn server(text: &str) -> Running {
     let text = format!("version = 1\n{text}");
-    TestServer::start(&text, |settings, _| settings.http.push("127.0.0.1:0".parse().unwrap())).await
+    client::start(&text, |settings, _| settings.http.push("127.0.0.1:0".parse().unwrap())).await
 }
 
 /// The sum of the samples that begin so.
@@ -27,15 +27,15 @@ fn value(page: &str, begin: &str) -> f64 {
 }
 
 /// Waits until so many of the shadow rule's checks have been decided; returns the page.
-async fn until_decided(server: &TestServer, checks: f64) -> String {
+async fn until_decided(server: &Running, checks: f64) -> String {
     for _ in 0..3_000 {
-        let page = server.ask("GET", "/metrics", "").body;
+        let page = server.administer("GET", "/metrics", "").text().to_owned();
         if value(&page, "tollgate_requests_total{rule=\"shared\",mode=\"shadow\"") == checks {
             return page;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{}", server.ask("GET", "/metrics", "").body);
+    panic!("{}", server.administer("GET", "/metrics", "").text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,7 +76,7 @@ async fn slows_no_request(redis: &Server) -> bool {
     until_decided(&shadow, 1.0).await;
     redis.freeze();
     let frozen = Instant::now();
-    let median = |server: &TestServer| {
+    let median = |server: &Running| {
         let time = |_| {
             let asked = Instant::now();
             assert_eq!(server.check(ASK).status, 200);
@@ -98,7 +98,7 @@ async fn slows_no_request(redis: &Server) -> bool {
     assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
     let dropped = "tollgate_store_shadow_dropped_total{rule=\"shared\"";
     let begun = 50.0 + 11.0 * BATCH as f64;
-    let page = shadow.ask("GET", "/metrics", "").body;
+    let page = shadow.administer("GET", "/metrics", "").text().to_owned();
     if frozen.elapsed() > Duration::from_millis(900) {
         redis.thaw();
         return false;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::redis_server::{Server, Store};
 use crate::support::{Running, start};
+use tollgate_testing::stores::{Server, Store};
 
 const STORES: usize = 10;
 

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::support::{Answer, Running, start, start_with};
+use tollgate_testing::http::Answer;
+
+use super::support::{Running, start, start_with};
 
 const RULES: &str = "rule = [{ name = 'each', key = 'client', limits = '1/h,burst=2' }]";
 const X: &str = "203.0.113.9";
@@ -135,7 +137,7 @@ async fn a_client_that_leaves_gives_its_turn_back() {
         "rule = [{ name = 'queue', key = 'everyone', limits = 'leaky-bucket:1/min,capacity=5,mode=queue' }]";
     let server = start(rules).await;
     assert_eq!(auth(&server, "", &forwarded("/x", X)).await.status, 200);
-    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let mut stream = tokio::net::TcpStream::connect(server.http()).await.unwrap();
     let text = "GET /v1/auth HTTP/1.1\r\nhost: a\r\nx-forwarded-method: GET\r\nx-forwarded-uri: /x\r\n\r\n";
     stream.write_all(text.as_bytes()).await.unwrap();
     let waiting = async || server.ask("/v1/peek", &json!({})).await["delay_ns"].as_u64().unwrap();

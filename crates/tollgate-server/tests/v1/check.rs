@@ -192,7 +192,7 @@ async fn results_tell_the_generation_that_decided() {
     let server = start(EACH).await;
     let call = json!({ "client": "203.0.113.9" });
     assert_eq!(server.ask("/v1/check", &call).await["generation"], 1);
-    std::fs::write(&server.rules, format!("version = 1\n{}", EACH.replace("burst=3", "burst=5"))).unwrap();
+    std::fs::write(server.rules(), format!("version = 1\n{}", EACH.replace("burst=3", "burst=5"))).unwrap();
     assert_eq!(server.server.reload().unwrap(), 2);
     let said = server.ask("/v1/check", &call).await;
     assert_eq!((&said["generation"], &said["limit"]), (&json!(2), &json!(5)));

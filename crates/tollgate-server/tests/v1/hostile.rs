@@ -14,7 +14,7 @@ use super::support::{Running, start, start_with};
 
 /// A connection of HTTP/2 whose client gives each stream so many bytes until it reads.
 async fn http2(server: &Running, window: u32) -> SendRequest<Full<Bytes>> {
-    let stream = TcpStream::connect(server.address).await.unwrap();
+    let stream = TcpStream::connect(server.http()).await.unwrap();
     let mut builder = Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
@@ -36,7 +36,7 @@ async fn quick() -> Running {
 /// Sends `first`, and then a byte every 50 ms, until the server closes.
 async fn dribble(server: &Running, first: impl AsRef<[u8]>, byte: &[u8]) -> (Duration, String) {
     let began = Instant::now();
-    let (mut read, mut write) = TcpStream::connect(server.address).await.unwrap().into_split();
+    let (mut read, mut write) = TcpStream::connect(server.http()).await.unwrap().into_split();
     write.write_all(first.as_ref()).await.unwrap();
     let byte = byte.to_vec();
     let dribbling = tokio::spawn(async move {
@@ -114,7 +114,7 @@ async fn an_idle_connection_outlives_the_time_of_a_head() {
         (settings.limits.read_timeout, settings.limits.idle_timeout) = (QUICK, QUICK * 4);
     })
     .await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut stream = TcpStream::connect(server.http()).await.unwrap();
     let mut buffer = [0; 4096];
     for _ in 0..2 {
         stream.write_all(b"GET /openapi.jso HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -131,7 +131,7 @@ async fn long_heads_are_refused() {
     let server = start(RULES).await;
     let many: String = (0..101).map(|number| format!("x-{number}: 1\r\n")).collect();
     for head in [format!("x: {}\r\n", "x".repeat(20 << 10)), many] {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let mut stream = TcpStream::connect(server.http()).await.unwrap();
         let text = format!("POST /v1/check HTTP/1.1\r\nhost: a\r\n{head}content-length: 2\r\n\r\n{{}}");
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -168,7 +168,7 @@ async fn a_long_header_list_of_http2_is_refused() {
 #[tokio::test]
 async fn an_announced_length_alone_takes_no_memory() {
     let server = start(RULES).await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let mut stream = TcpStream::connect(server.http()).await.unwrap();
     let head = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 999999999999999\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = vec![0; 12];
@@ -181,7 +181,7 @@ async fn ten_thousand_connections_beyond_the_limit_are_answered() {
     let server = start_with(RULES, |settings| settings.limits.connections = 8).await;
     let mut held = Vec::new();
     for _ in 0..8 {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let mut stream = TcpStream::connect(server.http()).await.unwrap();
         stream.write_all(b"GET /v1/check HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.unwrap();
@@ -190,7 +190,7 @@ async fn ten_thousand_connections_beyond_the_limit_are_answered() {
     }
     let mut refused = 0;
     for _ in 0..100 {
-        let address = server.address;
+        let address = server.http();
         let wave: Vec<_> = (0..100)
             .map(|_| {
                 tokio::spawn(async move {
@@ -212,7 +212,7 @@ async fn ten_thousand_connections_beyond_the_limit_are_answered() {
     assert_eq!(refused, 10_000);
     drop(held);
     for _ in 0..100 {
-        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let mut stream = TcpStream::connect(server.http()).await.unwrap();
         stream
             .write_all(
                 b"POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",

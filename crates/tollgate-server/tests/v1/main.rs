@@ -8,6 +8,3 @@ mod proxies;
 mod support;
 mod tickets;
 mod together;
-#[path = "../tools/mod.rs"]
-#[allow(dead_code)]
-mod tools;

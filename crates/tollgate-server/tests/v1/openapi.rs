@@ -1,7 +1,7 @@
 //! The document, and a server that keeps it: random requests by schemathesis.
 
 use super::support::start;
-use super::tools;
+use tollgate_testing::schemathesis;
 
 #[tokio::test]
 async fn the_document_is_served() {
@@ -18,6 +18,6 @@ async fn random_calls_are_answered_as_the_document_says() {
     let server = start(rules).await;
     let document = server.call("GET", "/openapi.json", &[], "").await;
     let document = std::str::from_utf8(&document.body).unwrap();
-    let Some(calls) = tools::schemathesis(&server.address.to_string(), document, &[]).await else { return };
+    let Some(calls) = schemathesis::calls(&server.http().to_string(), document, &[]).await else { return };
     assert!(calls.len() > 500, "{calls:?}");
 }

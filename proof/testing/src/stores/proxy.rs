@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_testing::random::Random;
+use crate::random::Random;
 
 /// What the proxy does to the bytes.
 #[derive(Default)]
@@ -31,14 +31,14 @@ struct Faults {
 }
 
 /// A running proxy. Dropping it closes its connections.
-pub(crate) struct Proxy {
+pub struct Proxy {
     port: u16,
     faults: Arc<Faults>,
 }
 
 impl Proxy {
     /// Listens on a port of its own and connects to the store at `port` for each connection.
-    pub(crate) fn to(store: u16) -> Self {
+    pub fn to(store: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener.local_addr().expect("the listener has an address").port();
         let faults = Arc::new(Faults { store: store.into(), ..Faults::default() });
@@ -60,33 +60,39 @@ impl Proxy {
         Self { port, faults }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port of 127.0.0.1 that it listens on.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// Its address, as clients take it.
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn delay(&self, delay: Duration, jitter: Duration) {
+    /// How long each piece that the store sends is kept, and by how much longer at the most.
+    pub fn delay(&self, delay: Duration, jitter: Duration) {
         self.faults.delay.store(delay.as_micros() as u64, Relaxed);
         self.faults.jitter.store(jitter.as_micros() as u64, Relaxed);
     }
 
-    pub(crate) fn bytewise(&self, bytewise: bool) {
+    /// Whether each byte of the store is sent by itself.
+    pub fn bytewise(&self, bytewise: bool) {
         self.faults.bytewise.store(bytewise, Relaxed);
     }
 
-    pub(crate) fn half_open(&self, half_open: bool) {
+    /// Whether what the store sends is read and dropped.
+    pub fn half_open(&self, half_open: bool) {
         self.faults.half_open.store(half_open, Relaxed);
     }
 
-    pub(crate) fn cut_mid_answer(&self) {
+    /// Closes the connection after the first byte of the next answer.
+    pub fn cut_mid_answer(&self) {
         self.faults.cut_mid_answer.store(true, Relaxed);
     }
 
     /// Closes all connections, and new ones at once until it is up again.
-    pub(crate) fn down(&self, down: bool) {
+    pub fn down(&self, down: bool) {
         self.faults.down.store(down, Relaxed);
         if down {
             self.cut();
@@ -94,13 +100,13 @@ impl Proxy {
     }
 
     /// Leads to the store at another port, as an address that moves to a new master.
-    pub(crate) fn lead_to(&self, store: u16) {
+    pub fn lead_to(&self, store: u16) {
         self.faults.store.store(store, Relaxed);
         self.cut();
     }
 
     /// Closes all connections. New ones are carried.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         for stream in self.faults.streams.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }

@@ -1,13 +1,11 @@
 //! A real cluster of masters, which the tests start and change themselves.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 use std::time::{Duration, Instant};
 
-use crate::server::{Server, Store};
+use super::{Server, Store};
 
 /// Waits until a server says so.
-pub(crate) fn wait_for(server: &Server, command: &[&str], words: &str) {
+pub fn wait_for(server: &Server, command: &[&str], words: &str) {
     let begun = Instant::now();
     // A server that is starting may refuse the question.
     while !server.try_ask::<String>(command).is_ok_and(|answer| answer.contains(words)) {
@@ -18,7 +16,7 @@ pub(crate) fn wait_for(server: &Server, command: &[&str], words: &str) {
 
 /// Waits until a replica has what its master has now. `WAIT` would do so only for what its own
 /// connection wrote.
-pub(crate) fn wait_for_replica(replica: &Server, master: &Server) {
+pub fn wait_for_replica(replica: &Server, master: &Server) {
     let offset = |server: &Server, field: &str| -> u64 {
         let said: String = server.ask(&["INFO", "replication"]);
         let offset = said.lines().find_map(|line| line.strip_prefix(field));
@@ -32,13 +30,14 @@ pub(crate) fn wait_for_replica(replica: &Server, master: &Server) {
 }
 
 /// Masters, each of which owns an equal part of the slots.
-pub(crate) struct Cluster {
-    pub(crate) masters: Vec<Server>,
+pub struct Cluster {
+    /// The first of them owns the first slots.
+    pub masters: Vec<Server>,
 }
 
 impl Cluster {
     /// Starts a cluster. `None` if the program is missing.
-    pub(crate) fn start(store: Store, masters: usize) -> Option<Self> {
+    pub fn start(store: Store, masters: usize) -> Option<Self> {
         let masters = (0..masters).map(|_| member(store)).collect::<Option<Vec<_>>>()?;
         let cluster = Self { masters };
         for (place, server) in cluster.masters.iter().enumerate() {
@@ -54,7 +53,7 @@ impl Cluster {
     }
 
     /// Adds a server that has no slots.
-    pub(crate) fn add(&self, store: Store) -> Option<Server> {
+    pub fn add(&self, store: Store) -> Option<Server> {
         let server = member(store)?;
         self.meet(&server);
         let mut members: Vec<&Server> = self.masters.iter().collect();
@@ -63,18 +62,19 @@ impl Cluster {
         Some(server)
     }
 
-    pub(crate) fn urls(&self) -> Vec<String> {
+    /// The addresses of all masters.
+    pub fn urls(&self) -> Vec<String> {
         self.masters.iter().map(Server::url).collect()
     }
 
     /// The place of the master that owned a key's slot at the start.
-    pub(crate) fn owner(&self, key: &str) -> usize {
+    pub fn owner(&self, key: &str) -> usize {
         let slot = self.slot(key);
         (0..self.masters.len()).rfind(|&place| self.first_slot(place) <= slot).unwrap()
     }
 
     /// The slot of a key of a limiter.
-    pub(crate) fn slot(&self, key: &str) -> usize {
+    pub fn slot(&self, key: &str) -> usize {
         let name = format!("{{k:{key}}}");
         // Any server calculates it, but the first may be down.
         let slot = self.masters.iter().find_map(|server| server.try_ask(&["CLUSTER", "KEYSLOT", &name]).ok());
@@ -82,7 +82,7 @@ impl Cluster {
     }
 
     /// Begins to move a slot from one master to another.
-    pub(crate) fn begin_move(&self, slot: usize, from: usize, to: usize) -> Move<'_> {
+    pub fn begin_move(&self, slot: usize, from: usize, to: usize) -> Move<'_> {
         let [source, target] = [&self.masters[from], &self.masters[to]];
         let moving = Move { cluster: self, slot: slot.to_string(), source, target };
         moving.set(target, "IMPORTING", source);
@@ -110,27 +110,29 @@ impl Cluster {
 
 /// A slot on its way from one master to another. Its keys move one by one: between them, a command
 /// for several keys has some on each side.
-pub(crate) struct Move<'c> {
+pub struct Move<'c> {
     cluster: &'c Cluster,
     slot: String,
-    pub(crate) source: &'c Server,
-    pub(crate) target: &'c Server,
+    /// The master that owns it.
+    pub source: &'c Server,
+    /// The master that will own it.
+    pub target: &'c Server,
 }
 
 impl Move<'_> {
     /// The names of the slot's keys that a master has.
-    pub(crate) fn names(&self, of: &Server) -> Vec<String> {
+    pub fn names(&self, of: &Server) -> Vec<String> {
         of.ask(&["CLUSTER", "GETKEYSINSLOT", &self.slot, "100"])
     }
 
     /// Moves a key.
-    pub(crate) fn migrate(&self, name: &str) {
+    pub fn migrate(&self, name: &str) {
         let port = self.target.port().to_string();
         let _: String = self.source.ask(&["MIGRATE", "127.0.0.1", &port, name, "0", "5000"]);
     }
 
     /// Tells all masters that the slot has moved, its new owner first.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.set(self.target, "NODE", self.target);
         for server in self.cluster.masters.iter().filter(|server| server.port() != self.target.port()) {
             self.set(server, "NODE", self.target);
