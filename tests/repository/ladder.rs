@@ -104,7 +104,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "admin metrics::page proxy resp rls state::file state::keeper state::lock v1",
             "start_error",
             "state::begin",
-            "server",
+            "probe server",
         ],
     ),
     ("crates/tollgate-stored/src", &["charge counts name reply", "plan", "decide", "shadow", "stores"]),
@@ -150,7 +150,15 @@ const LADDERS: &[(&str, &[&str])] = &[
             "search",
         ],
     ),
-    ("proof/testing/src", &["random"]),
+    (
+        "proof/testing/src",
+        &[
+            "certificates folder http process random tools wait",
+            "client faketime schemathesis stores::proxy upstream",
+            "servers stores",
+            "stores::cluster",
+        ],
+    ),
     (
         "xtask/src",
         &[

@@ -7,6 +7,7 @@
 //! | room | what |
 //! |------|------|
 //! | `server`, `settings` | starts everything, and ends it |
+//! | `probe` | the parts without connections, for tests and fuzz targets |
 //! | `resp` | Redis clients: `CL.THROTTLE`, `TG.CHECK` |
 //! | `rls` | Envoy: the rate limit service over gRPC, and as JSON |
 //! | `proxy` | requests that are limited on their way to an upstream |

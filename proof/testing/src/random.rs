@@ -2,7 +2,8 @@
 
 pub use fastrand::Rng as Random;
 
-/// A number for each number, which looks random: fingerprints of keys that are the same in every run.
+/// A number for each number, which looks random: fingerprints of keys that are the same in every
+/// run.
 pub fn scattered(number: u64) -> u64 {
     Random::with_seed(number).u64(..)
 }

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::wait::eventually;
 
@@ -59,6 +59,46 @@ where
         }
     });
     address
+}
+
+/// An upstream that serves each connection by hand.
+#[derive(Debug)]
+pub struct ByHand {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The connections that it has accepted.
+    pub accepted: Arc<AtomicUsize>,
+    /// Those that it has served to their end.
+    pub ended: Arc<AtomicUsize>,
+}
+
+/// An upstream that serves each connection so, in a task.
+pub async fn by_hand<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> ByHand
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let (accepted, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, counted_ends) = (Arc::clone(&accepted), Arc::clone(&ended));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Relaxed);
+            let (served, ends) = (serve(stream), Arc::clone(&counted_ends));
+            tokio::spawn(async move {
+                served.await;
+                ends.fetch_add(1, Relaxed);
+            });
+        }
+    });
+    ByHand { address, accepted, ended }
+}
+
+impl ByHand {
+    /// Its address, as a proxy takes it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
 }
 
 /// An upstream that answers with what it was asked: its head as text. The path `/status/401` is

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_testing::random::Random;
 use tollgate_testing::process::Process;
+use tollgate_testing::random::Random;
 
 use crate::grpc::Calls;
 use crate::{Folder, address_of, serve};

@@ -5,7 +5,6 @@ mod spread;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,12 +12,11 @@ use std::time::{Duration, Instant};
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
+use tollgate_testing::certificates::Authority;
+use tollgate_testing::folder::Folder;
 
 use super::*;
 use crate::workers::{SHORT, Workers};
-
-mod authority;
-use authority::Authority;
 
 type Counted = Arc<Mutex<Vec<Mishap>>>;
 
@@ -189,8 +187,8 @@ async fn a_drain_closes_the_listener_and_waits() {
 
 #[tokio::test]
 async fn a_unix_socket_has_its_mode_and_replaces_dead_ones() {
-    let folder = Folder::new("unix");
-    let path = folder.0.join("socket");
+    let folder = Folder::new();
+    let path = folder.path().join("socket");
     let address: ListenAddress = format!("unix:{},mode=0600", path.display()).parse().unwrap();
     let listening = Listening::bind(&address, None).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -223,23 +221,6 @@ fn only_loopback_and_unix_sockets_are_local() {
     }
 }
 
-/// A folder that is removed with the value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tollgate-listen-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Whether a client of TLS gets its bytes back.
 async fn echoes_in_tls(client: &TlsConnector, address: SocketAddr, name: &str) -> bool {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -254,9 +235,9 @@ async fn echoes_in_tls(client: &TlsConnector, address: SocketAddr, name: &str) -
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_without_the_right_certificate_is_refused() {
-    let (folder, drain) = (Folder::new("clients"), Drain::default());
+    let (folder, drain) = (Folder::new(), Drain::default());
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
-    let files = servers.write(&folder.0, "localhost", Some(&clients));
+    let files: TlsFiles = servers.write(folder.path(), "localhost", Some(&clients)).parse().unwrap();
     let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
     let many = Bounds { most: 100, ..FEW };
     let (address, counted, served) = echo(Some(tls), many, &drain);
@@ -271,9 +252,9 @@ async fn a_client_without_the_right_certificate_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_certificate_is_exchanged_and_a_broken_one_not() {
-    let (folder, drain) = (Folder::new("renewed"), Drain::default());
+    let (folder, drain) = (Folder::new(), Drain::default());
     let authority = Authority::new();
-    let files = authority.write(&folder.0, "old.example", None);
+    let files: TlsFiles = authority.write(folder.path(), "old.example", None).parse().unwrap();
     let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
     let many = Bounds { most: 1_000, ..FEW };
     let (address, ..) = echo(Some(tls), many, &drain);
@@ -282,7 +263,7 @@ async fn a_new_certificate_is_exchanged_and_a_broken_one_not() {
     std::fs::write(&files.certificate, "no certificate").unwrap();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert!(echoes_in_tls(&client, address, "old.example").await, "the old one stays in force");
-    authority.write(&folder.0, "new.example", None);
+    authority.write(folder.path(), "new.example", None);
     let begun = Instant::now();
     while !echoes_in_tls(&client, address, "new.example").await {
         assert!(begun.elapsed() < Duration::from_secs(20), "the new one came into force");
@@ -293,8 +274,8 @@ async fn a_new_certificate_is_exchanged_and_a_broken_one_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handshake_that_takes_too_long_is_ended() {
-    let (folder, drain) = (Folder::new("slow"), Drain::default());
-    let files = Authority::new().write(&folder.0, "localhost", None);
+    let (folder, drain) = (Folder::new(), Drain::default());
+    let files: TlsFiles = Authority::new().write(folder.path(), "localhost", None).parse().unwrap();
     let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
     let (address, counted, served) = echo(Some(tls), FEW, &drain);
     tokio::task::spawn_blocking(move || {
@@ -314,9 +295,9 @@ async fn a_handshake_that_takes_too_long_is_ended() {
 
 #[tokio::test]
 async fn wrong_tls_files_are_named() {
-    let folder = Folder::new("wrong");
+    let folder = Folder::new();
     let authority = Authority::new();
-    let files = authority.write(&folder.0, "localhost", None);
+    let files: TlsFiles = authority.write(folder.path(), "localhost", None).parse().unwrap();
     let error = |files: &TlsFiles| {
         Tls::watch(files, &[], tokio_util::sync::CancellationToken::new()).map(drop).unwrap_err().to_string()
     };

@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 use tollgate::{CallQuota, ManualClock};
 use tollgate_rules::{Ask, PlainRequest, Scratch};
 
+use tollgate_testing::folder;
+
 use super::{StateError, begin, file};
 use crate::clock::ServerClock;
 use crate::core::Core;
@@ -22,34 +24,26 @@ use crate::start_error::StartError;
 
 const BEGUN: u64 = 1_700_000_000;
 
-/// A folder with rules, that is removed with the value.
-struct Folder(PathBuf);
+/// A folder with rules.
+struct Folder(folder::Folder);
 
 impl Folder {
-    fn new(name: &str, rules: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tollgate-state-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        let folder = Self(path);
+    fn new(rules: &str) -> Self {
+        let folder = Self(folder::Folder::new());
         folder.rules(rules);
         folder
     }
 
     fn rules(&self, rules: &str) {
-        fs::write(self.0.join("rules.toml"), format!("version = 1\n{rules}")).unwrap();
+        self.0.write("rules.toml", format!("version = 1\n{rules}"));
     }
 
     fn state(&self) -> PathBuf {
-        self.0.join("state")
+        self.0.path().join("state")
     }
 
     fn settings(&self) -> Settings {
-        settings(&self.0)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        settings(self.0.path())
     }
 }
 
@@ -112,7 +106,7 @@ const DAILY: &str = "rule = [{ name = 'all', key = 'everyone', limits = '86400/d
 
 #[test]
 fn a_restart_forgets_no_debt() {
-    let folder = Folder::new("restart", DAILY);
+    let folder = Folder::new(DAILY);
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
     assert_eq!(server.call(b"alice", 60), 40);
@@ -127,7 +121,7 @@ fn a_restart_forgets_no_debt() {
 
 #[test]
 fn the_rules_of_today_take_over_the_state() {
-    let folder = Folder::new("today", DAILY);
+    let folder = Folder::new(DAILY);
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
     server.save(&folder.state()).unwrap();
@@ -161,10 +155,10 @@ impl Quiet {
 
 #[test]
 fn a_restart_forgets_no_count_of_envoys_files() {
-    let folder = Folder::new("envoy", DAILY);
+    let folder = Folder::new(DAILY);
     let mut settings = folder.settings();
-    fs::write(folder.0.join("shop.yaml"), CALLS).unwrap();
-    settings.envoy.push(folder.0.join("shop.yaml"));
+    fs::write(folder.0.path().join("shop.yaml"), CALLS).unwrap();
+    settings.envoy.push(folder.0.path().join("shop.yaml"));
     let server = Quiet::new(&settings, BEGUN);
     server.spend(300);
     server.call(b"alice", 60);
@@ -174,7 +168,7 @@ fn a_restart_forgets_no_count_of_envoys_files() {
     assert_eq!((server.hits(1), server.left(), server.call(b"alice", 0)), (4, 710, 50));
     // The number may change, as at a reload.
     server.save(&folder.state()).unwrap();
-    fs::write(folder.0.join("shop.yaml"), CALLS.replace('9', "6")).unwrap();
+    fs::write(folder.0.path().join("shop.yaml"), CALLS.replace('9', "6")).unwrap();
     assert_eq!(Quiet::new(&settings, BEGUN + 10).hits(1), 0);
     // The other state outlasts a start without the files.
     let server = Quiet::new(&folder.settings(), BEGUN + 10);
@@ -189,7 +183,7 @@ fn a_restart_forgets_no_count_of_envoys_files() {
 
 #[test]
 fn a_restart_forgets_no_rule_that_is_gone() {
-    let folder = Folder::new("gone", DAILY);
+    let folder = Folder::new(DAILY);
     let other = DAILY.replace("'all'", "'other'").replace("1000", "2000");
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
@@ -212,7 +206,7 @@ fn a_restart_forgets_no_rule_that_is_gone() {
 
 #[test]
 fn a_damaged_file_is_put_aside() {
-    let folder = Folder::new("damaged", DAILY);
+    let folder = Folder::new(DAILY);
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
     server.call(b"alice", 60);
@@ -229,7 +223,7 @@ fn a_damaged_file_is_put_aside() {
     let server = Quiet::new(&folder.settings(), BEGUN);
     assert_eq!(server.left(), 1_000);
     assert!(!folder.state().exists());
-    assert_eq!(fs::read(folder.0.join("state.bad")).unwrap(), &whole[..whole.len() - 1]);
+    assert_eq!(fs::read(folder.0.path().join("state.bad")).unwrap(), &whole[..whole.len() - 1]);
 
     fs::write(folder.state(), [&whole[..], b"x"].concat()).unwrap();
     let restored = |path: &Path| {
@@ -245,7 +239,7 @@ fn a_damaged_file_is_put_aside() {
 
 #[test]
 fn a_directory_is_not_put_aside_as_a_damaged_file() {
-    let folder = Folder::new("directory", DAILY);
+    let folder = Folder::new(DAILY);
     fs::create_dir(folder.state()).unwrap();
     let error = begin(&folder.settings(), &clock(BEGUN)).map(drop).unwrap_err();
     assert!(error.to_string().contains("it is no file"), "{error}");
@@ -254,7 +248,7 @@ fn a_directory_is_not_put_aside_as_a_damaged_file() {
 
 #[test]
 fn calls_without_room_are_told_and_forgotten() {
-    let folder = Folder::new("room", DAILY);
+    let folder = Folder::new(DAILY);
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
     for key in 0_u32..5_000 {
@@ -279,7 +273,7 @@ fn a_full_disk_keeps_the_old_file() {
         assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge, "{error}");
         return;
     }
-    let folder = Folder::new("full", DAILY);
+    let folder = Folder::new(DAILY);
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
     server.save(&folder.state()).unwrap();
@@ -289,12 +283,12 @@ fn a_full_disk_keeps_the_old_file() {
         .args(["-c", "trap '' XFSZ; ulimit -f 32; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "state::tests::a_full_disk_keeps_the_old_file"])
-        .env("TOLLGATE_FULL_DISK", &folder.0)
+        .env("TOLLGATE_FULL_DISK", folder.0.path())
         .output()
         .unwrap();
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
     assert_eq!(fs::read(folder.state()).unwrap(), whole);
-    assert!(!folder.0.join("state.new").exists(), "its room is free again");
+    assert!(!folder.0.path().join("state.new").exists(), "its room is free again");
     assert_eq!(Quiet::new(&folder.settings(), BEGUN).left(), 700);
 }
 
@@ -314,12 +308,12 @@ fn a_kill_during_a_save_leaves_a_whole_file() {
             server.spend(1);
         }
     }
-    let folder = Folder::new("killed", "rule = [{ name = 'all', key = 'everyone', limits = '100000000/d' }]");
+    let folder = Folder::new("rule = [{ name = 'all', key = 'everyone', limits = '100000000/d' }]");
     let mut last = 100_000_000;
     for round in 0_u32..100 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "state::tests::a_kill_during_a_save_leaves_a_whole_file"])
-            .env("TOLLGATE_KILLED", &folder.0)
+            .env("TOLLGATE_KILLED", folder.0.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -348,7 +342,7 @@ fn a_kill_during_a_save_leaves_a_whole_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_request_is_decided_after_the_last_save() {
-    let folder = Folder::new("last", DAILY);
+    let folder = Folder::new(DAILY);
     let mut settings = folder.settings();
     settings.http.push("127.0.0.1:0".parse().unwrap());
     settings.drain_delay = Duration::ZERO;
@@ -368,7 +362,7 @@ async fn no_request_is_decided_after_the_last_save() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_saves_to_a_state_file() {
-    let folder = Folder::new("one", DAILY);
+    let folder = Folder::new(DAILY);
     let server = Server::start(folder.settings()).await.unwrap();
     let error = begin(&folder.settings(), &clock(BEGUN)).map(drop).unwrap_err();
     let StartError::State { error: in_use, .. } = &error else { panic!("{error}") };
@@ -381,8 +375,8 @@ async fn one_server_saves_to_a_state_file() {
 
 #[test]
 fn a_lock_changes_no_other_programs_file() {
-    let folder = Folder::new("foreign", DAILY);
-    let (lock, other) = (folder.0.join("state.lock"), folder.0.join("other"));
+    let folder = Folder::new(DAILY);
+    let (lock, other) = (folder.0.path().join("state.lock"), folder.0.path().join("other"));
     fs::write(&other, "12").unwrap();
     std::os::unix::fs::symlink(&other, &lock).unwrap();
     let begun = begin(&folder.settings(), &clock(BEGUN)).unwrap_or_else(|error| panic!("{error}"));
@@ -397,8 +391,8 @@ fn a_lock_changes_no_other_programs_file() {
 
 #[test]
 fn a_server_starts_without_a_lock_file() {
-    let folder = Folder::new("unlocked", DAILY);
-    fs::create_dir(folder.0.join("state.lock")).unwrap();
+    let folder = Folder::new(DAILY);
+    fs::create_dir(folder.0.path().join("state.lock")).unwrap();
     let begun = begin(&folder.settings(), &clock(BEGUN)).unwrap_or_else(|error| panic!("{error}"));
     assert!(begun.lock.is_none());
 }

@@ -1,5 +1,7 @@
 //! Who may administer.
 
+use tollgate_testing::folder::Folder;
+
 use crate::client::{RULES, start};
 
 const ADMIN: [(&str, &str); 7] = [
@@ -73,17 +75,13 @@ async fn with_a_token_all_need_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_token_starts_no_server() {
-    let directory = std::env::temp_dir().join(format!("tollgate-token-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("rules.toml"), RULES).unwrap();
-    let mut settings = tollgate_server::Settings::new(directory.join("rules.toml"));
+    let folder = Folder::new();
+    let mut settings = tollgate_server::Settings::new(folder.write("rules.toml", RULES));
     for token in ["", "\n", " \nx"] {
-        std::fs::write(directory.join("token"), token).unwrap();
-        settings.admin_token = Some(directory.join("token"));
+        settings.admin_token = Some(folder.write("token", token));
         let error = tollgate_server::Server::start(settings.clone()).await.unwrap_err();
         assert!(matches!(error, tollgate_server::StartError::AdminToken(_)), "{error}");
     }
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

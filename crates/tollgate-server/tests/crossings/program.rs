@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
 use tollgate_rules::{Ask, PlainRequest};
+use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 
 use crate::counts::{Asked, Calls, Hits};
 use crate::mirror::{Mirror, Open, request, seen};
-use crate::rooms::{Folder, Rooms};
+use crate::rooms::{Rooms, settings};
 use crate::rules::{PLAN_HITS, Text};
 use crate::table::{VERBS, Verb};
 
@@ -47,11 +48,11 @@ type Labels = Vec<(&'static str, String)>;
 
 impl Program {
     pub(crate) fn new(seed: u64) -> Self {
-        let folder = Folder::new(&format!("program-{seed}"));
+        let folder = Folder::new();
         let text = Text::first();
-        std::fs::write(folder.0.join("rules.toml"), text.rules()).unwrap();
-        std::fs::write(folder.0.join("shop.yaml"), text.envoy()).unwrap();
-        let rooms = Rooms::begin(folder.settings(), Duration::from_secs(BEGUN));
+        std::fs::write(folder.path().join("rules.toml"), text.rules()).unwrap();
+        std::fs::write(folder.path().join("shop.yaml"), text.envoy()).unwrap();
+        let rooms = Rooms::begin(settings(&folder), Duration::from_secs(BEGUN));
         let mirror = Mirror::of(&rooms);
         Self {
             random: Random::with_seed(seed),
@@ -376,13 +377,13 @@ impl Program {
             }
         }
         self.note(format!("/admin/reload?forget={forget:?} {text:?}"));
-        std::fs::write(self.folder.0.join("shop.yaml"), text.envoy()).unwrap();
+        std::fs::write(self.folder.path().join("shop.yaml"), text.envoy()).unwrap();
         let expected = self.mirror.reload(&text.rules(), forget);
         let status = self.rooms.reload(&text.rules(), forget);
         assert_eq!(status, if expected.is_ok() { 200 } else { 422 }, "{expected:?}");
         if expected.is_err() {
             assert!(text.is_log != self.text.is_log && forget.is_none(), "{expected:?}");
-            std::fs::write(self.folder.0.join("rules.toml"), self.text.rules()).unwrap();
+            std::fs::write(self.folder.path().join("rules.toml"), self.text.rules()).unwrap();
             return;
         }
         if text.is_out && !self.text.is_out {
@@ -410,7 +411,7 @@ impl Program {
         self.open.clear();
         let unix = self.unix() + later;
         self.begun = unix;
-        self.rooms = Rooms::begin(self.folder.settings(), unix);
+        self.rooms = Rooms::begin(settings(&self.folder), unix);
         self.mirror.clock.advance(later);
         // A rule that is gone comes back with all of its state, unless its hour is over.
         if self.text.is_out && unix < self.kept_until {

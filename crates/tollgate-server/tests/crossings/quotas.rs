@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_rules::EnvoyCharge;
+use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 
 use crate::program::number;
-use crate::rooms::{Folder, Rooms};
+use crate::rooms::{Rooms, settings};
 
 const THREADS: u64 = 3;
 const CALLS: u64 = 40;
@@ -127,14 +128,14 @@ fn left(rooms: &Rooms) -> [[u64; VALUES]; LIMITS.len()] {
 
 /// Returns whether an admitted call used up a limit.
 fn play(seed: u64) -> bool {
-    let folder = Folder::new(&format!("quotas-{seed}"));
+    let folder = Folder::new();
     let (charge, reloads) = match seed % 4 {
         0 => (EnvoyCharge::Each, 0),
         1 => (EnvoyCharge::Together, 0),
         2 => (EnvoyCharge::Each, RELOADS),
         _ => (EnvoyCharge::Together, RELOADS),
     };
-    let mut settings = folder.settings();
+    let mut settings = settings(&folder);
     settings.envoy_charge = charge;
     std::fs::write(&settings.rules, "version = 1").unwrap();
     std::fs::write(&settings.envoy[0], file(0)).unwrap();

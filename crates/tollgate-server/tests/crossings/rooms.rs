@@ -1,8 +1,6 @@
 //! A server without sockets.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +10,7 @@ use tollgate::{Clock, ManualClock};
 use tollgate_rules::LiveRules;
 use tollgate_server::Settings;
 use tollgate_server::probe::RoomsProbe;
+use tollgate_testing::folder::Folder;
 
 /// A clock that shows this Unix time, an hour after its zero: it may be set back.
 pub(crate) fn clock_at(unix: Duration) -> ManualClock {
@@ -28,42 +27,22 @@ pub(crate) struct Rooms {
     pub(crate) settings: Settings,
 }
 
-/// A folder that is removed with the value.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    /// Tests of one process run side by side, and two of them may play the same seed.
-    pub(crate) fn new(name: &str) -> Self {
-        static FOLDERS: AtomicU64 = AtomicU64::new(0);
-        let (process, turn) = (std::process::id(), FOLDERS.fetch_add(1, Relaxed));
-        let path = std::env::temp_dir().join(format!("tollgate-crossings-{process}-{turn}-{name}"));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn settings(&self) -> Settings {
-        let mut settings = Settings::new(self.0.join("rules.toml"));
-        settings.state = Some(self.0.join("state"));
-        settings.strict_state = true;
-        settings.envoy.push(self.0.join("shop.yaml"));
-        (settings.resp_max_keys, settings.envoy_max_keys) = (256, 256);
-        settings.auth_labels = ["queue", "ban", "tokens"]
-            .map(|name| (name.to_owned(), format!("x-{name}").parse().unwrap()))
-            .into();
-        settings
-    }
-
-    pub(crate) fn settings_without_envoy(&self) -> Settings {
-        let mut settings = self.settings();
-        settings.envoy.clear();
-        settings
-    }
+/// The settings of a server with its files in this folder.
+pub(crate) fn settings(folder: &Folder) -> Settings {
+    let mut settings = Settings::new(folder.path().join("rules.toml"));
+    settings.state = Some(folder.path().join("state"));
+    settings.strict_state = true;
+    settings.envoy.push(folder.path().join("shop.yaml"));
+    (settings.resp_max_keys, settings.envoy_max_keys) = (256, 256);
+    settings.auth_labels =
+        ["queue", "ban", "tokens"].map(|name| (name.to_owned(), format!("x-{name}").parse().unwrap())).into();
+    settings
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+pub(crate) fn settings_without_envoy(folder: &Folder) -> Settings {
+    let mut settings = settings(folder);
+    settings.envoy.clear();
+    settings
 }
 
 impl Rooms {

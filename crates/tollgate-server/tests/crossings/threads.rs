@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 
 use crate::mirror::{request, seen};
 use crate::program::number;
-use crate::rooms::{Folder, Rooms};
+use crate::rooms::{Rooms, settings_without_envoy};
 
 const THREADS: u64 = 3;
 const CLIENTS: [&str; 3] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
@@ -226,8 +227,8 @@ impl Thread<'_> {
 }
 
 fn play(seed: u64) -> bool {
-    let folder = Folder::new(&format!("threads-{seed}"));
-    let settings = folder.settings_without_envoy();
+    let folder = Folder::new();
+    let settings = settings_without_envoy(&folder);
     std::fs::write(&settings.rules, rules(0)).unwrap();
     let rooms = Rooms::begin(settings, Duration::from_secs(1_700_000_123));
     let (charged, has_credits, has_resets) = (Charged::default(), seed % 4 == 1, seed % 4 == 3);
@@ -282,7 +283,7 @@ fn play(seed: u64) -> bool {
     assert_eq!(called(&rooms), expected, "to the unit, by calls");
     // A restart finds the same.
     rooms.save();
-    let again = Rooms::begin(folder.settings_without_envoy(), rooms.unix());
+    let again = Rooms::begin(settings_without_envoy(&folder), rooms.unix());
     assert_eq!((now(&again), called(&again)), (used, expected));
     is_full
 }

@@ -9,8 +9,6 @@
 //! | `ends` | what clients of HTTP/2 are told when the server ends |
 //! | `secrets` | no key and no password in the log |
 
-#[path = "../../src/listen/tests/authority.rs"]
-mod authority;
 mod ends;
 #[path = "../admin/logged.rs"]
 mod logged;
@@ -22,5 +20,3 @@ mod secrets;
 mod support;
 mod tls;
 mod unix;
-
-use tollgate_server::TlsFiles;

@@ -7,10 +7,10 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tollgate_server::ListenAddress;
+use tollgate_server::{ListenAddress, TlsFiles};
 
-use super::authority::Authority;
 use super::proto::Code;
+use tollgate_testing::certificates::Authority;
 use tollgate_testing::client::{ask, connect};
 
 use super::support::{Grpc, request, start};
@@ -33,7 +33,7 @@ async fn shake_hands(client: &TlsConnector, address: SocketAddr) -> TlsStream<Tc
 async fn envoy_calls_over_tls_with_a_certificate_of_its_own() {
     let (servers, clients) = (Authority::new(), Authority::new());
     let server = start(RULES, |settings, folder| {
-        settings.grpc_tls = Some(servers.write(folder, "localhost", Some(&clients)));
+        settings.grpc_tls = Some(servers.write(folder, "localhost", Some(&clients)).parse().unwrap());
     })
     .await;
     let address = server.addresses.grpc();
@@ -52,7 +52,7 @@ async fn envoy_calls_over_tls_with_a_certificate_of_its_own() {
 async fn clients_of_http_choose_their_protocol_over_tls() {
     let authority = Authority::new();
     let server = start(RULES, |settings, folder| {
-        let files = authority.write(folder, "localhost", None);
+        let files: TlsFiles = authority.write(folder, "localhost", None).parse().unwrap();
         (settings.http_tls, settings.proxy_tls) = (Some(files.clone()), Some(files));
     })
     .await;
@@ -89,7 +89,7 @@ async fn clients_of_http_choose_their_protocol_over_tls() {
 async fn a_listener_that_asks_for_certificates_may_be_open() {
     let authority = Authority::new();
     let server = start(RULES, |settings, folder| {
-        let files = authority.write(folder, "localhost", Some(&authority));
+        let files: TlsFiles = authority.write(folder, "localhost", Some(&authority)).parse().unwrap();
         let everywhere: ListenAddress = "0.0.0.0:0".parse().unwrap();
         for listener in [&mut settings.http, &mut settings.admin, &mut settings.grpc, &mut settings.resp] {
             *listener = vec![everywhere.clone()];

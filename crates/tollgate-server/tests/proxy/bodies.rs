@@ -9,11 +9,11 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tollgate_server::Settings;
 use tollgate_testing::servers::{Running, loopback};
-use tollgate_testing::upstream::{Body, Gate, Written, echo, full, recorder, upstream};
+use tollgate_testing::upstream::{Body, Gate, Written, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
 use super::support::{call, start, start_with};
@@ -268,25 +268,22 @@ async fn a_client_that_does_not_read_holds_no_place() {
 /// The client must not take half an answer for a whole one.
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_not_whole() {
-    let (halves, address) = (Arc::new(AtomicUsize::new(0)), TcpListener::bind("127.0.0.1:0").await.unwrap());
-    let (counted, url) = (Arc::clone(&halves), format!("http://{}", address.local_addr().unwrap()));
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = address.accept().await {
-            let mut head = [0; 4096];
-            let _ = stream.read(&mut head).await;
-            let half: &[u8] = match counted.fetch_add(1, Relaxed) {
-                0 => b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf",
-                _ => b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
-            };
+    for half in [
+        &b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nhalf"[..],
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    ] {
+        let upstream = by_hand(move |mut stream| async move {
+            let _ = stream.read(&mut [0; 4096]).await;
             stream.write_all(half).await.unwrap();
+        })
+        .await;
+        let proxy = start(ONE_AT_ONCE, &[upstream.url()]).await;
+        for request in 1..=2 {
+            let answer = proxy.raw(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await;
+            assert!(answer.contains("half") && !answer.ends_with("0\r\n\r\n"), "{answer}");
+            assert_eq!(upstream.accepted.load(Relaxed), request, "nothing is in flight");
         }
-    });
-    let proxy = start(ONE_AT_ONCE, &[url]).await;
-    for _ in 0..2 {
-        let answer = proxy.raw(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await;
-        assert!(answer.contains("half") && !answer.ends_with("0\r\n\r\n"), "{answer}");
     }
-    assert_eq!(halves.load(Relaxed), 2, "nothing is in flight");
 }
 
 /// Its upstream reads no more of the body then.
@@ -358,7 +355,6 @@ async fn requests_in_progress_are_answered_before_the_end() {
     };
     let ((first, second), ()) = tokio::join!(requests, ended);
     assert_eq!((first.status.as_u16(), second.unwrap().status().as_u16()), (200, 200));
-    std::fs::remove_file(rules).unwrap();
 }
 
 #[tokio::test]

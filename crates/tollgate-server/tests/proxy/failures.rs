@@ -1,24 +1,21 @@
 //! What the log says of an upstream that fails, and of files that are wrong; checks of health.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair, generate_simple_self_signed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
 use tollgate_server::{Server, Settings};
-use tollgate_testing::upstream::{Gate, echo};
+use tollgate_testing::certificates::Authority;
+use tollgate_testing::folder::Folder;
+use tollgate_testing::upstream::{Gate, by_hand, echo};
 use tollgate_testing::wait::{LONG, eventually};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::logged::Logged;
-use super::support::{Proxy, path, start_with};
+use super::support::{Proxy, start_with};
 
 const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
@@ -33,35 +30,23 @@ async fn warning(upstream: &str) -> String {
     found().unwrap()
 }
 
-/// An upstream over TLS whose certificate has this name. Returns its port, and the file of the
-/// certificate.
-async fn over_tls(name: &str) -> (u16, PathBuf) {
-    let (file, key) = (path("certificate.pem"), KeyPair::generate().unwrap());
-    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-    // Of issuers with one name, rustls would find a bad signature.
-    params.distinguished_name.push(DnType::CommonName, file.to_str().unwrap());
-    let certificate = params.self_signed(&key).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let key = key.serialize_der().try_into().unwrap();
-    let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            drop(acceptor.accept(stream).await);
-        }
-    });
-    std::fs::write(&file, certificate.pem()).unwrap();
-    (port, file)
+/// An upstream over TLS whose certificate has this name. Returns its port.
+async fn over_tls(authority: &Authority, name: &str) -> u16 {
+    let acceptor = authority.acceptor(name, &[]);
+    let serve = move |stream| {
+        let accepting = acceptor.accept(stream);
+        async { drop(accepting.await) }
+    };
+    by_hand(serve).await.address.port()
 }
 
 #[tokio::test]
 async fn the_log_says_why_an_upstream_fails() {
     Logged::of_process(LevelFilter::WARN);
-    let (unknown, unknown_file) = over_tls("localhost").await;
-    let (other, other_file) = over_tls("other.test").await;
+    let (known, folder) = (Authority::new(), Folder::new());
+    let unknown = over_tls(&Authority::new(), "localhost").await;
+    let other = over_tls(&known, "other.test").await;
+    let known_file = folder.write("ca.pem", known.pem());
     let plain = echo().await.rsplit(':').next().unwrap().to_owned();
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     // It takes connections, and says nothing.
@@ -76,7 +61,7 @@ async fn the_log_says_why_an_upstream_fails() {
     ] {
         let is_silent = url == silent_url;
         let set = |settings: &mut Settings| {
-            settings.forward.upstream_ca = Some(other_file.clone());
+            settings.forward.upstream_ca = Some(known_file.clone());
             settings.forward.connect_timeout = if is_silent { Duration::from_millis(100) } else { LONG };
         };
         let proxy = start_with(ANY, std::slice::from_ref(&url), set).await;
@@ -84,9 +69,6 @@ async fn the_log_says_why_an_upstream_fails() {
         let warned = warning(&url).await;
         let is_said = warned.contains("an upstream fails") && warned.contains(&format!("reason=\"{reason}"));
         assert!(is_said, "{url}: {warned}");
-    }
-    for file in [unknown_file, other_file] {
-        std::fs::remove_file(file).unwrap();
     }
 }
 
@@ -152,39 +134,27 @@ async fn a_health_page_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_health_page_without_end_is_left() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let left = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&left);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            assert!(is_asked(&mut stream).await);
-            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-            while stream.write_all(&[b'.'; 4096]).await.is_ok() {}
-            counted.fetch_add(1, Relaxed);
-        }
-    });
+    let upstream = by_hand(|mut stream| async move {
+        assert!(is_asked(&mut stream).await);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        while stream.write_all(&[b'.'; 4096]).await.is_ok() {}
+    })
+    .await;
     // The number of bytes ends the check, long before its time.
-    let _proxy = asking(&url, "/health", 10 * LONG).await;
-    eventually(|| left.load(Relaxed) >= 2).await;
+    let _proxy = asking(&upstream.url(), "/health", 10 * LONG).await;
+    eventually(|| upstream.ended.load(Relaxed) >= 2).await;
 }
 
 #[tokio::test]
 async fn swapped_tls_files_are_named_by_their_option() {
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key, rules) = (path("cert.pem"), path("key.pem"), path("rules.toml"));
-    std::fs::write(&certificate, cert.pem()).unwrap();
-    std::fs::write(&key, signing_key.serialize_pem()).unwrap();
-    std::fs::write(&rules, format!("version = 1\n{ANY}")).unwrap();
-    let mut settings = Settings::new(&rules);
+    let folder = Folder::new();
+    let files = Authority::new().write(folder.path(), "localhost", None);
+    let (certificate, key) = files.split_once(',').unwrap();
+    let mut settings = Settings::new(folder.write("rules.toml", format!("version = 1\n{ANY}")));
     settings.proxy.push("127.0.0.1:0".parse().unwrap());
     settings.forward.upstreams = vec!["http://127.0.0.1:1".parse().unwrap()];
-    let swapped = format!("{},{}", key.display(), certificate.display());
-    settings.proxy_tls = Some(swapped.parse().unwrap());
+    settings.proxy_tls = Some(format!("{key},{certificate}").parse().unwrap());
     let error = Server::start(settings).await.unwrap_err().to_string();
-    let expected = format!("--listen-tls: the certificate {}: it has no certificate", key.display());
+    let expected = format!("--listen-tls: the certificate {key}: it has no certificate");
     assert_eq!(error, expected);
-    for file in [certificate, key, rules] {
-        std::fs::remove_file(file).unwrap();
-    }
 }

@@ -8,11 +8,10 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tollgate_server::Settings;
 use tollgate_testing::client::whole;
-use tollgate_testing::upstream::{Written, echo, full, recorder, upstream};
+use tollgate_testing::upstream::{Written, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
 use super::support::{start, start_with};
@@ -50,20 +49,14 @@ async fn a_long_head_is_431_and_reaches_no_upstream() {
 #[tokio::test]
 async fn an_upstreams_endless_head_is_502() {
     for part in ["x-a: b\r\n", "aaaaaaaa"] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let ended = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&ended);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let _ = stream.read(&mut [0; 4096]).await;
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").await;
-                while stream.write_all(part.repeat(1000).as_bytes()).await.is_ok() {}
-                counted.fetch_add(1, Relaxed);
-            }
-        });
-        let proxy = start(ONE_AT_ONCE, &[url]).await;
-        proxy.twice(502, &ended).await;
+        let upstream = by_hand(move |mut stream| async move {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").await;
+            while stream.write_all(part.repeat(1000).as_bytes()).await.is_ok() {}
+        })
+        .await;
+        let proxy = start(ONE_AT_ONCE, &[upstream.url()]).await;
+        proxy.twice(502, &upstream.ended).await;
     }
 }
 

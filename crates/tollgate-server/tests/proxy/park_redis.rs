@@ -347,7 +347,6 @@ async fn a_proxy_ends_while_redis_is_away() {
     gate.open();
     sleep(Duration::from_secs(1)).await;
     tokio::time::timeout(LONG, server.end()).await.expect("the server ends").unwrap();
-    std::fs::remove_file(rules).unwrap();
 }
 
 /// The request was the only one of its queue, so that the queue is gone when the proxy asks again.

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
-use tollgate_testing::upstream::{full, upstream};
+use tollgate_testing::upstream::{by_hand, full, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
 use super::support::{Proxy, start, start_with};
@@ -123,16 +123,8 @@ async fn answers_all_but_one(stream: TcpStream, leaves: Option<Arc<Notify>>, hel
 
 #[tokio::test]
 async fn an_answer_that_never_comes_costs_others_no_connection() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("h2c://{}", listener.local_addr().unwrap());
-    let accepted = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&accepted);
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Relaxed);
-            tokio::spawn(answers_all_but_one(stream, None, Arc::default()));
-        }
-    });
+    let all = by_hand(|stream| answers_all_but_one(stream, None, Arc::default())).await;
+    let url = format!("h2c://{}", all.address);
     // Long enough for an answer in between on a machine with other work.
     let patient = |settings: &mut Settings| settings.forward.head_timeout = Duration::from_secs(2);
     let proxy = Arc::new(start_with(ANY, &[url], patient).await);
@@ -146,7 +138,7 @@ async fn an_answer_that_never_comes_costs_others_no_connection() {
     }
     assert_eq!(never.await.unwrap(), (504, 504));
     assert_eq!(proxy.status("/").await, 200);
-    assert_eq!(accepted.load(Relaxed), 1);
+    assert_eq!(all.accepted.load(Relaxed), 1);
 }
 
 #[tokio::test]

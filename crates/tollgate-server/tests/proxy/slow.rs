@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
-use tollgate_testing::upstream::{Written, echo, full, recorder, upstream};
+use tollgate_testing::upstream::{Written, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::LONG;
 
 use super::bodies::{endless, hasty};
@@ -142,19 +142,13 @@ async fn a_reader_slower_than_its_answer_has_the_total_time() {
 
 #[tokio::test]
 async fn an_upstream_that_dribbles_its_head_is_504() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let ended = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&ended);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.read(&mut [0; 4096]).await;
-            dribble(stream, b"HTTP/1.1 200 OK\r\nx: ", b'x').await;
-            counted.fetch_add(1, Relaxed);
-        }
-    });
-    let proxy = start_with(ONE_AT_ONCE, &[url], hasty).await;
-    proxy.twice(504, &ended).await;
+    let upstream = by_hand(|mut stream| async move {
+        let _ = stream.read(&mut [0; 4096]).await;
+        dribble(stream, b"HTTP/1.1 200 OK\r\nx: ", b'x').await;
+    })
+    .await;
+    let proxy = start_with(ONE_AT_ONCE, &[upstream.url()], hasty).await;
+    proxy.twice(504, &upstream.ended).await;
 }
 
 /// Its client gets its answer though it writes.

@@ -14,10 +14,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
 use tollgate_testing::servers::{Running, loopback};
+use tollgate_testing::upstream::by_hand;
 use tollgate_testing::wait::LONG;
 
 use super::support::start_with;
@@ -26,17 +27,8 @@ pub(crate) const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = 
 
 /// Answers any request, and counts its connections.
 pub(crate) async fn counting() -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let accepted = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&accepted);
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Relaxed);
-            tokio::spawn(answers(stream));
-        }
-    });
-    (address.to_string(), accepted)
+    let upstream = by_hand(answers).await;
+    (upstream.address.to_string(), upstream.accepted)
 }
 
 pub(crate) async fn answers(stream: TcpStream) {

@@ -1,9 +1,8 @@
 //! Connections that switch to another protocol.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::time::timeout;
-use tollgate_testing::upstream::echo;
+use tollgate_testing::upstream::{by_hand, echo};
 use tollgate_testing::wait::LONG;
 
 use super::support::{Proxy, start, start_with};
@@ -16,32 +15,26 @@ const ASKS: &[u8] = b"GET /socket HTTP/1.1\r\nhost: a.test\r\nconnection: keep-a
 /// An upstream that switches to the protocol it is asked for, if that is one of these two, and then
 /// sends back each byte in upper case.
 async fn shouting() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let head = head(&mut stream).await;
-                let asked = ["websocket", "irc/6.9"]
-                    .into_iter()
-                    .find(|protocol| head.contains(&format!("\r\nupgrade: {protocol}\r\n")));
-                let Some(asked) = asked.filter(|_| head.contains("connection: upgrade\r\n")) else {
-                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-                    return;
-                };
-                let switched = format!(
-                    "HTTP/1.1 101 Switching Protocols\r\nupgrade: {asked}\r\n\
-                     connection: upgrade\r\nsec-websocket-accept: a\r\n\r\n"
-                );
-                stream.write_all(switched.as_bytes()).await.unwrap();
-                let mut byte = [0];
-                while let Ok(1) = stream.read(&mut byte).await {
-                    stream.write_all(&byte.to_ascii_uppercase()).await.unwrap();
-                }
-            });
+    let upstream = by_hand(|mut stream| async move {
+        let head = head(&mut stream).await;
+        let asked = ["websocket", "irc/6.9"]
+            .into_iter()
+            .find(|protocol| head.contains(&format!("\r\nupgrade: {protocol}\r\n")));
+        let Some(asked) = asked.filter(|_| head.contains("connection: upgrade\r\n")) else {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            return;
+        };
+        let switched = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: {asked}\r\n\
+             connection: upgrade\r\nsec-websocket-accept: a\r\n\r\n"
+        );
+        stream.write_all(switched.as_bytes()).await.unwrap();
+        let mut byte = [0];
+        while let Ok(1) = stream.read(&mut byte).await {
+            stream.write_all(&byte.to_ascii_uppercase()).await.unwrap();
         }
     });
-    url
+    upstream.await.url()
 }
 
 async fn head(stream: &mut (impl AsyncReadExt + Unpin)) -> String {

@@ -1,25 +1,23 @@
 //! Several upstreams, and what is answered if none is there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
 use tollgate_server::Settings;
-use tollgate_testing::upstream::{Gate, echo, full, recorder, upstream};
+use tollgate_testing::certificates::Authority;
+use tollgate_testing::folder::Folder;
+use tollgate_testing::upstream::{Gate, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::eventually;
 
-use super::support::{path, start, start_with};
+use super::support::{start, start_with};
 
 const ANY: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
@@ -156,23 +154,15 @@ async fn what_comes_behind_an_answer_reaches_no_client() {
 #[tokio::test]
 async fn a_connection_that_its_upstream_has_closed_costs_no_request() {
     for last_words in ["", "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let closed = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&closed);
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = [0; 4096];
-                assert!(stream.read(&mut head).await.unwrap() > 0);
-                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-                stream.write_all(answer).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                stream.write_all(last_words.as_bytes()).await.unwrap();
-                drop(stream);
-                counted.fetch_add(1, Relaxed);
-            }
-        });
-        let proxy = start(ANY, &[url]).await;
+        let upstream = by_hand(move |mut stream| async move {
+            let mut head = [0; 4096];
+            assert!(stream.read(&mut head).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            stream.write_all(last_words.as_bytes()).await.unwrap();
+        })
+        .await;
+        let (closed, proxy) = (&upstream.ended, start(ANY, &[upstream.url()]).await);
         for request in 1..=5 {
             let answer = proxy.call("POST", "/", &[], "body").await;
             assert!(answer.status == 200 && answer.body[..] == *b"ok", "{last_words}: {}", answer.status);
@@ -307,22 +297,8 @@ async fn an_upstream_that_is_not_well_is_not_asked() {
 
 #[tokio::test]
 async fn connections_to_an_upstream_are_used_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (accepted, open) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (counted, counted_open) = (Arc::clone(&accepted), Arc::clone(&open));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Relaxed);
-            counted_open.fetch_add(1, Relaxed);
-            let open = Arc::clone(&counted_open);
-            tokio::spawn(async move {
-                answers(TokioIo::new(stream)).await;
-                open.fetch_sub(1, Relaxed);
-            });
-        }
-    });
-    let proxy = start(ANY, &[url]).await;
+    let upstream = by_hand(|stream| answers(TokioIo::new(stream))).await;
+    let proxy = start(ANY, &[upstream.url()]).await;
     let head = "HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n";
     for request in [
         format!("GET / {head}\r\n"),
@@ -335,9 +311,9 @@ async fn connections_to_an_upstream_are_used_again() {
         let answer = proxy.raw(request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{request}{answer}");
     }
-    assert_eq!(accepted.load(Relaxed), 1);
+    assert_eq!(upstream.accepted.load(Relaxed), 1);
     // It is closed although no request looks for one.
-    eventually(|| open.load(Relaxed) == 0).await;
+    eventually(|| upstream.ended.load(Relaxed) == 1).await;
 }
 
 async fn answers(stream: impl hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static) {
@@ -352,25 +328,19 @@ async fn answers(stream: impl hyper::rt::Read + hyper::rt::Write + Unpin + Send 
 
 #[tokio::test]
 async fn upstreams_may_speak_tls() {
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let key = signing_key.serialize_der().try_into().unwrap();
-    let mut config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            if let Ok(stream) = acceptor.accept(stream).await {
-                tokio::spawn(answers(TokioIo::new(stream)));
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let acceptor = authority.acceptor("localhost", &[b"h2", b"http/1.1"]);
+    let serve = move |stream| {
+        let accepting = acceptor.accept(stream);
+        async {
+            if let Ok(stream) = accepting.await {
+                answers(TokioIo::new(stream)).await;
             }
         }
-    });
-    let authority = path("authority.pem");
-    std::fs::write(&authority, cert.pem()).unwrap();
-    let (known, another) = (authority.clone(), rcgen_of_another());
+    };
+    let port = by_hand(serve).await.address.port();
+    let known = folder.write("known.pem", authority.pem());
+    let another = folder.write("another.pem", Authority::new().pem());
     for (scheme, said) in [("https", "HTTP/1.1 /x"), ("h2", "HTTP/2.0 /x")] {
         let url = format!("{scheme}://localhost:{port}");
         let trusts = |file: &std::path::Path| {
@@ -382,36 +352,23 @@ async fn upstreams_may_speak_tls() {
         let proxy = start_with(ANY, &[url], trusts(&another)).await;
         assert_eq!(proxy.status("/x").await, 502, "another authority");
     }
-    std::fs::remove_file(known).unwrap();
-    std::fs::remove_file(another).unwrap();
-}
-
-fn rcgen_of_another() -> std::path::PathBuf {
-    let file = path("another.pem");
-    let certified = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    std::fs::write(&file, certified.cert.pem()).unwrap();
-    file
 }
 
 /// One proxy is the upstream of another: both sides of TLS are ours.
 #[tokio::test]
 async fn clients_may_speak_tls() {
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (path("cert.pem"), path("key.pem"));
-    std::fs::write(&certificate, cert.pem()).unwrap();
-    std::fs::write(&key, signing_key.serialize_pem()).unwrap();
-    let files = format!("{},{}", certificate.display(), key.display());
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let files = authority.write(folder.path(), "localhost", None);
+    let known = folder.write("ca.pem", authority.pem());
     let speaks = |settings: &mut Settings| settings.proxy_tls = Some(files.parse().unwrap());
     let inner = start_with(ANY, &[echo().await], speaks).await;
     for scheme in ["https", "h2"] {
         let url = format!("{scheme}://localhost:{}", inner.proxy().port());
-        let trusts = |settings: &mut Settings| settings.forward.upstream_ca = Some(certificate.clone());
+        let trusts = |settings: &mut Settings| settings.forward.upstream_ca = Some(known.clone());
         let outer = start_with(ANY, std::slice::from_ref(&url), trusts).await;
         let said = String::from_utf8(outer.call("POST", "/x", &[], "body").await.body.to_vec()).unwrap();
         assert!(said.starts_with("POST /x HTTP/1.1\n") && said.ends_with("body"), "{said}");
         assert!(said.contains("x-forwarded-proto: https\n"), "{said}");
     }
     assert!(!inner.raw(b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n").await.starts_with("HTTP/1.1 200"));
-    std::fs::remove_file(certificate).unwrap();
-    std::fs::remove_file(key).unwrap();
 }

@@ -1,15 +1,10 @@
 //! Redis clients over TLS and over a Unix socket.
 
-use std::sync::Arc;
-
-use rcgen::{CertificateParams, KeyPair};
 use rustls_pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::clients::prints;
+use tollgate_testing::certificates::Authority;
 use tollgate_testing::folder::Folder;
 use tollgate_testing::tools;
 
@@ -18,23 +13,13 @@ use super::{Client, connect, start};
 #[tokio::test]
 async fn redis_clients_ask_over_tls() {
     let folder = Folder::new();
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let cert = folder.write("cert.pem", certificate.pem()).into_os_string().into_string().unwrap();
-    let private = folder.write("key.pem", key.serialize_pem());
-    let files = format!("{cert},{}", private.display()).parse().unwrap();
+    let authority = Authority::new();
+    let files = authority.write(folder.path(), "localhost", None).parse().unwrap();
+    let cert = folder.write("ca.pem", authority.pem()).into_os_string().into_string().unwrap();
     let running = start(|settings| settings.resp_tls = Some(files)).await;
-
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.der().clone()).unwrap();
-    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
     let stream = TcpStream::connect(running.resp()).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    let stream = TlsConnector::from(Arc::new(client)).connect(name, stream).await.unwrap();
+    let stream = authority.client(None).connect(name, stream).await.unwrap();
     let mut client = Client { stream };
     client.hears("PING", "+PONG\r\n").await;
     client.throttles("a 15 30 60", [0, 16, 15, -1, 2]).await;

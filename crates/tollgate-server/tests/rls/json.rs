@@ -22,7 +22,7 @@ async fn calls_as_json_are_answered_as_the_reference_does() {
     })
     .await;
     let call = r#"{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"a"}]}],"hitsAddend":"4"}"#;
-    let (status, mut body) = post(server.grpc(), call).await;
+    let (status, mut body) = post(server.http(), call).await;
     let reset = body["statuses"][0].as_object_mut().unwrap().remove("durationUntilReset").unwrap();
     let seconds: u64 = reset.as_str().unwrap().strip_suffix('s').unwrap().parse().unwrap();
     assert!((1..=86_400).contains(&seconds));
@@ -30,17 +30,17 @@ async fn calls_as_json_are_answered_as_the_reference_does() {
     let expected = json!({ "code": "OK", "currentLimit": limit, "limitRemaining": 6 });
     assert_eq!((status, body), (200, json!({ "overallCode": "OK", "statuses": [expected] })));
 
-    let (status, body) = post(server.grpc(), &call.replace("\"4\"", "7")).await;
+    let (status, body) = post(server.http(), &call.replace("\"4\"", "7")).await;
     assert_eq!((status, &body["overallCode"]), (429, &json!("OVER_LIMIT")));
     assert_eq!(body["statuses"][0].get("limitRemaining"), None, "0 is left out");
     assert_eq!(body["responseHeadersToAdd"][0]["key"], "content-type");
     // {"type": ... in base64.
     assert!(body["rawBody"].as_str().unwrap().starts_with("eyJ0eXBlIjo"), "{body}");
 
-    let (status, body) = post(server.grpc(), r#"{"domain":"","descriptors":[]}"#).await;
+    let (status, body) = post(server.http(), r#"{"domain":"","descriptors":[]}"#).await;
     assert_eq!((status, &body["detail"]), (400, &json!("rate limit domain must not be empty")));
     let (status, body) =
-        post(server.grpc(), r#"{"domain":"d","descriptors":[{"entries":[{"kye":"k"}]}]}"#).await;
+        post(server.http(), r#"{"domain":"d","descriptors":[{"entries":[{"kye":"k"}]}]}"#).await;
     assert_eq!((status, &body["pointer"]), (400, &json!("/descriptors/0/entries/0/kye")));
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tollgate_server::Settings;
 
 use super::proto::{Code, DescriptorStatus, RateLimitOverride, RateLimitUnit, Unit};
+use tollgate_testing::folder::Folder;
+
 use super::{Running, call, client, short, start_with};
 
 /// The reference's basic_config.yaml, as far as the cases need it.
@@ -187,12 +189,9 @@ async fn files_are_read_again_when_they_change_and_counts_stay() {
 
 #[tokio::test]
 async fn a_server_does_not_start_with_broken_files() {
-    let folder = std::env::temp_dir().join(format!("tollgate-rls-broken-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("rules.toml"), "version = 1").unwrap();
-    let mut settings = Settings::new(folder.join("rules.toml"));
-    file(&mut settings, &folder, "domain: d\ndescriptors: [{ key: a, rate_limit: { unit: days } }]");
+    let folder = Folder::new();
+    let mut settings = Settings::new(folder.write("rules.toml", "version = 1"));
+    file(&mut settings, folder.path(), "domain: d\ndescriptors: [{ key: a, rate_limit: { unit: days } }]");
     let error = tollgate_server::Server::start(settings).await.unwrap_err().to_string();
     assert!(error.contains("\"days\" is no unit of time") && error.contains("config.yaml:2"), "{error}");
-    std::fs::remove_dir_all(folder).unwrap();
 }
