@@ -94,9 +94,9 @@ pub(crate) fn loom_step(name: &'static str, words: &str) -> Step {
 /// Returns the step that packs each published crate, and builds it from nothing but its package and
 /// the packages of the others. A changed file that is not committed is packed too.
 fn packages() -> Plan {
-    let unpublished = ["tollgate-bench", "tollgate-model", "tollgate-protocol", "tollgate-testing", "xtask"];
-    let excluded = unpublished.map(|package| format!(" --exclude {package}")).concat();
-    let step = Step::new("packages", &format!("cargo package --workspace{excluded} --allow-dirty"));
+    let around = ["backend", "cli", "http", "redis", "rules", "server", "stored", "tower"];
+    let packages = around.map(|part| format!(" -p tollgate-{part}")).concat();
+    let step = Step::new("packages", &format!("cargo package --allow-dirty -p tollgate{packages}"));
     // As the profile of the workspace: what the tests have compiled is not compiled again.
     let debug = std::env::var("CARGO_PROFILE_DEV_DEBUG").unwrap_or_else(|_| "line-tables-only".into());
     Plan::Run(step.with("CARGO_PROFILE_DEV_DEBUG", debug))
