@@ -190,9 +190,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
 
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Metadata, Subscriber};
+    use tollgate_testing::logs::{self, Level};
 
     use super::*;
     use crate::failed::Charged;
@@ -297,38 +295,9 @@ mod tests {
         assert!(probes.lock().unwrap().is_empty());
     }
 
-    /// Keeps the messages of all events.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<String>>>);
-
-    impl Visit for Log {
-        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-            if field.name() == "message" {
-                self.0.lock().unwrap().push(format!("{value:?}"));
-            }
-        }
-    }
-
-    impl Subscriber for Log {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target().starts_with("tollgate_redis")
-        }
-        fn new_span(&self, _: &Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn event(&self, event: &Event<'_>) {
-            event.record(&mut self.clone());
-        }
-        fn enter(&self, _: &Id) {}
-        fn exit(&self, _: &Id) {}
-    }
-
     #[tokio::test(start_paused = true)]
     async fn each_transition_is_logged_once() {
-        let log = Log::default();
-        let _subscribed = tracing::subscriber::set_default(log.clone());
+        let log = logs::capture(Level::TRACE);
         let (guard, up, _) = guarded();
         up.store(true, Relaxed);
         for round in 1..=100 {
@@ -338,15 +307,14 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
             assert_eq!(guard.counts(), BreakerCounts { is_open: false, opened: round, closed: round });
         }
-        let messages = log.0.lock().unwrap();
+        let messages = log.lines();
         let count = |end: &str| messages.iter().filter(|message| message.contains(end)).count();
         assert_eq!((count("opens"), count("closes"), messages.len()), (100, 100, 200));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_failure_since_a_success_is_logged() {
-        let log = Log::default();
-        let _subscribed = tracing::subscriber::set_default(log.clone());
+        let log = logs::capture(Level::TRACE);
         let (guard, ..) = guarded();
         let fail = async |kind| {
             let _ = guard.trip(soon(), ready(Err::<(), _>(Failed::new(kind, Charged::No)))).await;
@@ -354,15 +322,13 @@ mod tests {
         fail(FailureKind::Auth).await;
         fail(FailureKind::Auth).await;
         fail(FailureKind::Memory).await;
-        {
-            let messages = log.0.lock().unwrap();
-            assert!(messages[0].contains("check the password and the right to EVALSHA"), "{messages:?}");
-            assert!(messages[1].contains("raise its maxmemory"), "{messages:?}");
-            assert_eq!(messages.len(), 2, "{messages:?}");
-        }
+        let messages = log.lines();
+        assert!(messages[0].contains("check the password and the right to EVALSHA"), "{messages:?}");
+        assert!(messages[1].contains("raise its maxmemory"), "{messages:?}");
+        assert_eq!(messages.len(), 2, "{messages:?}");
         sleep(Duration::from_secs(10)).await;
         let _ = guard.trip(soon(), ready(Ok(7))).await;
         fail(FailureKind::Auth).await;
-        assert_eq!(log.0.lock().unwrap().len(), 3);
+        assert_eq!(log.lines().len(), 3);
     }
 }

@@ -3,6 +3,10 @@
 //! | module | feature | what |
 //! |--------|---------|------|
 //! | `random` | | random numbers that are the same in every run |
+//! | `clocks` | `engine` | clocks at whose readings a test acts |
+//! | `keys` | `engine` | keys whose places in the table are known |
+//! | `limits` | `limits` | limits for the engine and its model, and limits drawn at random |
+//! | `logs` | `logs` | what the crates log, as lines |
 //! | `folder` | | folders and ports that no other test has |
 //! | `tools` | | real programs, found or fetched |
 //! | `process` | | programs as processes, which end with their value |
@@ -20,10 +24,18 @@
 pub mod certificates;
 #[cfg(feature = "servers")]
 pub mod client;
+#[cfg(feature = "engine")]
+pub mod clocks;
 pub mod faketime;
 pub mod folder;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "engine")]
+pub mod keys;
+#[cfg(feature = "limits")]
+pub mod limits;
+#[cfg(feature = "logs")]
+pub mod logs;
 pub mod process;
 pub mod random;
 #[cfg(feature = "servers")]

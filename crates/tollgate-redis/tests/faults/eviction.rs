@@ -1,13 +1,8 @@
 //! A store that evicts keys when its memory is full.
 
-use std::fmt;
-use std::sync::{Arc, Mutex};
-
 use tollgate::{Rate, TokenBucket};
+use tollgate_testing::logs::{self, Level};
 use tollgate_testing::stores::{Server, Store};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::{PATIENT, connect, run};
 
@@ -55,43 +50,16 @@ fn an_evicted_key_costs_one_burst() {
     }
 }
 
-/// Keeps the warnings.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<String>>);
-
-impl Visit for Warnings {
-    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
-        self.0.lock().unwrap().push_str(&format!("{value:?} "));
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN && metadata.target().starts_with("tollgate_redis")
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
 #[test]
 fn build_warns_of_a_store_that_evicts() {
     for store in Store::ALL {
         let Some(server) = Server::start(store) else { continue };
         let warnings = |server: &Server, url: String| {
-            let warnings = Warnings::default();
-            let _subscribed = tracing::subscriber::set_default(warnings.clone());
+            let log = logs::capture(Level::WARN);
             let redis = run(connect(url, PATIENT));
             assert!(server.ask::<u64>(&["DBSIZE"]) == 0);
             drop(redis);
-            warnings.0.lock().unwrap().clone()
+            log.lines().concat()
         };
         assert_eq!(warnings(&server, server.url()), "", "noeviction is the default");
         server.ask::<()>(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);

@@ -1,59 +1,19 @@
 //! What the log says of a store that is up and refuses requests.
 
-use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tollgate::{Rate, TokenBucket};
 use tollgate_redis::Redis;
+use tollgate_testing::logs::{self, Level};
 use tollgate_testing::stores::{Server, Store};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 use crate::PATIENT;
 
-/// Keeps the events of this crate, each as a line of its level and its fields.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0 += &format!(" {}={value:?}", field.name());
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("tollgate_redis") && *metadata.level() <= tracing::Level::INFO
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
 /// Runs a test on one thread, and returns what this crate logs there.
 fn logged(test: impl Future<Output = ()>) -> Vec<String> {
-    // With one subscriber alone, an event that another test's thread meets first would be disabled
-    // for good, as that thread has none.
-    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
-    LazyLock::force(&SECOND);
-    let log = Log::default();
-    let subscribed = tracing::subscriber::set_default(log.clone());
+    let log = logs::capture(Level::INFO);
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
-    drop(subscribed);
-    let lines = log.0.lock().unwrap().clone();
+    let lines = log.lines();
     lines.iter().for_each(|line| println!("{line}"));
     lines
 }

@@ -3,9 +3,6 @@
 mod directed;
 mod histories;
 mod quotas;
-#[path = "../../../../proof/model/tests/random/mod.rs"]
-#[allow(dead_code, reason = "its limits have settings that the store does not have")]
-mod random;
 mod reference;
 mod topologies;
 

@@ -192,50 +192,13 @@ mod counted {
 
 #[cfg(feature = "tracing")]
 pub(crate) mod events {
-    use std::fmt::Write;
-    use std::sync::{Arc, LazyLock, Mutex};
-
-    use tracing::field::{Field, Visit};
-    use tracing::{Dispatch, Event, Id, Level, Metadata, span};
-
-    struct Lines(Mutex<Vec<String>>);
-
-    struct Line(String);
-
-    impl Visit for Line {
-        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-            write!(self.0, " {field}={value:?}").unwrap();
-        }
-    }
-
-    impl tracing::Subscriber for Lines {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            *metadata.level() <= Level::DEBUG && metadata.target().starts_with("tollgate_")
-        }
-        fn new_span(&self, _: &span::Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-        fn record(&self, _: &Id, _: &span::Record<'_>) {}
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn event(&self, event: &Event<'_>) {
-            let mut line = Line(event.metadata().level().to_string());
-            event.record(&mut line);
-            self.0.lock().unwrap().push(line.0);
-        }
-        fn enter(&self, _: &Id) {}
-        fn exit(&self, _: &Id) {}
-    }
+    use tollgate_testing::logs::{self, Level};
 
     /// Returns the events during `run`, one line each.
     pub(crate) fn during(run: impl Future<Output = ()>) -> Vec<String> {
-        let lines = Arc::new(Lines(Mutex::default()));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        // With one subscriber alone, an event that another test's thread meets first would ask the
-        // subscriber of that thread, which has none, and be disabled for good.
-        static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Lines(Mutex::default())));
-        LazyLock::force(&SECOND);
-        tracing::subscriber::with_default(Arc::clone(&lines), || runtime.block_on(run));
-        std::mem::take(&mut *lines.0.lock().unwrap())
+        let log = logs::capture(Level::DEBUG);
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(run);
+        log.lines()
     }
 }
 
