@@ -3,18 +3,17 @@
 //! The counter replaces the allocator of the whole process and counts for the calling thread, so
 //! this file is a test binary of its own.
 
-mod quotas;
-
 use std::hint::black_box;
 use std::sync::Arc;
 
 use tollgate::{
     CallQuota, Counters, GlobalLimiter, Limiter, ManualClock, MultiLimiter, PerCallLimiter, Quota, Rate,
 };
+use tollgate_testing::limits;
 
 /// Every algorithm, at 5 a second.
 fn every() -> Vec<Quota> {
-    quotas::every(Rate::per_second(5))
+    limits::every(Rate::per_second(5))
 }
 
 /// Counts the allocations of `check` on a new limiter of each quota, so that it inserts keys too.

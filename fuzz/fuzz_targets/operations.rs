@@ -16,8 +16,6 @@ mod contest;
 mod doors;
 #[path = "../../tests/model/against_model/ledger.rs"]
 mod ledger;
-#[path = "../../tests/model/against_model/limit.rs"]
-mod limit;
 #[path = "shared/limits.rs"]
 mod limits;
 #[path = "../../tests/model/against_model/script.rs"]
@@ -31,9 +29,9 @@ use std::fmt;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use tollgate_testing::limits::Unit;
 
 use calls::Calls;
-use limit::Unit;
 use limits::AnyLimit;
 use script::{Case, Cost, KEYS, Move, Op, Patience, Verb};
 use several::SeveralCase;

@@ -16,7 +16,7 @@ const LIMITS: [u64; 3] = [3, 1, 7];
 
 /// Every algorithm in three tiers.
 fn every() -> Vec<[Quota; 3]> {
-    let tiers = LIMITS.map(|limit| crate::quotas::every(Rate::per_second(limit)));
+    let tiers = LIMITS.map(|limit| tollgate_testing::limits::every(Rate::per_second(limit)));
     (0..tiers[0].len()).map(|which| [0, 1, 2].map(|tier| tiers[tier][which])).collect()
 }
 

@@ -11,8 +11,7 @@ use tollgate::{
     FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Outcome, Quota, Rate, SlidingLog,
     Timestamp, TokenBucket,
 };
-
-use crate::quotas;
+use tollgate_testing::limits;
 
 type Keyed = Limiter<u64, Quota, ManualClock>;
 
@@ -27,7 +26,7 @@ fn seconds(seconds: u64) -> Duration {
 
 /// Ten a second, by every algorithm.
 fn every() -> Vec<Quota> {
-    quotas::every(Rate::per_second(10))
+    limits::every(Rate::per_second(10))
 }
 
 #[test]
@@ -88,7 +87,7 @@ fn the_receipt_gives_back_what_was_taken() {
 /// The same is left at each later time as after refused checks of cost 1.
 #[test]
 fn a_refused_request_for_what_there_is_counts_one() {
-    for quota in quotas::counting_all(Rate::per_second(10)) {
+    for quota in limits::counting_all(Rate::per_second(10)) {
         let (of_many, _) = limiter(quota);
         let (of_one, _) = limiter(quota);
         assert!(of_many.check_n(&1, 10).is_allowed() && of_one.check_n(&1, 10).is_allowed());

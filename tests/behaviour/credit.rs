@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tollgate::{
     Clock, CountPolicy, FixedWindow, GlobalLimiter, Inherit, LeakyBucket, Limiter, ManualClock, MultiLimiter,
-    Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
-use crate::quotas::{counting_all, every};
+use tollgate_testing::clocks::Yielding;
+use tollgate_testing::limits::{counting_all, every};
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
@@ -260,16 +261,6 @@ fn receipts_from_before_a_credit_give_back_no_more() {
         clock.advance(millis(50));
         assert_eq!((limiter.refund(second), limiter.refund(first)), (back, 0), "{quota}");
         assert_eq!(left(&limiter, 1), left_then, "{quota}");
-    }
-}
-
-/// A clock that stands still, and at which other threads run.
-struct Yielding;
-
-impl Clock for Yielding {
-    fn now(&self) -> Timestamp {
-        std::thread::yield_now();
-        Timestamp::ZERO
     }
 }
 

@@ -4,20 +4,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tollgate::{
-    Key, KeyHasher, Limiter, ManualClock, MultiLimiter, Quota, Rate, ReserveError, Timestamp, TokenBucket,
-    WhenFull,
+    Limiter, ManualClock, MultiLimiter, Quota, Rate, ReserveError, Timestamp, TokenBucket, WhenFull,
 };
-
-use crate::quotas;
-
-/// Keys that share one bucket of fifteen slots.
-struct Fellow(u64);
-
-impl Key for Fellow {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 8
-    }
-}
+use tollgate_testing::keys::Fellow;
+use tollgate_testing::limits;
 
 const SLOTS: u64 = 15;
 const STRANGER: Fellow = Fellow(1_000);
@@ -28,9 +18,9 @@ fn refusing() -> Vec<(Quota, WhenFull)> {
     let rates = [Rate::per_minute(10), Rate::new(1_013, Duration::from_secs(101))];
     rates
         .into_iter()
-        .flat_map(quotas::every)
+        .flat_map(limits::every)
         .flat_map(|quota| [(quota, WhenFull::Deny), (quota, WhenFull::Share)])
-        .filter(|(quota, when_full)| *when_full == WhenFull::Deny || quotas::refuses_when_full(quota))
+        .filter(|(quota, when_full)| *when_full == WhenFull::Deny || limits::refuses_when_full(quota))
         .collect()
 }
 
@@ -111,7 +101,7 @@ fn several_limits_say_when_every_table_has_room() {
 #[test]
 fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
     for (quota, when_full) in refusing() {
-        if quotas::refuses_when_full(&quota) || matches!(quota, Quota::FixedWindow(_)) {
+        if limits::refuses_when_full(&quota) || matches!(quota, Quota::FixedWindow(_)) {
             continue;
         }
         let clock = start();
@@ -195,7 +185,7 @@ fn several_limits_charge_nothing_when_one_table_is_full() {
 
 #[test]
 fn a_refusal_tells_that_a_table_is_full() {
-    for (quota, when_full) in quotas::every(Rate::per_minute(10))
+    for (quota, when_full) in limits::every(Rate::per_minute(10))
         .into_iter()
         .flat_map(|quota| [(quota, WhenFull::Deny), (quota, WhenFull::Share)])
     {

@@ -26,7 +26,7 @@ fn left(limiter: &Manual) -> u64 {
 
 /// Every algorithm at `limit` an hour.
 fn every(limit: u64) -> Vec<Quota> {
-    crate::quotas::every(Rate::per_hour(limit))
+    tollgate_testing::limits::every(Rate::per_hour(limit))
 }
 
 /// Every algorithm but the queue, which has no leases.
@@ -36,7 +36,7 @@ fn lenders(limit: u64) -> Vec<Quota> {
 
 /// The algorithms that can count refusals, with `CountPolicy::All`.
 fn counting_all(limit: u64) -> Vec<Quota> {
-    crate::quotas::counting_all(Rate::per_hour(limit))
+    tollgate_testing::limits::counting_all(Rate::per_hour(limit))
 }
 
 #[test]

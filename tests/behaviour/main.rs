@@ -14,8 +14,6 @@ mod observe;
 mod per_call;
 mod pitfalls;
 mod quota_text;
-#[path = "../quotas/mod.rs"]
-mod quotas;
 mod reconfigure;
 mod refund;
 mod reserve;

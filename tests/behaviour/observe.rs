@@ -217,8 +217,9 @@ fn a_reservation_from_a_window_is_not_observed() {
 
 #[test]
 fn an_observer_sees_the_decision_of_the_caller() {
-    for (quota, larger) in
-        crate::quotas::every(Rate::per_hour(3)).into_iter().zip(crate::quotas::every(Rate::per_hour(5)))
+    for (quota, larger) in tollgate_testing::limits::every(Rate::per_hour(3))
+        .into_iter()
+        .zip(tollgate_testing::limits::every(Rate::per_hour(5)))
     {
         let seen = Arc::new(Mutex::new(String::new()));
         let [first, second, third] = [(); 3].map(|()| seen.clone());

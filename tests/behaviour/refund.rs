@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tollgate::{
-    Clock, CountPolicy, Decision, FixedWindow, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    CountPolicy, Decision, FixedWindow, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog,
     SlidingWindow, Timestamp, TokenBucket,
 };
+use tollgate_testing::clocks::Yielding;
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
@@ -22,7 +23,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn all_five() -> Vec<Quota> {
-    crate::quotas::every(Rate::per_second(10))
+    tollgate_testing::limits::every(Rate::per_second(10))
 }
 
 #[test]
@@ -227,17 +228,6 @@ fn a_refund_in_a_full_bucket_forgives_no_key_outside() {
         assert!(again <= 8, "two were taken before, and now {again} of ten");
     }
     assert!(lost_its_slot > 0);
-}
-
-/// A clock that stands still, and at which other threads run: a refund reads it while it holds its
-/// key's word.
-struct Yielding;
-
-impl Clock for Yielding {
-    fn now(&self) -> Timestamp {
-        std::thread::yield_now();
-        Timestamp::ZERO
-    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn left(limiter: &Several, key: u64) -> Vec<u64> {
 /// Every algorithm at `limit` a second, of one form each but for the bucket and the fixed window: a
 /// limiter has at most eight limits.
 fn every(limit: u64) -> Vec<Quota> {
-    let every = crate::quotas::every(Rate::per_second(limit));
+    let every = tollgate_testing::limits::every(Rate::per_second(limit));
     every.into_iter().filter(|quota| quota.subwindows().is_none() && !is_another_bucket(quota)).collect()
 }
 

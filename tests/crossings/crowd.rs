@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use tollgate::{Inherit, WhenFull};
+use tollgate_testing::clocks::yield_at;
+use tollgate_testing::limits::Kind;
 use tollgate_testing::random::Random;
 
-use super::clock::yield_at;
 use super::engine::{self, Engine, KEYS, Kept, Room, Sort, Way};
-use super::limits::{Kind, Limit};
+use super::limits::Limit;
 use super::table::Word;
 
 /// Verbs of each thread in each round.

@@ -4,12 +4,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{
-    Answer, BuildError, Decision, GlobalLimiter, Inherit, Key, KeyHasher, Lease, Leased, Limiter, Limits,
-    ManualClock, MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer,
-    Timestamp, WhenFull,
+    Answer, BuildError, Decision, GlobalLimiter, Inherit, Lease, Leased, Limiter, Limits, ManualClock,
+    MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer, Timestamp,
+    WhenFull,
 };
+use tollgate_testing::clocks::Hooked;
+use tollgate_testing::keys::Placed;
 
-use super::clock::Interrupted;
 use super::limits::{Limit, ORIGIN};
 
 /// The keys of a program.
@@ -47,18 +48,9 @@ pub(crate) enum Way {
 
 /// A limiter, or one for each key.
 pub(crate) enum Engine {
-    Keyed(Limiter<Placed, Quota, Interrupted>),
-    Global([GlobalLimiter<Quota, Interrupted>; KEYS]),
-    Multi(MultiLimiter<Placed, Interrupted>),
-}
-
-/// A key whose fingerprint is the same in every run.
-pub(crate) struct Placed(u64);
-
-impl Key for Placed {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        self.0
-    }
+    Keyed(Limiter<Placed, Quota, Hooked>),
+    Global([GlobalLimiter<Quota, Hooked>; KEYS]),
+    Multi(MultiLimiter<Placed, Hooked>),
 }
 
 fn placed(key: usize) -> Placed {
@@ -182,7 +174,7 @@ macro_rules! prepared {
 impl Engine {
     /// The limits are the tiers of a keyed limiter, the limits of a multi limiter, and one for the
     /// others.
-    pub(crate) fn new(sort: Sort, room: Room, limits: &[Limit], clock: &Interrupted) -> Self {
+    pub(crate) fn new(sort: Sort, room: Room, limits: &[Limit], clock: &Hooked) -> Self {
         Self::from_file(sort, room, limits, clock, None)
     }
 
@@ -190,7 +182,7 @@ impl Engine {
         sort: Sort,
         room: Room,
         limits: &[Limit],
-        clock: &Interrupted,
+        clock: &Hooked,
         files: Option<&[Vec<u8>]>,
     ) -> Self {
         let max_keys = match room {
@@ -230,7 +222,7 @@ impl Engine {
     }
 
     /// Another limiter with the same debts.
-    pub(crate) fn restored(&self, sort: Sort, room: Room, limits: &[Limit], clock: &Interrupted) -> Self {
+    pub(crate) fn restored(&self, sort: Sort, room: Room, limits: &[Limit], clock: &Hooked) -> Self {
         let mut files = vec![Vec::new(); KEYS];
         match self {
             Self::Keyed(limiter) => drop(limiter.save(&mut files[0]).expect("it is written to memory")),
@@ -389,10 +381,10 @@ pub(crate) trait Turn<'l> {
     fn departs(&self) -> u64;
     fn cancel(self: Box<Self>) -> u64;
     /// Completes at the departure, on this clock.
-    fn ready(self: Box<Self>, clock: Interrupted) -> Pin<Box<dyn Future<Output = ()> + 'l>>;
+    fn ready(self: Box<Self>, clock: Hooked) -> Pin<Box<dyn Future<Output = ()> + 'l>>;
 }
 
-impl<'l, L: Limits> Turn<'l> for Reservation<'l, L, Interrupted>
+impl<'l, L: Limits> Turn<'l> for Reservation<'l, L, Hooked>
 where
     L::Decision<'l>: Into<L::Receipt>,
 {
@@ -404,13 +396,13 @@ where
         Reservation::cancel(*self)
     }
 
-    fn ready(self: Box<Self>, clock: Interrupted) -> Pin<Box<dyn Future<Output = ()> + 'l>> {
+    fn ready(self: Box<Self>, clock: Hooked) -> Pin<Box<dyn Future<Output = ()> + 'l>> {
         Box::pin(Reservation::ready(*self, Polled(clock)))
     }
 }
 
 /// A timer whose sleeps are polled by hand.
-struct Polled(Interrupted);
+struct Polled(Hooked);
 
 impl Timer for Polled {
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
@@ -433,7 +425,7 @@ pub(crate) trait Lent {
     fn release(&mut self) -> u64;
 }
 
-impl<'l, L: Limits> Lent for Lease<'l, L, Interrupted>
+impl<'l, L: Limits> Lent for Lease<'l, L, Hooked>
 where
     L::Decision<'l>: Tells,
 {
@@ -454,11 +446,11 @@ where
 }
 
 /// A clock at zero.
-pub(crate) fn clock() -> Interrupted {
-    Interrupted(ManualClock::starting_at(Duration::from_nanos(ORIGIN)))
+pub(crate) fn clock() -> Hooked {
+    Hooked(ManualClock::starting_at(Duration::from_nanos(ORIGIN)))
 }
 
 /// Sets it.
-pub(crate) fn set(clock: &Interrupted, now: u64) {
+pub(crate) fn set(clock: &Hooked, now: u64) {
     clock.0.set(at(now));
 }

@@ -1,9 +1,10 @@
 //! Programs that show a defect, and programs that the judge once took for contradictions.
 
 use tollgate::{Inherit, WhenFull};
+use tollgate_testing::limits::Kind;
 
 use super::engine::{Room, Sort, Way};
-use super::limits::{Kind, Limit};
+use super::limits::Limit;
 use super::play::play;
 use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
 

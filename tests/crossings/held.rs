@@ -1,11 +1,13 @@
 //! Two refunds that hold one word, and a reset between them.
 
+use tollgate_testing::clocks::at_reading;
+use tollgate_testing::limits::Kind;
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use super::clock::interrupted;
 use super::engine::{self, Engine, Kept, Room, Sort, Way};
-use super::limits::{Kind, Limit};
+use super::limits::Limit;
 
 /// Refunds all, and stops where the clock is read: then the word is held.
 fn refund_and_stop(engine: &Engine, kept: Kept, is_held: Sender<()>, goes_on: Receiver<()>) -> u64 {
@@ -13,7 +15,7 @@ fn refund_and_stop(engine: &Engine, kept: Kept, is_held: Sender<()>, goes_on: Re
         is_held.send(()).expect("the test waits for it");
         goes_on.recv().expect("the test lets it go on");
     };
-    interrupted(1, stop, || engine.refund(0, kept)).0
+    at_reading(1, stop, || engine.refund(0, kept)).0
 }
 
 /// The first refund stops while it holds the word. Then its charge is forgiven, and a second

@@ -14,7 +14,6 @@
 //! `PROPTEST_CASES=100000 cargo test --release --test crossings` looks longer. Every call into the
 //! engine is in `engine` and `clock`.
 
-mod clock;
 mod crowd;
 mod engine;
 mod found;
@@ -32,9 +31,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestRng, TestRunner};
 
 use engine::Room;
-use limits::{KINDS, Kind};
 use table::{THREADED, Table, WORDS, Word};
 use tollgate::WhenFull;
+use tollgate_testing::limits::Kind;
 
 /// `cases` of them, unless `PROPTEST_CASES` asks for others.
 fn config(cases: u32) -> ProptestConfig {
@@ -88,7 +87,7 @@ fn threads_of_all_verbs_spend_no_more_than_each_burst() {
 #[test]
 fn every_two_verbs_cross_on_a_key() {
     let (mut runner, programs) = (TestRunner::deterministic(), program::program());
-    let (mut table, mut met) = (Table::default(), [[false; WORDS.len()]; KINDS.len()]);
+    let (mut table, mut met) = (Table::default(), [[false; WORDS.len()]; Kind::ALL.len()]);
     let mut rooms = Vec::new();
     for _ in 0..PROGRAMS {
         let program = programs.new_tree(&mut runner).expect("no program is rejected").current();
@@ -101,7 +100,7 @@ fn every_two_verbs_cross_on_a_key() {
             }
         }
     }
-    for (kind, met) in KINDS.into_iter().zip(met) {
+    for (kind, met) in Kind::ALL.into_iter().zip(met) {
         let lacks = |word: Word| match word {
             Word::Reserve | Word::Cancel | Word::Wait => !kind.has_turns(),
             Word::Debit => kind == Kind::Log,

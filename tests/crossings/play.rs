@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tollgate::{Inherit, WhenFull};
+use tollgate_testing::clocks::{Hooked, at_reading};
 
-use super::clock::{Interrupted, interrupted};
 use super::engine::{self, Engine, KEYS, Kept, Lent, Room, Sort, Told, Turn, Way};
 use super::judge::{Event, Judge, Rules};
 use super::limits::{Limit, SHORTEST};
@@ -69,7 +69,7 @@ struct Player<'l> {
     /// Which engine of the arena is in use.
     number: usize,
     limits: Vec<Limit>,
-    clock: Interrupted,
+    clock: Hooked,
     now: u64,
     /// The clock does not go back behind this.
     floor: u64,
@@ -337,7 +337,7 @@ impl<'l> Player<'l> {
         }
         let results = Rc::new(RefCell::new(Vec::new()));
         let told = results.clone();
-        let (done, has_run) = interrupted(
+        let (done, has_run) = at_reading(
             *reading,
             move || told.borrow_mut().extend(steps.into_iter().map(|step| step())),
             work,

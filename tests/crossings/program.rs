@@ -5,9 +5,10 @@ use std::fmt;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate::{Inherit, WhenFull};
+use tollgate_testing::limits::Kind;
 
 use super::engine::{KEYS, Room, Sort, Way};
-use super::limits::{KINDS, Kind, Limit, limit};
+use super::limits::{Limit, limit};
 
 /// A limiter, and the verbs that it is asked for.
 #[derive(Clone)]
@@ -278,7 +279,7 @@ fn crowded(clock: Time, keys: usize) -> impl Strategy<Value = Vec<Line>> {
 }
 
 fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
-    let kind = || prop_oneof![3 => Just(Kind::Bucket), 4 => select(KINDS.to_vec())];
+    let kind = || prop_oneof![3 => Just(Kind::Bucket), 4 => select(Kind::ALL.to_vec())];
     match sort {
         Sort::Global => kind().prop_flat_map(|kind| prop::collection::vec(limit(kind), 1)).boxed(),
         // Tiers are of one algorithm; those that do not share a clock by their periods are refused.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use tollgate::Inherit;
 use tollgate_model::{Answer, Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
+use tollgate_testing::limits::Kind;
 
 use super::engine::{KEYS, Sort, Told};
-use super::limits::{Kind, Limit};
+use super::limits::Limit;
 use super::program::Program;
 
 const NAMES: [&str; KEYS] = ["0", "1", "2"];

@@ -14,12 +14,13 @@ mod over;
 use std::collections::BTreeMap;
 
 use tollgate::Inherit;
+use tollgate_testing::limits::Kind;
 
 use debt::{Found, latest, unseen};
 
 use super::engine::KEYS;
 use super::judge::{Event, Rules};
-use super::limits::{Kind, Limit};
+use super::limits::Limit;
 
 /// The units of a request that may come back.
 #[derive(Clone, Copy, Debug, PartialEq)]

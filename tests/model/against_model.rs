@@ -20,20 +20,19 @@ mod contest;
 mod doors;
 mod draw;
 mod ledger;
-mod limit;
 mod promises;
 mod script;
 mod several;
 mod shared;
 
 use contest::contest;
-use draw::{SORTS, Sort};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use script::{Case, Said};
 use several::{SeveralCase, contest_of_several};
 use shared::Shared;
+use tollgate_testing::limits::Kind;
 
 /// Runs `cases` cases, or the number in `PROPTEST_CASES`.
 fn config(cases: u32) -> ProptestConfig {
@@ -56,102 +55,102 @@ fn agrees(cases: impl Strategy<Value = Case>) {
 
 #[test]
 fn a_token_bucket_decides_as_the_model_does() {
-    agrees(draw::case(Sort::TokenBucket));
+    agrees(draw::case(Kind::Bucket));
 }
 
 #[test]
 fn a_leaky_meter_decides_as_the_model_does() {
-    agrees(draw::case(Sort::Meter));
+    agrees(draw::case(Kind::Meter));
 }
 
 #[test]
 fn a_leaky_queue_decides_as_the_model_does() {
-    agrees(draw::case(Sort::Queue));
+    agrees(draw::case(Kind::Queue));
 }
 
 #[test]
 fn a_fixed_window_decides_as_the_model_does() {
-    agrees(draw::case(Sort::Fixed));
+    agrees(draw::case(Kind::Fixed));
 }
 
 #[test]
 fn a_bucket_by_intervals_decides_as_the_model_does() {
-    agrees(draw::case(Sort::Intervals));
+    agrees(draw::case(Kind::Intervals));
 }
 
 #[test]
 fn a_first_hit_bucket_decides_as_the_model_does() {
-    agrees(draw::case(Sort::FirstHitBucket));
+    agrees(draw::case(Kind::FirstHitBucket));
 }
 
 #[test]
 fn a_first_hit_window_decides_as_the_model_does() {
-    agrees(draw::case(Sort::FirstHitWindow));
+    agrees(draw::case(Kind::FirstHitWindow));
 }
 
 #[test]
 fn a_sliding_window_decides_as_the_model_does() {
-    agrees(draw::case(Sort::Sliding));
+    agrees(draw::case(Kind::Sliding));
 }
 
 #[test]
 fn sub_windows_decide_as_the_model_does() {
-    agrees(draw::case(Sort::SubWindows));
+    agrees(draw::case(Kind::SubWindows));
 }
 
 #[test]
 fn a_sliding_log_decides_as_the_model_does() {
-    agrees(draw::case(Sort::Log));
+    agrees(draw::case(Kind::Log));
 }
 
 #[test]
 fn a_token_bucket_refunds_and_reserves_like_the_model() {
-    agrees(draw::with_all_verbs(Sort::TokenBucket));
+    agrees(draw::with_all_verbs(Kind::Bucket));
 }
 
 #[test]
 fn a_leaky_meter_refunds_and_reserves_like_the_model() {
-    agrees(draw::with_all_verbs(Sort::Meter));
+    agrees(draw::with_all_verbs(Kind::Meter));
 }
 
 #[test]
 fn a_leaky_queue_refunds_and_reserves_like_the_model() {
-    agrees(draw::with_all_verbs(Sort::Queue));
+    agrees(draw::with_all_verbs(Kind::Queue));
 }
 
 #[test]
 fn a_fixed_window_gives_back_as_the_model_does() {
-    agrees(draw::with_all_verbs(Sort::Fixed));
+    agrees(draw::with_all_verbs(Kind::Fixed));
 }
 
 #[test]
 fn a_bucket_by_intervals_refunds_and_reserves_like_the_model() {
-    agrees(draw::with_all_verbs(Sort::Intervals));
+    agrees(draw::with_all_verbs(Kind::Intervals));
 }
 
 #[test]
 fn a_first_hit_bucket_gives_back_like_the_model() {
-    agrees(draw::with_all_verbs(Sort::FirstHitBucket));
+    agrees(draw::with_all_verbs(Kind::FirstHitBucket));
 }
 
 #[test]
 fn a_first_hit_window_gives_back_like_the_model() {
-    agrees(draw::with_all_verbs(Sort::FirstHitWindow));
+    agrees(draw::with_all_verbs(Kind::FirstHitWindow));
 }
 
 #[test]
 fn a_sliding_window_gives_back_as_the_model_does() {
-    agrees(draw::with_all_verbs(Sort::Sliding));
+    agrees(draw::with_all_verbs(Kind::Sliding));
 }
 
 #[test]
 fn sub_windows_give_back_as_the_model_does() {
-    agrees(draw::with_all_verbs(Sort::SubWindows));
+    agrees(draw::with_all_verbs(Kind::SubWindows));
 }
 
 #[test]
 fn a_sliding_log_gives_back_as_the_model_does() {
-    agrees(draw::with_all_verbs(Sort::Log));
+    agrees(draw::with_all_verbs(Kind::Log));
 }
 
 fn several_agree(cases: impl Strategy<Value = SeveralCase>) {
@@ -173,36 +172,36 @@ fn several_limits_give_back_as_their_model_does() {
 
 #[test]
 fn most_generated_limits_are_valid() {
-    for sort in SORTS {
+    for kind in Kind::ALL {
         let mut runner = TestRunner::deterministic();
-        let strategy = draw::case(sort);
+        let strategy = draw::case(kind);
         let accepted = (0..300).filter(|_| {
             let case = strategy.new_tree(&mut runner).unwrap().current();
             case.script().is_some()
         });
         let accepted = accepted.count();
-        assert!(accepted >= 150, "{sort:?}: only {accepted} of 300");
+        assert!(accepted >= 150, "{kind:?}: only {accepted} of 300");
     }
 }
 
 #[test]
 fn some_generated_limits_are_coarse() {
     let mut runner = TestRunner::deterministic();
-    let mut coarse = |sort, is_coarse: fn(&script::Script) -> bool| {
-        let strategy = draw::case(sort);
+    let mut coarse = |kind, is_coarse: fn(&script::Script) -> bool| {
+        let strategy = draw::case(kind);
         let scripts = (0..300).filter_map(|_| strategy.new_tree(&mut runner).unwrap().current().script());
         scripts.filter(is_coarse).count()
     };
-    assert!(coarse(Sort::TokenBucket, |script| script.resolution.grains.is_some()) >= 30);
-    assert!(coarse(Sort::Sliding, |script| script.resolution.granule > 1) >= 3);
+    assert!(coarse(Kind::Bucket, |script| script.resolution.grains.is_some()) >= 30);
+    assert!(coarse(Kind::Sliding, |script| script.resolution.granule > 1) >= 3);
 }
 
 /// Many scripts have refunds, and most of these are compared exactly.
 #[test]
 fn most_refunds_are_compared_exactly() {
-    for sort in SORTS {
+    for kind in Kind::ALL {
         let mut runner = TestRunner::deterministic();
-        let strategy = draw::with_all_verbs(sort);
+        let strategy = draw::with_all_verbs(kind);
         let (mut back, mut ahead, mut exact, mut all) = (0, 0, 0, 0);
         for _ in 0..300 {
             let case = strategy.new_tree(&mut runner).unwrap().current();
@@ -221,9 +220,9 @@ fn most_refunds_are_compared_exactly() {
                 }
             }
         }
-        let books = matches!(sort, Sort::TokenBucket | Sort::Meter | Sort::Queue | Sort::Intervals);
-        assert!(back >= 100, "{sort:?}: only {back} of {all} give anything back");
-        assert!(!books || ahead >= 100, "{sort:?}: only {ahead} depart later");
-        assert!(exact * 3 >= all * 2, "{sort:?}: only {exact} of {all} exactly");
+        let books = matches!(kind, Kind::Bucket | Kind::Meter | Kind::Queue | Kind::Intervals);
+        assert!(back >= 100, "{kind:?}: only {back} of {all} give anything back");
+        assert!(!books || ahead >= 100, "{kind:?}: only {ahead} depart later");
+        assert!(exact * 3 >= all * 2, "{kind:?}: only {exact} of {all} exactly");
     }
 }

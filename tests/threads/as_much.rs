@@ -9,17 +9,17 @@ use tollgate::{
     CountPolicy, FixedWindow, GlobalLimiter, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow,
     TokenBucket,
 };
+use tollgate_testing::clocks::{Hooked, at_reading};
+use tollgate_testing::limits;
 use tollgate_testing::random::Random;
 
-use crate::faults::hooked::{Hooked, at_reading};
-use crate::quotas;
 use crate::stress::crew::crew;
 
 const THREADS: usize = 4;
 const LIMIT: u64 = 20_000;
 
 fn every() -> Vec<Quota> {
-    quotas::every(Rate::per_hour(LIMIT))
+    limits::every(Rate::per_hour(LIMIT))
 }
 
 /// Takes one to seven units at a time, by either verb, until nothing is left.

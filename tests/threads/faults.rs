@@ -5,7 +5,6 @@
 //! stays usable. A test can stop the engine where it calls user code (a clock, a key's hash, a
 //! tier, an observer); `proof/protocol` stops it between any two steps.
 
-pub(crate) mod hooked;
 mod jumps;
 mod panics;
 mod stalls;
@@ -14,7 +13,7 @@ use tollgate::{BuildError, Limiter, Quota, Rate, SlidingLog};
 
 /// Every algorithm without delays, at five an hour.
 fn every() -> Vec<Quota> {
-    crate::quotas::every(Rate::per_hour(5)).into_iter().filter(|quota| !quota.is_queue()).collect()
+    tollgate_testing::limits::every(Rate::per_hour(5)).into_iter().filter(|quota| !quota.is_queue()).collect()
 }
 
 /// A table of a thousand million rings of 16 million entries exceeds every machine.

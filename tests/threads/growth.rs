@@ -5,10 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow, TokenBucket, WhenFull};
+use tollgate_testing::keys::Scattered;
 
 mod keys;
 
-use keys::{LIMIT, Nth, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
+use keys::{LIMIT, Subject, ask_for_all, counters, movable, nobody_got_more, take_and_give_back};
 
 /// Room for 20,000 keys in 4,096 buckets, of which 256 are used at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
@@ -19,13 +20,13 @@ fn limiter(quota: Quota) -> (Subject, ManualClock) {
 
 #[test]
 fn a_limiter_grows_with_its_keys_up_to_its_memory() {
-    let builder = || Limiter::<Nth>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
+    let builder = || Limiter::<Scattered>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
     let limiter = builder().clock(ManualClock::new()).build().unwrap();
     let most = builder().memory().unwrap();
     let mut used = limiter.usage().memory_in_use;
     assert_eq!((used, most), (256 * 256, 4_096 * 256));
     for key in 0..20_000 {
-        assert!(limiter.check(&Nth(key)).is_allowed(), "there is room for key {key}");
+        assert!(limiter.check(&Scattered(key)).is_allowed(), "there is room for key {key}");
         // It reads the whole table, so not after every key.
         if key % 64 > 0 {
             continue;
@@ -43,13 +44,13 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
 #[test]
 fn memory_follows_the_keys_in_debt() {
     let clock = ManualClock::new();
-    let limiter = Limiter::<Nth>::builder(TokenBucket::new(Rate::per_second(1)))
+    let limiter = Limiter::<Scattered>::builder(TokenBucket::new(Rate::per_second(1)))
         .max_keys(1_000_000)
         .clock(clock.clone())
         .build()
         .unwrap();
     for key in 0..200_000 {
-        assert!(limiter.check(&Nth(key)).is_allowed());
+        assert!(limiter.check(&Scattered(key)).is_allowed());
         clock.advance(Duration::from_millis(10));
     }
     // About a hundred keys at a time.
@@ -61,16 +62,16 @@ fn a_key_keeps_its_debt_when_it_migrates() {
     for quota in movable() {
         let (limiter, clock) = limiter(quota);
         clock.set(tollgate::Timestamp::from_nanos(10_000_000_000_000));
-        let early: Vec<Nth> = (0..300).map(Nth).collect();
+        let early: Vec<Scattered> = (0..300).map(Scattered).collect();
         for (cost, key) in early.iter().enumerate() {
             assert!(limiter.check_n(key, 1 + cost as u64 % LIMIT).is_allowed());
         }
-        let owed = |key: &Nth| limiter.at(limiter.now()).peek_n(key, 0);
+        let owed = |key: &Scattered| limiter.at(limiter.now()).peek_n(key, 0);
         let before: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
         let memory = limiter.usage().memory_in_use;
         for other in 1_000..15_000 {
-            let _ = limiter.check(&Nth(other));
+            let _ = limiter.check(&Scattered(other));
         }
         assert!(limiter.usage().memory_in_use >= 8 * memory, "{quota}: the table has grown");
         let after: Vec<_> =
@@ -90,31 +91,31 @@ fn a_peek_at_an_unmigrated_key_equals_a_check() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let later = 4_000;
     for nth in 0..later {
-        assert!(limiter.check_n(&Nth(nth), 1 + nth % LIMIT).is_allowed());
+        assert!(limiter.check_n(&Scattered(nth), 1 + nth % LIMIT).is_allowed());
         // Among these numbers is the one at which the table follows its full buckets. The keys of
         // the other buckets have not migrated then.
         if nth < 2_000 || nth % 10 > 0 {
             continue;
         }
         for early in 0..=nth {
-            let looked = limiter.at(limiter.now()).peek_n(&Nth(early), 0).remaining();
+            let looked = limiter.at(limiter.now()).peek_n(&Scattered(early), 0).remaining();
             assert_eq!(looked, LIMIT - 1 - early % LIMIT);
         }
     }
     for nth in 0..later {
-        let looked = limiter.at(limiter.now()).peek_n(&Nth(nth), 0).remaining();
+        let looked = limiter.at(limiter.now()).peek_n(&Scattered(nth), 0).remaining();
         assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
-        assert_eq!(limiter.peek(&Nth(nth)).is_allowed(), looked > 0);
-        assert_eq!(limiter.check(&Nth(nth)).is_allowed(), looked > 0);
+        assert_eq!(limiter.peek(&Scattered(nth)).is_allowed(), looked > 0);
+        assert_eq!(limiter.check(&Scattered(nth)).is_allowed(), looked > 0);
     }
-    assert_eq!(limiter.peek(&Nth(later)).remaining(), LIMIT - 1, "and a new key is new");
+    assert_eq!(limiter.peek(&Scattered(later)).remaining(), LIMIT - 1, "and a new key is new");
 }
 
 #[test]
 fn verbs_find_a_key_that_has_not_moved_yet() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
-    let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(&Nth(key), 2))).collect();
-    (1_000..12_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
+    let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(&Scattered(key), 2))).collect();
+    (1_000..12_000).for_each(|key| assert!(limiter.check(&Scattered(key)).is_allowed()));
     // The refunds first: a reset also ends the receipts of the keys that share its mark.
     for (key, decision) in taken {
         if key % 2 == 0 {
@@ -122,9 +123,9 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
         }
     }
     for key in 0..600 {
-        assert!(key % 2 == 0 || limiter.prepare(&Nth(key)).reset());
-        assert_eq!(limiter.check_n(&Nth(key), LIMIT).remaining(), 0);
-        assert!(!limiter.check(&Nth(key)).is_allowed());
+        assert!(key % 2 == 0 || limiter.prepare(&Scattered(key)).reset());
+        assert_eq!(limiter.check_n(&Scattered(key), LIMIT).remaining(), 0);
+        assert!(!limiter.check(&Scattered(key)).is_allowed());
     }
 }
 
@@ -154,7 +155,7 @@ fn refunds_of_migrating_keys_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (held, done) = (counters(256), AtomicBool::new(false));
     for (nth, held) in (0..).zip(&held) {
-        assert!(limiter.check(&Nth(nth)).is_allowed());
+        assert!(limiter.check(&Scattered(nth)).is_allowed());
         held.store(1, SeqCst);
     }
     thread::scope(|scope| {
@@ -162,13 +163,13 @@ fn refunds_of_migrating_keys_mint_nothing() {
             let (limiter, held, done) = (&limiter, &held, &done);
             scope.spawn(move || take_and_give_back(limiter, held, worker, done));
         }
-        (1_000..14_000).for_each(|key| assert!(limiter.check(&Nth(key)).is_allowed()));
+        (1_000..14_000).for_each(|key| assert!(limiter.check(&Scattered(key)).is_allowed()));
         done.store(true, SeqCst);
     });
     assert!(limiter.usage().memory_in_use > 4 * 256 * 256);
     // A charge that meets its key's migration may be made twice: that errs by refusing.
     // A peek tells what one request more would leave.
-    assert!((0..256).all(|nth| limiter.peek(&Nth(nth)).remaining() < LIMIT - 1));
+    assert!((0..256).all(|nth| limiter.peek(&Scattered(nth)).remaining() < LIMIT - 1));
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn a_save_during_growth_keeps_all_debt() {
     let files = thread::scope(|scope| {
         scope.spawn(|| {
             for nth in 0..15_000 {
-                assert!(limiter.check_n(&Nth(nth), LIMIT).is_allowed());
+                assert!(limiter.check_n(&Scattered(nth), LIMIT).is_allowed());
                 known.store(nth + 1, SeqCst);
             }
         });
@@ -193,9 +194,9 @@ fn a_save_during_growth_keeps_all_debt() {
         files
     });
     for (before, file) in files {
-        let builder = Limiter::<Nth, Quota>::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+        let builder = Limiter::<Scattered, Quota>::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
         let restored = builder.clock(ManualClock::new()).restore(&file[..]).unwrap();
-        let forgotten = (0..before).find(|&nth| restored.check(&Nth(nth)).is_allowed());
+        let forgotten = (0..before).find(|&nth| restored.check(&Scattered(nth)).is_allowed());
         assert_eq!(forgotten, None);
     }
 }
@@ -203,7 +204,7 @@ fn a_save_during_growth_keeps_all_debt() {
 #[test]
 fn several_limits_grow_each_by_itself() {
     let clock = ManualClock::new();
-    let limiter = MultiLimiter::<Nth>::builder([
+    let limiter = MultiLimiter::<Scattered>::builder([
         Quota::from(TokenBucket::new(Rate::per_second(LIMIT))),
         SlidingWindow::new(Rate::per_hour(2 * LIMIT)).into(),
     ])
@@ -212,15 +213,15 @@ fn several_limits_grow_each_by_itself() {
     .build()
     .unwrap();
     for key in 0..10_000 {
-        assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        assert!(limiter.check_n(&Scattered(key), LIMIT).is_allowed());
         // The first limit forgets keys and the second remembers them, so one table stays small.
         clock.advance(Duration::from_millis(10));
     }
     assert_eq!(limiter.usage().live_keys, 10_000);
     clock.advance(Duration::from_secs(1));
     for key in 0..10_000 {
-        assert!(limiter.check_n(&Nth(key), LIMIT).is_allowed());
-        assert!(!limiter.check_n(&Nth(key), LIMIT).is_allowed());
+        assert!(limiter.check_n(&Scattered(key), LIMIT).is_allowed());
+        assert!(!limiter.check_n(&Scattered(key), LIMIT).is_allowed());
         clock.advance(Duration::from_millis(1));
     }
 }

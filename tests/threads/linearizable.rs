@@ -16,8 +16,9 @@ mod search;
 use std::time::{Duration, Instant};
 
 use history::{Play, Recorder};
-use limits::{LIMITS, Limit};
+use limits::{LIMITS, is_log};
 use search::{Verdict, judge};
+use tollgate_testing::limits::Limit;
 
 /// Returns how long a test runs.
 fn patience() -> Duration {
@@ -74,7 +75,7 @@ fn histories_of_concurrent_insertions_are_linearizable() {
 /// are forgotten.
 #[test]
 fn histories_of_migrating_keys_are_linearizable() {
-    let movable: Vec<Limit> = LIMITS.iter().copied().filter(|limit| !limit.is_log()).collect();
+    let movable: Vec<Limit> = LIMITS.iter().copied().filter(|limit| !is_log(limit)).collect();
     let (histories, _) = look(&movable, Play { keys: 2, calls: 4, goes_back: false, strangers: true });
     assert!(histories >= 100, "{histories} are few");
 }

@@ -5,7 +5,5 @@ mod as_much;
 mod faults;
 mod growth;
 mod linearizable;
-#[path = "../quotas/mod.rs"]
-mod quotas;
 mod stats;
 mod stress;

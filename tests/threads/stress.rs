@@ -13,12 +13,13 @@ mod spinning;
 mod verbs;
 
 use tollgate::{CountPolicy, Quota, Rate};
+use tollgate_testing::limits;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// Every algorithm, at `limit` a second.
 fn every(limit: u64, count: CountPolicy) -> Vec<Quota> {
-    let every = if count == CountPolicy::All { crate::quotas::counting_all } else { crate::quotas::every };
+    let every = if count == CountPolicy::All { limits::counting_all } else { limits::every };
     every(Rate::per_second(limit))
 }

@@ -5,8 +5,9 @@
 
 use arbitrary::Arbitrary;
 use tollgate::{CallDecision, CallError, CallQuota, ManualClock, Outcome, PerCallLimiter, Timestamp};
+use tollgate_testing::keys::Placed;
 
-use crate::contest::{APART, Placed};
+use crate::contest::APART;
 use crate::limits::Number;
 
 /// The largest TAT, and the largest number of a quota.

@@ -2,11 +2,10 @@
 //!
 //! Limits are tiny, so that sequences meet every boundary often. Clocks go back now and then.
 
-mod random;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tollgate_model::{Algorithm, Answer, CountPolicy, Model};
+use tollgate_testing::limits::{Kind, any_tiny, tiny};
 use tollgate_testing::random::Random;
 
 const SEQUENCES: u64 = 300;
@@ -47,7 +46,7 @@ fn for_each_step(random_algorithm: fn(&mut Random) -> Algorithm, judge: fn(&Algo
 
 #[test]
 fn a_wait_is_exact_to_the_nanosecond() {
-    for_each_step(random::algorithm, |_, step| {
+    for_each_step(any_tiny, |_, step| {
         let possible = step.answer.allowed || step.answer.never;
         assert_eq!(step.answer.retry_after_ns.is_none(), possible);
         let Some(wait) = step.answer.retry_after_ns else { return };
@@ -60,14 +59,14 @@ fn a_wait_is_exact_to_the_nanosecond() {
 
 #[test]
 fn a_peek_says_what_the_check_says() {
-    for_each_step(random::algorithm, |_, step| {
+    for_each_step(any_tiny, |_, step| {
         assert_eq!(step.before.peek("k", step.now, step.cost), step.answer);
     });
 }
 
 #[test]
 fn remaining_is_the_largest_cost_that_would_pass() {
-    for_each_step(random::algorithm, |_, step| {
+    for_each_step(any_tiny, |_, step| {
         let Answer { remaining, limit, .. } = step.answer;
         assert!(step.after.peek("k", step.now, remaining).allowed);
         let more = step.after.peek("k", step.now, remaining + 1);
@@ -78,7 +77,7 @@ fn remaining_is_the_largest_cost_that_would_pass() {
 
 #[test]
 fn after_its_reset_a_key_equals_one_never_seen() {
-    for_each_step(random::algorithm, |algorithm, step| {
+    for_each_step(any_tiny, |algorithm, step| {
         let unseen = Model::new(*algorithm);
         let now = step.now + step.answer.reset_after_ns;
         for later in [now, now + 1, now + 7, now + 30] {
@@ -91,7 +90,7 @@ fn after_its_reset_a_key_equals_one_never_seen() {
 
 #[test]
 fn only_a_queue_delays_and_its_departures_keep_their_distance() {
-    for_each_step(random::algorithm, |algorithm, step| {
+    for_each_step(any_tiny, |algorithm, step| {
         let Algorithm::LeakyQueue { .. } = algorithm else {
             assert_eq!(step.answer.delay_ns, 0);
             return;
@@ -130,7 +129,7 @@ fn most_within(admitted: &[(u64, u64)], length: u64) -> u64 {
 fn a_bucket_admits_at_most_its_burst_and_its_rate() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::with_seed(seed);
-        let algorithm = random::token_bucket(&mut random);
+        let algorithm = tiny(Kind::Bucket, &mut random);
         let Algorithm::TokenBucket { count, period_ns, burst, grains, .. } = algorithm else {
             unreachable!()
         };
@@ -178,7 +177,7 @@ fn an_exact_bucket_equals_one_that_counts_its_tokens() {
 fn no_window_of_a_log_or_sub_windows_exceeds_it() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::with_seed(seed);
-        for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
+        for algorithm in [tiny(Kind::Log, &mut random), tiny(Kind::SubWindows, &mut random)] {
             let (Algorithm::SlidingLog { limit, window_ns, .. }
             | Algorithm::SubWindows { limit, window_ns, .. }) = algorithm
             else {

@@ -1,10 +1,9 @@
 //! Refunds, reservations and several limits against brute force. Checks are in `properties.rs`.
 
-mod random;
-
 use tollgate_model::{
     Algorithm, Answer, Booking, CountPolicy, Model, MultiModel, Receipt, Refusal, Reservation,
 };
+use tollgate_testing::limits::{Kind, any_tiny, tiny};
 use tollgate_testing::random::Random;
 
 const SEQUENCES: u64 = 300;
@@ -34,7 +33,7 @@ fn most_within(acts: &[(u64, u64)], length: u64) -> u64 {
 
 /// A bucket that is not a queue, with its count, period, burst and grains.
 fn bucket(random: &mut Random) -> (Algorithm, u64, u64, u64, Option<u64>) {
-    let algorithm = random::token_bucket(random);
+    let algorithm = tiny(Kind::Bucket, random);
     let Algorithm::TokenBucket { count, period_ns, burst, grains, .. } = algorithm else { unreachable!() };
     let meter = Algorithm::LeakyMeter { count, period_ns, capacity: burst, grains };
     (if random.u64(..3) == 0 { meter } else { algorithm }, count, period_ns, burst, grains)
@@ -124,7 +123,7 @@ fn kept(algorithm: Algorithm, random: &mut Random) -> Vec<(u64, u64)> {
 fn no_window_exceeds_the_limit_with_any_refunds() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::with_seed(seed);
-        for algorithm in [random::sliding_log(&mut random), random::sub_windows(&mut random)] {
+        for algorithm in [tiny(Kind::Log, &mut random), tiny(Kind::SubWindows, &mut random)] {
             let (Algorithm::SlidingLog { limit, window_ns, .. }
             | Algorithm::SubWindows { limit, window_ns, .. }) = algorithm
             else {
@@ -162,7 +161,7 @@ fn no_aligned_window_exceeds_the_limit_with_any_refunds() {
 fn a_refund_at_once_leaves_the_key_as_it_was() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::with_seed(seed);
-        let algorithm = random::algorithm(&mut random);
+        let algorithm = any_tiny(&mut random);
         let mut model = Model::new(algorithm);
         let mut now = random.u64(..50);
         for _ in 0..STEPS {
@@ -211,7 +210,7 @@ fn a_reservation_departs_when_the_same_check_would_pass() {
 fn several_limits_are_charged_all_or_none() {
     for seed in 1..=SEQUENCES {
         let mut random = Random::with_seed(seed);
-        let limits: Vec<_> = (0..3).map(|_| random::algorithm(&mut random)).collect();
+        let limits: Vec<_> = (0..3).map(|_| any_tiny(&mut random)).collect();
         let mut multi = MultiModel::new(&limits);
         // Each limit also has a model of its own, which is charged where the rule charges it.
         let mut alone: Vec<_> = limits.iter().copied().map(Model::new).collect();

@@ -7,7 +7,7 @@ use tollgate::{
 };
 
 use super::{Counting, LIMITS, SECOND, all_of, every, limiter};
-use crate::quotas::every as every_quota;
+use tollgate_testing::limits::every as every_quota;
 
 #[test]
 fn a_prepared_key_decides_as_its_limiter_does() {

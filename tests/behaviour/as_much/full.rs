@@ -2,18 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{DebitError, Key, KeyHasher, Limiter, ManualClock, Quota, Rate, WhenFull};
-
-use crate::quotas;
-
-/// Keys that share one bucket of fifteen slots.
-struct Fellow(u64);
-
-impl Key for Fellow {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 8
-    }
-}
+use tollgate::{DebitError, Limiter, ManualClock, Quota, Rate, WhenFull};
+use tollgate_testing::keys::Fellow;
+use tollgate_testing::limits;
 
 const SLOTS: u64 = 15;
 const STRANGER: Fellow = Fellow(1_000);
@@ -24,7 +15,7 @@ fn is_a_log(quota: &Quota) -> bool {
 
 /// Whether debts can be handed over.
 fn shares(quota: &Quota) -> bool {
-    !quotas::refuses_when_full(quota)
+    !limits::refuses_when_full(quota)
 }
 
 /// Ten a minute, and every slot has a debt of `debt`.
@@ -37,7 +28,7 @@ fn full(quota: Quota, when_full: WhenFull, debt: u64) -> (Limiter<Fellow, Quota,
 }
 
 fn every() -> Vec<Quota> {
-    quotas::every(Rate::per_minute(10))
+    limits::every(Rate::per_minute(10))
 }
 
 #[test]

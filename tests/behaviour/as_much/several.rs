@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, DebitError, FixedWindow, Key, KeyHasher, ManualClock, MultiLimiter, Outcome, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket, WhenFull,
+    CountPolicy, DebitError, FixedWindow, ManualClock, MultiLimiter, Outcome, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket, WhenFull,
 };
-
-use crate::quotas;
+use tollgate_testing::keys::Fellow;
+use tollgate_testing::limits;
 
 type Several = MultiLimiter<u64, ManualClock>;
 
@@ -24,8 +24,8 @@ fn left(limiter: &Several, key: u64) -> Vec<u64> {
 /// One tight limit at each place among others.
 #[test]
 fn several_limits_take_the_same_number() {
-    let others = quotas::every(Rate::per_second(20));
-    for (tight, others) in quotas::every(Rate::per_second(5))
+    let others = limits::every(Rate::per_second(20));
+    for (tight, others) in limits::every(Rate::per_second(5))
         .into_iter()
         .flat_map(|tight| others.chunks(5).map(move |some| (tight, some)))
     {
@@ -77,7 +77,7 @@ fn a_refusal_by_several_limits_counts_one() {
 
 #[test]
 fn several_limits_are_each_debited() {
-    for first in quotas::every(Rate::per_second(10)) {
+    for first in limits::every(Rate::per_second(10)) {
         if matches!(first, Quota::SlidingLog(_)) {
             continue;
         }
@@ -137,15 +137,6 @@ fn several_limits_tell_of_both_verbs_once() {
     let _ = (alice.check_up_to(3), alice.check_up_to(3), alice.check_up_to(3), alice.debit(2));
     let (allowed, denied) = (Outcome::Allowed, Outcome::Denied);
     assert_eq!(*told.lock().unwrap(), [(allowed, 3), (allowed, 2), (denied, 1), (allowed, 2)]);
-}
-
-/// Keys that share one bucket.
-struct Fellow(u64);
-
-impl Key for Fellow {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        (self.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) << 8
-    }
 }
 
 #[test]

@@ -4,19 +4,11 @@
 //! that lost theirs. Each must be read by the version that wrote it.
 
 use tollgate::Inherit::Additive;
-use tollgate::{Decision, Key, KeyHasher, Limiter, ManualClock, Rate, TokenBucket, WhenFull};
+use tollgate::{Decision, Limiter, ManualClock, Rate, TokenBucket, WhenFull};
+use tollgate_testing::keys::Fellow;
 use tollgate_testing::random::Random;
 
 const BURST: u64 = 20;
-
-/// Keys that share the first bucket, until it is split.
-struct Fellow(u64);
-
-impl Key for Fellow {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) << 8
-    }
-}
 
 type Subject = Limiter<Fellow, TokenBucket, ManualClock>;
 

@@ -3,19 +3,9 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
-use tollgate::{
-    FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Quota, Rate, Timestamp, TokenBucket,
-};
-use tollgate_model::{Algorithm, Answer, CountPolicy, Inherit as Told, Model};
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Bucket,
-    Meter,
-    Queue,
-    Fixed,
-    Intervals,
-}
+use tollgate::{Inherit, Limiter, ManualClock, Quota, Timestamp};
+use tollgate_model::{Algorithm, Answer, Inherit as Told, Model};
+use tollgate_testing::limits::{self, Kind, Precision};
 
 /// A limit with exact decisions: its rate is in lowest terms with a small numerator. So the
 /// engine's grain, to which a change rounds, equals the model's.
@@ -41,35 +31,19 @@ const SHORTEST: u64 = 1_000;
 pub(crate) const ORIGIN: u64 = 1_700_000_000_123_456_789;
 
 impl Limit {
-    pub(crate) fn quota(self, kind: Kind) -> Quota {
-        let Self { count, period, burst } = self;
-        let (rate, window) = (Rate::new(count, Duration::from_nanos(period)), period.max(SHORTEST));
-        match kind {
-            Kind::Bucket => TokenBucket::new(rate).burst(burst).into(),
-            Kind::Intervals => TokenBucket::new(rate).burst(burst).by_intervals().into(),
-            Kind::Meter => LeakyBucket::meter(rate).capacity(burst).into(),
-            Kind::Queue => LeakyBucket::queue(rate).capacity(burst).into(),
-            Kind::Fixed => FixedWindow::new(Rate::new(burst, Duration::from_nanos(window))).into(),
+    fn described(self, kind: Kind) -> limits::Limit {
+        if kind == Kind::Fixed {
+            return kind.limit(self.burst, self.period.max(SHORTEST));
         }
+        kind.limit(self.count, self.period).burst(self.burst)
+    }
+
+    pub(crate) fn quota(self, kind: Kind) -> Quota {
+        self.described(kind).quota()
     }
 
     pub(crate) fn model(self, kind: Kind) -> Algorithm {
-        let Self { count, period: period_ns, burst } = self;
-        match kind {
-            Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst, initial: burst, grains: None },
-            Kind::Intervals => {
-                Algorithm::IntervalBucket { count, period_ns, origin_ns: ORIGIN, burst, initial: burst }
-            }
-            Kind::Meter => Algorithm::LeakyMeter { count, period_ns, capacity: burst, grains: None },
-            Kind::Queue => Algorithm::LeakyQueue { count, period_ns, capacity: burst, grains: None },
-            Kind::Fixed => Algorithm::FixedWindow {
-                limit: burst,
-                window_ns: period_ns.max(SHORTEST),
-                origin_ns: ORIGIN,
-                count: CountPolicy::Allowed,
-                ceiling: u64::MAX,
-            },
-        }
+        self.described(kind).algorithm(Precision::EXACT, ORIGIN)
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Inherit, ManualClock, MultiLimiter, Timestamp};
 use tollgate_model::{Algorithm, MultiModel};
+use tollgate_testing::limits::Kind;
 
-use super::model::{KEYS, Kind, Limit, ORIGIN, inherit, limit, told};
+use super::model::{KEYS, Limit, ORIGIN, inherit, limit, told};
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,12 +1,13 @@
 //! The settings that must be equal in the restored limiter, and those that may differ.
 
 use tollgate::{
-    CountPolicy, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter, Quota, Rate, RestoreError,
-    SlidingLog, SlidingWindow, TokenBucket,
+    CountPolicy, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Quota, Rate, RestoreError, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 
 use super::{SECOND, Subject, clock, saved};
-use crate::quotas::{every, refuses_when_full};
+use tollgate_testing::keys::Placed;
+use tollgate_testing::limits::{every, refuses_when_full};
 
 const BEGUN: u64 = 1_700_000_000 * SECOND;
 
@@ -197,15 +198,6 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
         }
         let counted = refuses_when_full(&quota);
         assert!(counted || allowed == 0, "{quota}: {allowed} more");
-    }
-}
-
-/// A key whose low bits choose its bucket.
-struct Placed(u64);
-
-impl Key for Placed {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        self.0
     }
 }
 

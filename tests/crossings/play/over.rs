@@ -1,9 +1,11 @@
 //! The verbs that take what there is, charge over the limit, or give on top of it.
 
+use tollgate_testing::limits::Kind;
+
 use super::{Player, Receipt};
 use crate::engine::{KEYS, Sort};
 use crate::judge::Event;
-use crate::limits::{Kind, TEN_YEARS};
+use crate::limits::TEN_YEARS;
 use crate::program::{Line, Verb};
 use crate::table::Word;
 

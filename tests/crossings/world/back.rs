@@ -1,8 +1,9 @@
 //! What comes back, of receipts and of leases.
 
+use tollgate_testing::limits::Kind;
+
 use super::{State, Taken, World};
 use crate::judge::Lease;
-use crate::limits::Kind;
 
 /// Takes up to so many units off these, and says how many it did not find.
 pub(super) fn take<'a>(units: u64, off: impl Iterator<Item = &'a mut u64>) -> u64 {

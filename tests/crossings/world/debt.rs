@@ -1,9 +1,10 @@
 //! A key's debt, and what a request finds.
 
 use tollgate::Inherit;
+use tollgate_testing::limits::Kind;
 
 use super::{State, World};
-use crate::limits::{Kind, Limit, TEN_YEARS};
+use crate::limits::{Limit, TEN_YEARS};
 
 /// Where the longest words end: no debt is paid later than so many nanoseconds after a change.
 const LONGEST: u64 = 1 << 62;

@@ -1,8 +1,9 @@
 //! Charges over the limit, and the units that an operator gives on top of it.
 
+use tollgate_testing::limits::Kind;
+
 use super::back::{newest, take};
 use super::{State, World};
-use crate::limits::Kind;
 
 impl World {
     /// A debit finds room always.

@@ -17,14 +17,15 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, GlobalLimiter, Key, KeyHasher, Limiter, Limits, ManualClock, Quota, Receipt, Reservation,
-    ReserveError, Timestamp,
+    Algorithm, GlobalLimiter, Key, Limiter, Limits, ManualClock, Quota, Receipt, Reservation, ReserveError,
+    Timestamp,
 };
 use tollgate_model::Answer;
+use tollgate_testing::keys::Placed;
+use tollgate_testing::limits::Kind;
 
 use super::answers::{answer, nanos, same_answer, same_wait};
 use super::doors::{Crowded, Door, Each, Keyed};
-use super::limit::Kind;
 use super::script::{Action, Case, KEYS, Line, Said, Script};
 use super::shared::Shared;
 
@@ -58,15 +59,6 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
         contest.keyed::<str, _>("named keys", quota, 64, KEYS, Shared::ALL)?;
     }
     Ok(())
-}
-
-/// A key whose low bits choose its bucket and the mark of its refunds.
-pub(crate) struct Placed(pub(crate) u64);
-
-impl Key for Placed {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        self.0
-    }
 }
 
 /// Keys in buckets of their own.
@@ -117,7 +109,7 @@ impl Contest<'_> {
     /// New keys enter the bucket before every line, so that it splits repeatedly. A log's bucket
     /// never splits.
     fn crowded<A: Algorithm>(self, quota: A, keys: [&Placed; 3]) -> Result<(), String> {
-        if let Kind::Log { .. } = self.case.limit.kind {
+        if self.case.limit.kind == Kind::Log {
             return Ok(());
         }
         self.clock.set(Timestamp::ZERO);
@@ -164,7 +156,7 @@ impl Contest<'_> {
         limiter: &Limiter<K, A, ManualClock>,
     ) -> Result<(), String> {
         let Self { case, script, .. } = self;
-        let uncounted = matches!(case.limit.kind, Kind::Log { .. }) || case.limit.quota().initial().is_some();
+        let uncounted = case.limit.kind == Kind::Log || case.limit.quota().initial().is_some();
         let (len, owing) = (limiter.usage().live_keys, script.owing);
         if uncounted || script.goes_back || len == owing {
             Ok(())

@@ -1,132 +1,13 @@
-//! Generators: limits that are small, odd or extreme, and operations near their boundaries.
+//! Generators: limits that are small, odd or extreme, with operations near their boundaries.
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::CountPolicy;
+use tollgate_testing::limits::{Kind, Unit, limit};
 
-use super::limit::{Kind, Limit, Unit};
 use super::script::{Case, Cost, Move, Op, Patience, Verb};
 use super::several::SeveralCase;
 
 const SECOND: u64 = 1_000_000_000;
-
-/// Rates at which other limiters failed, and the extremes that must be accepted.
-const NOTED: [(u64, u64); 14] = [
-    (1, 86_400 * SECOND),
-    (10_000_000_000, SECOND),
-    (14_500, 60 * SECOND),
-    (999_983, SECOND),
-    (700_000, 3_600 * SECOND),
-    (3, SECOND),
-    (3, 2 * SECOND),
-    (7_000_000, SECOND),
-    (600_000_000, SECOND),
-    (700_000_000, SECOND),
-    (60, 60 * SECOND),
-    (1, 3_600 * SECOND),
-    (10, 100),
-    (1, 10_000_000_000 * SECOND / 100),
-];
-
-/// The kinds of limits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Sort {
-    TokenBucket,
-    Meter,
-    Queue,
-    Fixed,
-    Intervals,
-    FirstHitBucket,
-    FirstHitWindow,
-    Sliding,
-    SubWindows,
-    Log,
-}
-
-pub(crate) const SORTS: [Sort; 10] = [
-    Sort::TokenBucket,
-    Sort::Meter,
-    Sort::Queue,
-    Sort::Fixed,
-    Sort::Intervals,
-    Sort::FirstHitBucket,
-    Sort::FirstHitWindow,
-    Sort::Sliding,
-    Sort::SubWindows,
-    Sort::Log,
-];
-
-/// A number from 1 to `2^bits - 1`, with every length equally likely.
-fn magnitude(bits: u32) -> impl Strategy<Value = u64> {
-    (0..bits, any::<u64>()).prop_map(|(bit, rest)| (1 << bit) | (rest & ((1 << bit) - 1)))
-}
-
-fn period() -> BoxedStrategy<u64> {
-    let usual = select(vec![SECOND, SECOND / 4, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND]);
-    prop_oneof![3 => usual, 1 => 1..=100_u64, 2 => magnitude(57)].boxed()
-}
-
-fn count() -> impl Strategy<Value = CountPolicy> {
-    prop_oneof![Just(CountPolicy::Allowed), Just(CountPolicy::All)]
-}
-
-/// A count and a period.
-fn bucket_rate() -> BoxedStrategy<(u64, u64)> {
-    let small = (1..=20_u64, period());
-    let random = (magnitude(34), period());
-    prop_oneof![3 => small, 3 => select(NOTED.to_vec()), 2 => random].boxed()
-}
-
-fn window_rate() -> BoxedStrategy<(u64, u64)> {
-    let small = (1..=20_u64, period());
-    let noted = select(NOTED.iter().copied().filter(|(count, _)| *count <= 1_000_000).collect::<Vec<_>>());
-    let random = (magnitude(24), period());
-    prop_oneof![4 => small, 2 => noted, 2 => random].boxed()
-}
-
-/// A limit of this sort, valid or not.
-pub(crate) fn limit(sort: Sort) -> BoxedStrategy<Limit> {
-    let room = || prop_oneof![4 => 1..=20_u64, 1 => magnitude(20), 1 => magnitude(50)];
-    let windows = |kind: BoxedStrategy<Kind>| {
-        (window_rate(), kind).prop_map(|((count, period), kind)| Limit { kind, count, period }).boxed()
-    };
-    let bucket = |kind: fn(u64) -> Kind| {
-        (bucket_rate(), room())
-            .prop_map(move |((count, period), room)| Limit { kind: kind(room), count, period })
-            .boxed()
-    };
-    // Filled at the clock's zero, or not.
-    let filled = |rate: BoxedStrategy<(u64, u64)>, kind: fn(u64, Option<u64>) -> Kind| {
-        (rate, room(), any::<Option<(u8, u8)>>())
-            .prop_map(move |((count, period), burst, initial)| {
-                let initial = initial.map(|(share, more)| {
-                    (u128::from(burst) * u128::from(share) / 255) as u64 + u64::from(more & 1)
-                });
-                let initial = initial.map(|initial| initial.min(burst));
-                Limit { kind: kind(burst, initial), count, period }
-            })
-            .boxed()
-    };
-    match sort {
-        Sort::TokenBucket => filled(bucket_rate(), |burst, initial| Kind::TokenBucket { burst, initial }),
-        Sort::Intervals => filled(bucket_rate(), |burst, initial| Kind::Intervals { burst, initial }),
-        Sort::FirstHitBucket => {
-            filled(window_rate(), |burst, initial| Kind::FirstHitBucket { burst, initial })
-        }
-        Sort::FirstHitWindow => windows(count().prop_map(|count| Kind::FirstHitWindow { count }).boxed()),
-        Sort::Meter => bucket(|capacity| Kind::Meter { capacity }),
-        Sort::Queue => bucket(|capacity| Kind::Queue { capacity }),
-        Sort::Fixed => windows(count().prop_map(|count| Kind::Fixed { count }).boxed()),
-        Sort::Sliding => windows(count().prop_map(|count| Kind::Sliding { count }).boxed()),
-        Sort::SubWindows => {
-            let k = prop_oneof![4 => 1..=6_u32, 1 => 7..=24_u32];
-            windows((k, count()).prop_map(|(k, count)| Kind::SubWindows { k, count }).boxed())
-        }
-        Sort::Log => (prop_oneof![4 => 1..=20_u64, 1 => magnitude(10)], period(), count())
-            .prop_map(|(limit, period, count)| Limit { kind: Kind::Log { count }, count: limit, period })
-            .boxed(),
-    }
-}
 
 fn unit() -> impl Strategy<Value = Unit> {
     prop_oneof![Just(Unit::Interval), Just(Unit::Window), Just(Unit::Recovery)]
@@ -176,12 +57,12 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         })
 }
 
-/// A case for a limit of this sort.
-pub(crate) fn case(sort: Sort) -> impl Strategy<Value = Case> {
+/// A case for a limit of this kind.
+pub(crate) fn case(kind: Kind) -> impl Strategy<Value = Case> {
     // Unix time 1.7e9 s, as of a real clock, or 0, as in tests.
     let origin =
         prop_oneof![Just(0_u64), any::<u64>().prop_map(|some| 1_700_000_000 * SECOND + some % SECOND)];
-    (limit(sort), origin, ops()).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
+    (limit(kind), origin, ops()).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
 }
 
 fn patience() -> impl Strategy<Value = Patience> {
@@ -217,7 +98,7 @@ fn verbs() -> impl Strategy<Value = BoxedStrategy<Verb>> {
 
 /// Every verb, with a clock that only goes ahead: the time of a refund must not be before the key's
 /// latest charge.
-pub(crate) fn with_all_verbs(sort: Sort) -> impl Strategy<Value = Case> {
+pub(crate) fn with_all_verbs(kind: Kind) -> impl Strategy<Value = Case> {
     let origin =
         prop_oneof![Just(0_u64), any::<u64>().prop_map(|some| 1_700_000_000 * SECOND + some % SECOND)];
     let ops = (verbs(), prop_oneof![Just(1_usize), Just(3_usize)]).prop_flat_map(|(verb, keys)| {
@@ -226,14 +107,14 @@ pub(crate) fn with_all_verbs(sort: Sort) -> impl Strategy<Value = Case> {
         let op = (go, 0..keys, verb).prop_map(|(go, key, verb)| Op { go, key, verb });
         prop::collection::vec(op, 1..60)
     });
-    (limit(sort), origin, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
+    (limit(kind), origin, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
 }
 
-/// Up to four limits of any sorts, with the operations of [`case`] or of [`with_all_verbs`].
+/// Up to four limits of any kinds, with the operations of [`case`] or of [`with_all_verbs`].
 pub(crate) fn several(is_ahead: bool) -> impl Strategy<Value = SeveralCase> {
-    let limits = prop::collection::vec(select(SORTS.to_vec()).prop_flat_map(limit), 1..=4);
-    let case = move |sort| if is_ahead { with_all_verbs(sort).boxed() } else { case(sort).boxed() };
-    (limits, case(Sort::TokenBucket)).prop_map(|(limits, Case { origin, ops, .. })| SeveralCase {
+    let limits = prop::collection::vec(select(Kind::ALL.to_vec()).prop_flat_map(limit), 1..=4);
+    let case = move |kind| if is_ahead { with_all_verbs(kind).boxed() } else { case(kind).boxed() };
+    (limits, case(Kind::Bucket)).prop_map(|(limits, Case { origin, ops, .. })| SeveralCase {
         limits,
         origin,
         ops,
@@ -241,8 +122,8 @@ pub(crate) fn several(is_ahead: bool) -> impl Strategy<Value = SeveralCase> {
 }
 
 /// Checks of one key close to each other, with a clock that only goes ahead, as of a greedy client.
-pub(crate) fn greed(sort: Sort) -> impl Strategy<Value = Case> {
+pub(crate) fn greed(kind: Kind) -> impl Strategy<Value = Case> {
     let op = (ahead(), cost()).prop_map(|(go, cost)| Op { go, key: 0, verb: Verb::Check(cost) });
     let ops = prop::collection::vec(op, 1..150);
-    (limit(sort), 0..2 * SECOND, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
+    (limit(kind), 0..2 * SECOND, ops).prop_map(|(limit, origin, ops)| Case { limit, origin, ops })
 }

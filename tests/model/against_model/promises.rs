@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use tollgate::{GlobalLimiter, ManualClock, Timestamp};
+use tollgate_testing::limits::Kind;
 
 use super::answers::UPTIME;
 use super::config;
-use super::draw::{self, SORTS, Sort};
-use super::limit::Kind;
+use super::draw;
 use super::script::{Action, Case, Script};
 
 /// Runs `judge` on cases that the engine accepts.
@@ -45,8 +45,8 @@ fn admitted(case: &Case) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_refused_request_passes_exactly_after_retry_after() {
-    for sort in SORTS {
-        for_each(80, draw::case(sort), |case| {
+    for kind in Kind::ALL {
+        for_each(80, draw::case(kind), |case| {
             let Some(script) = case.script() else { return Ok(()) };
             let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
@@ -71,8 +71,8 @@ fn a_refused_request_passes_exactly_after_retry_after() {
 
 #[test]
 fn more_is_available_exactly_after_more_after() {
-    for sort in SORTS {
-        for_each(80, draw::case(sort), |case| {
+    for kind in Kind::ALL {
+        for_each(80, draw::case(kind), |case| {
             let Some(script) = case.script() else { return Ok(()) };
             let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
@@ -102,8 +102,8 @@ fn more_is_available_exactly_after_more_after() {
 
 #[test]
 fn no_interval_exceeds_the_burst_and_the_rate() {
-    for sort in [Sort::TokenBucket, Sort::Meter, Sort::Queue] {
-        for_each(150, draw::greed(sort), |case| {
+    for kind in [Kind::Bucket, Kind::Meter, Kind::Queue] {
+        for_each(150, draw::greed(kind), |case| {
             let Some(script) = case.script() else { return Ok(()) };
             let (count, period) = (u128::from(case.limit.count), u128::from(case.limit.period));
             let early = early(case, &script);
@@ -124,15 +124,16 @@ fn no_interval_exceeds_the_burst_and_the_rate() {
 
 #[test]
 fn no_interval_exceeds_the_initial_tokens_and_the_rate() {
-    for_each(150, draw::greed(Sort::TokenBucket), |case| {
-        let Kind::TokenBucket { burst, initial } = case.limit.kind else { unreachable!("asked for buckets") };
+    for_each(150, draw::greed(Kind::Bucket), |case| {
         let Some(script) = case.script() else { return Ok(()) };
         let (count, period) = (u128::from(case.limit.count), u128::from(case.limit.period));
         let early = early(case, &script);
         let mut sum = 0;
         for (at, cost) in admitted(case) {
             sum += u128::from(cost);
-            let bound = u128::from(initial.unwrap_or(burst)) * period + u128::from(at) * count + early;
+            let bound = u128::from(case.limit.initial.unwrap_or(case.limit.burst)) * period
+                + u128::from(at) * count
+                + early;
             prop_assert!(sum * period <= bound, "{sum} by {at}");
         }
         Ok(())
@@ -141,7 +142,7 @@ fn no_interval_exceeds_the_initial_tokens_and_the_rate() {
 
 #[test]
 fn a_clock_that_steps_back_adds_no_tokens() {
-    for_each(200, draw::case(Sort::TokenBucket), |case| {
+    for_each(200, draw::case(Kind::Bucket), |case| {
         let Some(script) = case.script() else { return Ok(()) };
         if script.lines.iter().any(|line| matches!(line.action, Action::Reset)) {
             return Ok(());
@@ -161,8 +162,8 @@ fn a_clock_that_steps_back_adds_no_tokens() {
 
 #[test]
 fn no_window_of_a_log_exceeds_the_limit() {
-    for sort in [Sort::Log, Sort::SubWindows] {
-        for_each(200, draw::greed(sort), |case| {
+    for kind in [Kind::Log, Kind::SubWindows] {
+        for_each(200, draw::greed(kind), |case| {
             let history = admitted(case);
             for (first, &(start, _)) in history.iter().enumerate() {
                 let window = history[first..].iter().take_while(|(at, _)| at - start < case.limit.period);
@@ -176,7 +177,7 @@ fn no_window_of_a_log_exceeds_the_limit() {
 
 #[test]
 fn departures_of_a_queue_keep_their_distance_and_their_order() {
-    for_each(200, draw::greed(Sort::Queue), |case| {
+    for_each(200, draw::greed(Kind::Queue), |case| {
         let Some(script) = case.script() else { return Ok(()) };
         let builder = GlobalLimiter::builder(case.limit.quota()).clock(ManualClock::new());
         let limiter = builder.build().unwrap();

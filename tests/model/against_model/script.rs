@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tollgate::{GlobalLimiter, ManualClock, Resolution};
 use tollgate_model::Answer;
+use tollgate_testing::limits::{Limit, Unit};
 
 use super::answers::UPTIME;
 use super::ledger::Ledger;
-use super::limit::{Limit, Unit};
 
 /// The keys of every case.
 pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
@@ -243,7 +243,7 @@ impl Case {
     /// How many units more a bucket may be charged so that its debt ends within the ten years. A
     /// window counts any number up to its ceiling.
     pub(crate) fn payable(&self, at: u64, standing: Answer) -> u64 {
-        if !self.limit.is_bucket() {
+        if !self.limit.kind.refills() {
             return u64::MAX;
         }
         // In ticks an interval is up to a thousandth longer.

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use tollgate::{DebitError, ManualClock, MultiDecision, MultiLimiter, Receipt, Timestamp};
 use tollgate_model::{MultiAnswer, MultiModel, Receipt as ModelReceipt};
+use tollgate_testing::keys::Placed;
+use tollgate_testing::limits::{Kind, Limit};
 
 use super::answers::{nanos, same_wait};
-use super::contest::{APART, Placed, TOGETHER};
+use super::contest::{APART, TOGETHER};
 use super::ledger::counted_back;
-use super::limit::{Kind, Limit};
 use super::script::{Case, KEYS, Move, Op, Verb};
 
 /// Limits and operations on them. Costs and times are relative to one limit after the other.
@@ -211,10 +212,9 @@ impl<'c> Contest<'c> {
     }
 
     fn may_differ(&self, key: usize) -> bool {
-        let is_log = |case: &&Case| matches!(case.limit.kind, Kind::Log { .. });
+        let is_log = |case: &&Case| case.limit.kind == Kind::Log;
         let logs: Vec<&Case> = self.cases.iter().filter(is_log).collect();
-        let counts =
-            |case: &&Case| matches!(case.limit.kind, Kind::Log { count: tollgate::CountPolicy::All });
+        let counts = |case: &&Case| case.limit.policy == tollgate::CountPolicy::All;
         // Keys of one bucket share their mark: a reset of one ends the receipts of all.
         let is_apart = std::ptr::eq(self.keys, &APART);
         let shares = !is_apart && (self.is_careful || self.gave_back.contains(&true));

@@ -19,8 +19,8 @@
 //! units as were admitted, so that no window exceeds the limit.
 
 use tollgate::CountPolicy;
+use tollgate_testing::limits::{Kind, Limit};
 
-use super::limit::{Kind, Limit};
 use super::script::{Action, Line, Said, Script};
 
 /// The state that the keys of a limiter share.
@@ -64,17 +64,16 @@ impl Shared {
         }
         let since = |from: usize| script.lines[from..number].iter().filter(|other| other.key == line.key);
         match limit.kind {
-            Kind::TokenBucket { .. }
-            | Kind::Meter { .. }
-            | Kind::Intervals { .. }
-            | Kind::FirstHitBucket { .. } => self.may_give_less(limit, script, number, taken).then_some(back),
-            Kind::Log { count } => {
+            Kind::Bucket | Kind::Meter | Kind::Intervals | Kind::FirstHitBucket => {
+                self.may_give_less(limit, script, number, taken).then_some(back)
+            }
+            Kind::Log => {
                 let (Action::Check(cost) | Action::UpTo { units: cost, .. }) = script.lines[taken].action
                 else {
                     return None;
                 };
                 let logged: u128 = since(taken + 1).map(logged(limit)).sum();
-                let lapped = count == CountPolicy::All && logged >= 2 * u128::from(limit.count);
+                let lapped = limit.policy == CountPolicy::All && logged >= 2 * u128::from(limit.count);
                 if lapped { Some(cost.min(asked)) } else { since(taken + 1).any(gives_back).then_some(back) }
             }
             _ => None,
@@ -127,8 +126,8 @@ fn booked_by_the_engine_alone(line: &Line) -> bool {
 /// Returns the nanoseconds of a grain, or of what else the clock counts.
 fn grain(limit: &Limit, script: &Script) -> u64 {
     match limit.kind {
-        Kind::Intervals { .. } => limit.period,
-        Kind::FirstHitBucket { .. } => script.resolution.tick,
+        Kind::Intervals => limit.period,
+        Kind::FirstHitBucket => script.resolution.tick,
         _ => script.resolution.grains.map_or(0, |grains| limit.period / limit.count.saturating_mul(grains)),
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tollgate::{
     GlobalLimiter, Inherit, Key, KeyHasher, Limiter, MultiLimiter, Outcome, Quota, Rate, TokenBucket,
 };
+use tollgate_testing::clocks::{Hooked, at_reading, unhook};
 
 use super::every;
-use super::hooked::{Hooked, at_reading, unhook};
 
 type Subject<K = u64> = Limiter<K, Quota, Hooked>;
 

@@ -10,9 +10,9 @@ use tollgate::{
     FixedWindow, Inherit, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
     Timestamp, TokenBucket, WhenFull,
 };
+use tollgate_testing::clocks::{Hooked, at_reading};
 
 use super::every;
-use super::hooked::{Hooked, at_reading};
 
 /// A key whose low bits choose its bucket. All keys of a test are in one bucket.
 struct Placed(u64);

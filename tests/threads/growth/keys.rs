@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use tollgate::{CountPolicy, FixedWindow, Key, KeyHasher, Limiter, ManualClock, Quota, Rate};
-use tollgate_testing::random::scattered;
+use tollgate::{CountPolicy, FixedWindow, Limiter, ManualClock, Quota, Rate};
+use tollgate_testing::keys::Scattered;
 
-pub(crate) type Subject = Limiter<Nth, Quota, ManualClock>;
+pub(crate) type Subject = Limiter<Scattered, Quota, ManualClock>;
 
 /// The limit of each key, an hour.
 pub(crate) const LIMIT: u64 = 3;
@@ -14,20 +14,11 @@ pub(crate) const LIMIT: u64 = 3;
 pub(crate) fn movable() -> Vec<Quota> {
     let rate = Rate::per_hour(LIMIT);
     let moves = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_));
-    crate::quotas::every(rate)
+    tollgate_testing::limits::every(rate)
         .into_iter()
         .chain([FixedWindow::new(rate).count(CountPolicy::All).into()])
         .filter(moves)
         .collect()
-}
-
-/// A key with a fixed fingerprint, so that the same keys share buckets in every run.
-pub(crate) struct Nth(pub(crate) u64);
-
-impl Key for Nth {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        scattered(self.0)
-    }
 }
 
 /// The most units that may be charged twice: a thread that is suspended right after a charge, until
@@ -50,7 +41,7 @@ pub(crate) fn nobody_got_more(admitted: &[AtomicU64], quota: &str) {
 pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usize, rounds: usize) {
     for turn in 0..rounds * admitted.len() {
         let nth = (turn * stride) % admitted.len();
-        if limiter.check(&Nth(nth as u64)).is_allowed() {
+        if limiter.check(&Scattered(nth as u64)).is_allowed() {
             admitted[nth].fetch_add(1, SeqCst);
         }
     }
@@ -61,7 +52,7 @@ pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usi
 pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], worker: usize, done: &AtomicBool) {
     for turn in 0.. {
         let nth = (turn * 97 + worker * 31) % held.len();
-        let decision = limiter.check(&Nth(nth as u64));
+        let decision = limiter.check(&Scattered(nth as u64));
         if decision.is_allowed() {
             let holding = held[nth].fetch_add(1, SeqCst) + 1;
             assert!(holding <= LIMIT, "key {nth}: {holding}");

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, Decision, Key, KeyHasher, Limiter, ManualClock, Quota, Resolution, Timestamp};
+use tollgate::{Clock, Decision, Limiter, ManualClock, Quota, Resolution, Timestamp};
 use tollgate_model::Answer;
+use tollgate_testing::keys::Placed;
+use tollgate_testing::limits::Limit;
 use tollgate_testing::random::Random;
 
-use super::limits::Limit;
+use super::limits::is_log;
 
 /// One call of one thread.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +60,14 @@ impl Told {
 
     pub(crate) fn of(limit: &Limit, answer: &Answer) -> Self {
         let Answer { allowed, remaining, retry_after_ns, reset_after_ns, delay_ns, .. } = *answer;
-        if limit.is_log() {
+        if is_log(limit) {
             return Self::by_a_log(allowed);
         }
         Self { allowed, remaining, retry: retry_after_ns, reset: reset_after_ns, delay: delay_ns }
     }
 
     fn by(limit: &Limit, decision: &Decision<'_>) -> Self {
-        if limit.is_log() {
+        if is_log(limit) {
             return Self::by_a_log(decision.is_allowed());
         }
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -91,15 +93,6 @@ pub(crate) struct Play {
     pub(crate) goes_back: bool,
     /// Whether other keys keep entering the same bucket.
     pub(crate) strangers: bool,
-}
-
-/// A key whose low bits choose its bucket.
-struct Placed(u64);
-
-impl Key for Placed {
-    fn fingerprint(&self, _: &KeyHasher) -> u64 {
-        self.0
-    }
 }
 
 /// The clock of all threads. It remembers each thread's last reading, and lets other threads run
@@ -232,7 +225,7 @@ impl<'l> Recorder<'l> {
                         (key, Act::Refund(of), Said::Back(self.limiter.refund(decision)))
                     }
                     // A log's ring may change during a peek, which promises nothing.
-                    (3, other) if !self.limit.is_log() => {
+                    (3, other) if !is_log(self.limit) => {
                         held.extend(other);
                         let cost = random.u64(1..=2);
                         let decision = self.limiter.at(self.limiter.now()).peek_n(&self.key(key), cost);

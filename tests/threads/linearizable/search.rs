@@ -9,9 +9,10 @@ use std::collections::HashSet;
 
 use tollgate::Resolution;
 use tollgate_model::{Model, Receipt};
+use tollgate_testing::limits::Limit;
 
 use super::history::{Act, Call, Said, Told};
-use super::limits::{Limit, SECOND};
+use super::limits::{SECOND, gives_back_parts, is_log};
 
 /// The key in the model.
 const KEY: &str = "key";
@@ -90,7 +91,7 @@ impl Search<'_> {
                     let verdict = self.go_on(order);
                     order.pop();
                     let in_parts =
-                        self.limit.gives_back_parts() && matches!(self.history[call].said, Said::Back(1..));
+                        gives_back_parts(self.limit) && matches!(self.history[call].said, Said::Back(1..));
                     if in_parts { verdict.or_so_far() } else { verdict }
                 }
             };
@@ -112,7 +113,7 @@ impl Search<'_> {
     fn times(&self, number: usize) -> Vec<(usize, u64)> {
         let call = &self.history[number];
         let mut times = vec![(number, call.now)];
-        if self.limit.is_log() && matches!(call.said, Said::Told(Told { allowed: true, .. })) {
+        if is_log(self.limit) && matches!(call.said, Said::Told(Told { allowed: true, .. })) {
             times.extend(self.later_times(call).map(|time| (number, time)));
         }
         times
@@ -131,7 +132,7 @@ impl Search<'_> {
     fn refuses_by_a_later_time(&self, order: &[(usize, u64)], number: usize, now: u64) -> bool {
         let call = &self.history[number];
         let is_refused = matches!(call.said, Said::Told(Told { allowed: false, .. }));
-        self.limit.is_log()
+        is_log(self.limit)
             && is_refused
             && order.iter().map(|&(before, _)| &self.history[before]).any(|before| {
                 let is_admission = matches!(before.said, Said::Told(Told { allowed: true, .. }));
@@ -143,7 +144,7 @@ impl Search<'_> {
 
     /// Returns the model after these calls, to which it gave the same answers.
     fn replay(&self, order: &[(usize, u64)]) -> State {
-        let model = self.limit.model(self.resolution);
+        let model = self.limit.model(self.resolution, 0);
         let mut state = State { model, receipts: self.history.iter().map(|_| None).collect() };
         for &(call, now) in order {
             state.step(self.limit, self.history, call, now);
@@ -210,7 +211,7 @@ mod finds {
     }
 
     fn verdict(history: &[Call]) -> Verdict {
-        let log = LIMITS.iter().find(|limit| limit.is_log()).expect("there is one");
+        let log = LIMITS.iter().find(|limit| is_log(limit)).expect("there is one");
         judge(log, Recorder::resolution_of(log), history)
     }
 

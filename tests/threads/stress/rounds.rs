@@ -7,7 +7,7 @@ use tollgate::{
     CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate, Resolution, SlidingLog, SlidingWindow,
     Timestamp,
 };
-use tollgate_model::{Algorithm, CountPolicy as ModelCount, Model};
+use tollgate_testing::limits::{Kind, Limit};
 use tollgate_testing::random::Random;
 
 use super::crew::crew;
@@ -18,33 +18,6 @@ const WORKERS: usize = 4;
 /// The checks of a thread in a round. All threads together make more than the limit.
 const CHECKS: u64 = 3;
 const ROUNDS: u64 = 400;
-
-/// Returns the model of a quota of `every`, with the limiter's `resolution`.
-fn model(quota: &Quota, count: CountPolicy, resolution: Resolution) -> Model {
-    let Resolution { ceiling, tick: tick_ns, .. } = resolution;
-    let (limit, window_ns, origin_ns, granule) = (LIMIT, SECOND, 0, 1);
-    let (burst, initial, period_ns) = (limit, limit, window_ns);
-    let count = if count == CountPolicy::All { ModelCount::All } else { ModelCount::Allowed };
-    let name = quota.to_string();
-    Model::new(match name.split(':').next().unwrap() {
-        "fixed-window" if name.contains("first-hit") => {
-            Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling }
-        }
-        "token-bucket" if name.contains("first-hit") => {
-            Algorithm::FirstHitBucket { count: limit, period_ns, burst, initial, tick_ns }
-        }
-        "token-bucket" if name.contains("intervals") => {
-            Algorithm::IntervalBucket { count: limit, period_ns, origin_ns, burst, initial }
-        }
-        "fixed-window" => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
-        "sliding-window" if name.contains("subwindows") => {
-            Algorithm::SubWindows { limit, window_ns, subwindows: 4, origin_ns, count, ceiling, granule }
-        }
-        "sliding-window" => Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule },
-        "sliding-log" => Algorithm::SlidingLog { limit, window_ns, count },
-        _ => Algorithm::LeakyMeter { count: limit, period_ns: window_ns, capacity: limit, grains: None },
-    })
-}
 
 /// The time between rounds: none, short, a window, long.
 fn step(random: &mut Random) -> u64 {
@@ -57,7 +30,7 @@ fn step(random: &mut Random) -> u64 {
     }
 }
 
-fn agrees(quota: Quota, count: CountPolicy, resolution: Resolution, check: impl Fn(u64) -> bool + Sync) {
+fn agrees(limit: &Limit, resolution: Resolution, check: impl Fn(u64) -> bool + Sync) {
     let admitted: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
     let mut times = vec![0];
     let mut random = Random::with_seed(LIMIT);
@@ -74,45 +47,39 @@ fn agrees(quota: Quota, count: CountPolicy, resolution: Resolution, check: impl 
             worker.meet();
         }
     });
-    let mut model = model(&quota, count, resolution);
+    let mut model = limit.model(resolution, 0);
     for (round, (&at, admitted)) in times.iter().zip(&admitted).enumerate() {
         let right = (0..WORKERS as u64 * CHECKS).filter(|_| model.check("k", at, 1).allowed).count() as u64;
-        assert_eq!(admitted.load(Relaxed), right, "{quota}, round {round} at {at} ns");
+        assert_eq!(admitted.load(Relaxed), right, "{limit}, round {round} at {at} ns");
     }
 }
 
-fn all_agree(quotas: Vec<Quota>, count: CountPolicy) {
-    for quota in quotas {
-        let limiter = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(100);
+fn all_agree(policy: CountPolicy, is_of: impl Fn(Kind) -> bool) {
+    for kind in Kind::ALL.into_iter().filter(|kind| is_of(*kind)) {
+        let limit = Limit { policy, ..kind.limit(LIMIT, SECOND) };
+        let limiter = Limiter::<u64, Quota>::builder(limit.quota()).clock(ManualClock::new()).max_keys(100);
         let limiter = limiter.build().unwrap();
-        agrees(quota, count, limiter.resolution(), |at| {
+        agrees(&limit, limiter.resolution(), |at| {
             limiter.at(Timestamp::from_nanos(at)).check(&7).is_allowed()
         });
-        let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
-        agrees(quota, count, limiter.resolution(), |at| {
-            limiter.at(Timestamp::from_nanos(at)).check().is_allowed()
-        });
+        let limiter = GlobalLimiter::builder(limit.quota()).clock(ManualClock::new()).build().unwrap();
+        agrees(&limit, limiter.resolution(), |at| limiter.at(Timestamp::from_nanos(at)).check().is_allowed());
     }
 }
 
 #[test]
 fn threads_are_admitted_exactly_as_one_caller() {
-    all_agree(every(LIMIT, CountPolicy::Allowed), CountPolicy::Allowed);
+    all_agree(CountPolicy::Allowed, |_| true);
 }
 
 #[test]
 fn windows_with_count_all_admit_threads_as_one_caller() {
-    let counters =
-        every(LIMIT, CountPolicy::All).into_iter().filter(|quota| !matches!(quota, Quota::SlidingLog(_)));
-    all_agree(counters.collect(), CountPolicy::All);
+    all_agree(CountPolicy::All, |kind| !kind.refills() && kind != Kind::Log);
 }
 
 #[test]
 fn a_log_with_count_all_admits_threads_as_one_caller() {
-    all_agree(
-        vec![SlidingLog::new(Rate::per_second(LIMIT)).count(CountPolicy::All).into()],
-        CountPolicy::All,
-    );
+    all_agree(CountPolicy::All, |kind| kind == Kind::Log);
 }
 
 #[test]

@@ -4,73 +4,25 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, Quota, Resolution, Timestamp};
-use tollgate_model::{Algorithm, CountPolicy, Inherit, Model, Receipt};
+use tollgate::{CountPolicy, Limiter, ManualClock, Quota, Timestamp};
+use tollgate_model::{Algorithm, Inherit, Model, Receipt};
 use tollgate_rules::{Ask, LiveRules, PlainRequest, Ruling, Scratch, Ticket};
+use tollgate_testing::limits::{Kind, Limit};
 use tollgate_testing::random::Random;
 
 use crate::{header, rules};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A limit by one of the algorithms, of `count` in so many seconds.
-#[derive(Clone, Copy, PartialEq)]
-struct Limit {
-    kind: Kind,
-    count: u64,
-    seconds: u64,
+fn random_limit(random: &mut Random) -> Limit {
+    let kind = [Kind::Bucket, Kind::Fixed, Kind::Fixed, Kind::Log, Kind::Meter][random.usize(..5)];
+    let policy = if kind == Kind::Fixed && random.bool() { CountPolicy::All } else { CountPolicy::Allowed };
+    Limit { policy, ..kind.limit(random.u64(1..=6), random.u64(1..=9) * SECOND) }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Bucket,
-    Fixed,
-    FixedOfAll,
-    Log,
-    Meter,
-}
-
-impl Limit {
-    fn random(random: &mut Random) -> Self {
-        use Kind::{Bucket, Fixed, FixedOfAll, Log, Meter};
-        let kind = [Bucket, Fixed, FixedOfAll, Log, Meter][random.usize(..5)];
-        Self { kind, count: random.u64(1..=6), seconds: random.u64(1..=9) }
-    }
-
-    fn text(&self) -> String {
-        let Self { kind, count, seconds } = self;
-        match kind {
-            Kind::Bucket => format!("{count}/{seconds}s"),
-            Kind::Fixed => format!("fixed-window:{count}/{seconds}s"),
-            Kind::FixedOfAll => format!("fixed-window:{count}/{seconds}s,count=all"),
-            Kind::Log => format!("sliding-log:{count}/{seconds}s"),
-            Kind::Meter => format!("leaky-bucket:{count}/{seconds}s"),
-        }
-    }
-
-    fn algorithm(&self) -> Algorithm {
-        let Self { kind, count, seconds } = *self;
-        let quota: Quota = self.text().parse().unwrap();
-        let limiter = Limiter::<[u8], Quota>::builder(quota).clock(ManualClock::new()).build().unwrap();
-        let Resolution { grains, ceiling, .. } = limiter.resolution();
-        let period_ns = seconds * SECOND;
-        let window = |count| Algorithm::FixedWindow {
-            limit: self.count,
-            window_ns: period_ns,
-            origin_ns: 0,
-            count,
-            ceiling,
-        };
-        match kind {
-            Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst: count, initial: count, grains },
-            Kind::Fixed => window(CountPolicy::Allowed),
-            Kind::FixedOfAll => window(CountPolicy::All),
-            Kind::Log => {
-                Algorithm::SlidingLog { limit: count, window_ns: period_ns, count: CountPolicy::Allowed }
-            }
-            Kind::Meter => Algorithm::LeakyMeter { count, period_ns, capacity: count, grains },
-        }
-    }
+fn algorithm(limit: &Limit) -> Algorithm {
+    let limiter = Limiter::<[u8], Quota>::builder(limit.quota()).clock(ManualClock::new()).build().unwrap();
+    limit.algorithm(limiter.resolution(), 0)
 }
 
 /// A rule and its limits by the specification.
@@ -106,10 +58,10 @@ type Charge = Vec<(usize, Receipt)>;
 impl Rule {
     fn random(random: &mut Random) -> Self {
         let key = [Key::Everyone, Key::Client, Key::User][random.usize(..3)];
-        let limits: Vec<_> = (0..1 + random.u64(..2)).map(|_| Limit::random(random)).collect();
+        let limits: Vec<_> = (0..1 + random.u64(..2)).map(|_| random_limit(random)).collect();
         Self {
             key,
-            limits: limits.into_iter().map(|limit| (limit, Model::new(limit.algorithm()))).collect(),
+            limits: limits.into_iter().map(|limit| (limit, Model::new(algorithm(&limit)))).collect(),
             is_shadow: random.u64(..5) == 0,
             charge_if: random.u64(..3) == 0,
             is_labelled: random.u64(..3) == 0,
@@ -124,7 +76,7 @@ impl Rule {
             Key::Client => "client",
             Key::User => "label.user",
         };
-        let limits: Vec<_> = self.limits.iter().map(|(limit, _)| limit.text()).collect();
+        let limits: Vec<_> = self.limits.iter().map(|(limit, _)| limit.to_string()).collect();
         let mut text = format!("[[rule]]\nname = 'r{number}'\nkey = '{key}'\nlimits = {limits:?}\n");
         if self.is_shadow {
             text += "mode = 'shadow'\n";
@@ -398,9 +350,9 @@ impl Play {
         for rule in &mut self.rules {
             rule.charge_if = random.u64(..3) == 0;
             for (limit, model) in &mut rule.limits {
-                if matches!(limit.kind, Kind::Fixed | Kind::FixedOfAll) && random.bool() {
+                if limit.kind == Kind::Fixed && random.bool() {
                     limit.count = random.u64(1..=6);
-                    model.reconfigure(limit.algorithm(), Inherit::Additive, self.now);
+                    model.reconfigure(algorithm(limit), Inherit::Additive, self.now);
                 }
             }
         }
