@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(words(&["tests/allocations.rs"]), ["allocations --"]);
         assert_eq!(words(&["crates/tollgate-cli/tests/state.rs"]), ["state --"]);
         // Shared by several binaries, and gone.
-        assert_eq!(words(&["tests/quotas/mod.rs", "tests/no_such_test.rs"]), [""; 0]);
+        assert_eq!(words(&["crates/tollgate-cli/tests/support/mod.rs", "tests/no_such_test.rs"]), [""; 0]);
     }
 
     #[test]
