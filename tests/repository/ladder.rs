@@ -153,8 +153,8 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "proof/testing/src",
         &[
-            "certificates folder http process random tools wait",
-            "client faketime schemathesis stores::proxy upstream",
+            "certificates clocks folder http logs process random tools wait",
+            "client faketime keys limits schemathesis stores::proxy upstream",
             "servers stores",
             "stores::cluster",
         ],
