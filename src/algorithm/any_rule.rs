@@ -30,6 +30,48 @@ pub enum AnyRule {
     FirstHit(FirstHitRule),
 }
 
+/// A rule of one of the five algorithms.
+pub trait ToAny: Copy {
+    /// The rule as one of the five.
+    fn any(self) -> AnyRule;
+}
+
+impl ToAny for Gcra {
+    fn any(self) -> AnyRule {
+        AnyRule::Gcra(self)
+    }
+}
+
+impl ToAny for FixedRule {
+    fn any(self) -> AnyRule {
+        AnyRule::Fixed(self)
+    }
+}
+
+impl ToAny for SlidingRule {
+    fn any(self) -> AnyRule {
+        AnyRule::Sliding(self)
+    }
+}
+
+impl ToAny for LogRule {
+    fn any(self) -> AnyRule {
+        AnyRule::Log(self)
+    }
+}
+
+impl ToAny for FirstHitRule {
+    fn any(self) -> AnyRule {
+        AnyRule::FirstHit(self)
+    }
+}
+
+impl ToAny for AnyRule {
+    fn any(self) -> AnyRule {
+        self
+    }
+}
+
 macro_rules! for_rule {
     ($rule:expr, $one:ident => $call:expr) => {
         match $rule {
@@ -240,15 +282,15 @@ impl Ringed for AnyRule {
 
 impl Booking for AnyRule {
     fn ahead(&self) -> Option<Self> {
-        for_rule!(self, rule => rule.ahead().map(Numbers::any))
+        for_rule!(self, rule => rule.ahead().map(ToAny::any))
     }
 
     fn patient(&self, now: Timestamp, max_wait: u64, cost: u64) -> Option<Self> {
-        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(Numbers::any))
+        for_rule!(self, rule => rule.patient(now, max_wait, cost).map(ToAny::any))
     }
 
     fn departing(&self, now: Timestamp, wait: u64) -> Option<Self> {
-        for_rule!(self, rule => rule.departing(now, wait).map(Numbers::any))
+        for_rule!(self, rule => rule.departing(now, wait).map(ToAny::any))
     }
 
     fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
@@ -283,10 +325,6 @@ impl Numbers for AnyRule {
 
     fn vacant_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
         for_rule!(self, rule => rule.vacant_after(payload, ring, now))
-    }
-
-    fn any(self) -> AnyRule {
-        self
     }
 }
 

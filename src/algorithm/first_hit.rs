@@ -72,6 +72,44 @@ pub(super) enum Of {
     TokenBucket(TokenBucket),
 }
 
+impl FixedWindow {
+    /// A window of each key's own: it begins with the key's first admitted request, and not at a
+    /// multiple of the period. See [`FirstHit`] for its guarantee and its ticks. It counts refused
+    /// requests too where [`count`](Self::count) says so; they do not begin a window.
+    #[must_use]
+    pub const fn from_first_hit(self) -> FirstHit {
+        FirstHit(Of::FixedWindow(self))
+    }
+}
+
+impl TokenBucket {
+    /// Refills by intervals of each key's own: `rate.count()` tokens at the end of each period
+    /// since the key's first request, and nothing in between. See [`FirstHit`] for its guarantee
+    /// and its ticks. With [`initial`](Self::initial) tokens, the intervals of every key begin at
+    /// the clock's zero, until its bucket is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{GlobalLimiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let clock = ManualClock::new();
+    /// let quota = TokenBucket::new(Rate::per_minute(7)).burst(21).from_first_hit();
+    /// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
+    /// clock.advance(Duration::from_secs(100));
+    /// assert!(limiter.check_n(21).is_allowed());
+    /// assert_eq!(limiter.check_n(14).retry_after(), Some(Duration::from_secs(120)));
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 7);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub const fn from_first_hit(self) -> FirstHit {
+        FirstHit(Of::TokenBucket(self.by_intervals()))
+    }
+}
+
 impl From<Of> for FirstHit {
     fn from(of: Of) -> Self {
         match of {

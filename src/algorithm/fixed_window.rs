@@ -3,11 +3,10 @@
 use std::fmt;
 
 use crate::algorithm::change::Unit;
-use crate::algorithm::first_hit::Of;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, FirstHit, Moment, Numbers, Order, Payload,
-    Ranged, Refund, Ringed, Rule, Settings, Stored, Taken, Verdict, sealed,
+    Algorithm, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
+    Rule, Settings, Stored, Taken, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -67,14 +66,6 @@ impl FixedWindow {
     pub const fn count(mut self, count: CountPolicy) -> Self {
         self.count = count;
         self
-    }
-
-    /// A window of each key's own: it begins with the key's first admitted request, and not at a
-    /// multiple of the period. See [`FirstHit`] for its guarantee and its ticks. It counts refused
-    /// requests too where [`count`](Self::count) says so; they do not begin a window.
-    #[must_use]
-    pub const fn from_first_hit(self) -> FirstHit {
-        FirstHit(Of::FixedWindow(self))
     }
 }
 
@@ -377,10 +368,6 @@ impl Numbers for FixedRule {
     fn reset_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         let (index, seen) = self.seen(payload, self.moment(now));
         if seen == 0 { 0 } else { self.windows.until(index + 1, 0, now) }
-    }
-
-    fn any(self) -> AnyRule {
-        AnyRule::Fixed(self)
     }
 }
 

@@ -40,8 +40,8 @@
 use crate::algorithm::change::Unit;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
 use crate::algorithm::{
-    AnyRule, Booking, Carry, Change, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored,
-    Taken, Verdict,
+    Booking, Carry, Change, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken,
+    Verdict,
 };
 use crate::error::BuildError;
 use crate::ring::Ring;
@@ -284,10 +284,6 @@ impl Numbers for Gcra {
 
     fn reset_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         self.refill.until(self.tat(payload), now.as_nanos())
-    }
-
-    fn any(self) -> AnyRule {
-        AnyRule::Gcra(self)
     }
 }
 

@@ -51,6 +51,7 @@ use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
+pub(crate) use any_rule::ToAny;
 pub(crate) use any_rule::{AnyRule, for_rule};
 pub(crate) use as_much::AsMuch;
 pub use change::Inherit;
@@ -364,7 +365,7 @@ pub trait Booking: Copy {
 }
 
 /// The numbers of a decision besides yes and no. Only rules that read time have them.
-pub trait Numbers: Rule + Booking + Carry + Send + Sync + 'static {
+pub trait Numbers: Rule + Booking + Carry + ToAny + Send + Sync + 'static {
     /// The largest cost that `decide` admits at `at` on top of `payload`; 0: none.
     fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64;
 
@@ -392,7 +393,4 @@ pub trait Numbers: Rule + Booking + Carry + Send + Sync + 'static {
     fn vacant_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
         self.reset_after(payload, ring, now)
     }
-
-    /// The rule as one of the five.
-    fn any(self) -> AnyRule;
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::algorithm::first_hit::Of;
 use crate::algorithm::{
-    Algorithm, AnyRule, Change, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Numbers, Settings,
-    SlidingLog, SlidingWindow, TokenBucket, sealed,
+    Algorithm, AnyRule, Change, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Settings, SlidingLog,
+    SlidingWindow, ToAny, TokenBucket, sealed,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
@@ -176,7 +176,7 @@ impl Algorithm for Quota {
         ) -> Result<Vec<AnyRule>, BuildError> {
             let same: Option<Vec<A>> = tiers.iter().map(pick).collect();
             let rules = A::compile(&same.ok_or(BuildError::TiersDiffer { field: "algorithm" })?, origin)?;
-            Ok(rules.into_iter().map(Numbers::any).collect())
+            Ok(rules.into_iter().map(ToAny::any).collect())
         }
         macro_rules! compile {
             ($($algorithm:ident),*) => {
@@ -214,7 +214,7 @@ impl Algorithm for Quota {
                         }).collect();
                         let tiers = tiers.ok_or(BuildError::TiersDiffer { field: "algorithm" })?;
                         let rules = $algorithm::recompile(&tiers, origin, &olds.ok_or(other)?, change)?;
-                        Ok(rules.into_iter().map(Numbers::any).collect())
+                        Ok(rules.into_iter().map(ToAny::any).collect())
                     })*
                 }
             };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload,
-    Ranged, Refund, Ringed, Rule, Settings, Stored, Taken, UPTIME, Verdict, sealed,
+    Algorithm, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged,
+    Refund, Ringed, Rule, Settings, Stored, Taken, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -408,10 +408,6 @@ impl Numbers for LogRule {
     fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         let leaves = self.newest(payload).map_or(0, |newest| newest.saturating_add(self.period));
         leaves.saturating_sub(self.moment(now).tick)
-    }
-
-    fn any(self) -> AnyRule {
-        AnyRule::Log(self)
     }
 }
 

@@ -6,8 +6,8 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, AnyRule, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund,
-    Ringed, Rule, Settings, Taken, Verdict, sealed,
+    Algorithm, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
+    Rule, Settings, Taken, Verdict, sealed,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -272,10 +272,6 @@ impl Numbers for SlidingRule {
                 }
             }
         })
-    }
-
-    fn any(self) -> AnyRule {
-        AnyRule::Sliding(self)
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::algorithm::first_hit::Of;
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Change, FirstHit, Settings, sealed};
+use crate::algorithm::{Algorithm, Change, Settings, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -111,33 +110,6 @@ impl TokenBucket {
         self.intervals = true;
         self
     }
-
-    /// Refills by intervals of each key's own: `rate.count()` tokens at the end of each period
-    /// since the key's first request, and nothing in between. See [`FirstHit`] for its guarantee
-    /// and its ticks. With [`initial`](Self::initial) tokens, the intervals of every key begin at
-    /// the clock's zero, until its bucket is full.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{GlobalLimiter, ManualClock, Rate, TokenBucket};
-    ///
-    /// let clock = ManualClock::new();
-    /// let quota = TokenBucket::new(Rate::per_minute(7)).burst(21).from_first_hit();
-    /// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
-    /// clock.advance(Duration::from_secs(100));
-    /// assert!(limiter.check_n(21).is_allowed());
-    /// assert_eq!(limiter.check_n(14).retry_after(), Some(Duration::from_secs(120)));
-    /// clock.advance(Duration::from_secs(60));
-    /// assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 7);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    #[must_use]
-    pub const fn from_first_hit(self) -> FirstHit {
-        FirstHit(Of::TokenBucket(self.by_intervals()))
-    }
-
     /// The tokens of every bucket at the clock's zero.
     pub(super) fn initial_tokens(&self) -> Result<u64, BuildError> {
         let initial = self.initial.unwrap_or(self.burst);

@@ -6,19 +6,17 @@ use std::marker::PhantomData;
 
 use crate::algorithm::Algorithm;
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Global, Keyed, Limits, OnDecision, Several, Space};
+use crate::core::{Core, Keyed, Limits, OnDecision, Space};
 use crate::error::BuildError;
 use crate::key::Key;
-use crate::limiter::{GlobalLimiter, Limiter, MultiLimiter};
+use crate::limiter::time_and_tier::TierOf;
 use crate::observe::Observer;
 use crate::saved::RestoreError;
 use crate::table::{Table, WhenFull};
 
-/// Which tier a key belongs to.
-pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
-
-/// The settings of a [`Limiter`], a [`MultiLimiter`] or a [`GlobalLimiter`]. Nothing is judged or
-/// reserved before [`build`](Self::build).
+/// The settings of a [`Limiter`](crate::Limiter), a [`MultiLimiter`](crate::MultiLimiter) or a
+/// [`GlobalLimiter`](crate::GlobalLimiter). Nothing is judged or reserved before
+/// [`build`](Self::build).
 ///
 /// # Examples
 ///
@@ -37,7 +35,7 @@ pub(crate) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 ///
-/// A [`GlobalLimiter`] has no table, and none of the settings of one:
+/// A [`GlobalLimiter`](crate::GlobalLimiter) has no table, and none of the settings of one:
 ///
 /// ```compile_fail,E0599
 /// use tollgate::{GlobalLimiter, Rate, TokenBucket};
@@ -67,7 +65,7 @@ impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
     }
 }
 
-/// The settings of tables, which a [`GlobalLimiter`] does not have.
+/// The settings of tables, which a [`GlobalLimiter`](crate::GlobalLimiter) does not have.
 impl<K: Key + ?Sized, L: Limits<Words = Table>, C: Clock> Builder<K, L, C> {
     /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     /// Each of several limits has a table for as many.
@@ -175,8 +173,9 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         Ok(L::limiter(core, tier_of))
     }
 
-    /// [`build`](Self::build) for a limiter that begins with the debts that [`Limiter::save`],
-    /// [`MultiLimiter::save`] or [`GlobalLimiter::save`] wrote down.
+    /// [`build`](Self::build) for a limiter that begins with the debts that
+    /// [`Limiter::save`](crate::Limiter::save), [`MultiLimiter::save`](crate::MultiLimiter::save)
+    /// or [`GlobalLimiter::save`](crate::GlobalLimiter::save) wrote down.
     ///
     /// The quotas must be those of the saved limiter, tier by tier or limit by limit, in the same
     /// order, and the keys of the same type; [`trusted_keys`](Self::trusted_keys) must be, too.
@@ -231,8 +230,8 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
     /// own quota is tier 0. There are at most 65,536.
     ///
     /// Tiers share one table, so they have one algorithm, and window algorithms one period. The
-    /// tier is chosen a call at a time by [`Limiter::tier`], or for each key by
-    /// [`tier_by`](Self::tier_by). A key has one state, whichever tier it is checked under.
+    /// tier is chosen a call at a time by [`Limiter::tier`](crate::Limiter::tier), or for each key
+    /// by [`tier_by`](Self::tier_by). A key has one state, whichever tier it is checked under.
     ///
     /// # Examples
     ///
@@ -267,30 +266,6 @@ pub trait Face<K: ?Sized, C>: Limits {
     type Limiter;
     #[doc(hidden)]
     fn limiter(core: Core<Self, C>, tier_of: Option<TierOf<K>>) -> Self::Limiter;
-}
-
-impl<K: Key + ?Sized, A: Algorithm, C: Clock> Face<K, C> for Keyed<A> {
-    type Limiter = Limiter<K, A, C>;
-
-    fn limiter(core: Core<Self, C>, tier_of: Option<TierOf<K>>) -> Limiter<K, A, C> {
-        Limiter { core, tier_of }
-    }
-}
-
-impl<A: Algorithm, C: Clock> Face<(), C> for Global<A> {
-    type Limiter = GlobalLimiter<A, C>;
-
-    fn limiter(core: Core<Self, C>, _: Option<TierOf<()>>) -> GlobalLimiter<A, C> {
-        GlobalLimiter { core }
-    }
-}
-
-impl<K: Key + ?Sized, C: Clock> Face<K, C> for Several {
-    type Limiter = MultiLimiter<K, C>;
-
-    fn limiter(core: Core<Self, C>, _: Option<TierOf<K>>) -> MultiLimiter<K, C> {
-        MultiLimiter { core, key: PhantomData }
-    }
 }
 
 impl<K: ?Sized, L: Limits, C> fmt::Debug for Builder<K, L, C> {

@@ -8,7 +8,8 @@ use crate::clock::{Clock, TscClock};
 use crate::core::{Asked, Core, Global, Limits, OneWord};
 use crate::decision::Decision;
 use crate::error::BuildError;
-use crate::limiter::{Builder, ByClock, Prepared};
+use crate::limiter::time_and_tier::TierOf;
+use crate::limiter::{Builder, ByClock, Face, Prepared};
 use crate::time::Timestamp;
 
 /// One limit for everything, shared by all threads: the same algorithms and verbs as
@@ -116,6 +117,14 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     #[must_use]
     pub fn resolution(&self) -> Resolution {
         self.core.resolution()
+    }
+}
+
+impl<A: Algorithm, C: Clock> Face<(), C> for Global<A> {
+    type Limiter = GlobalLimiter<A, C>;
+
+    fn limiter(core: Core<Self, C>, _: Option<TierOf<()>>) -> GlobalLimiter<A, C> {
+        GlobalLimiter { core }
     }
 }
 

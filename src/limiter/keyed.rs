@@ -10,8 +10,8 @@ use crate::core::{Core, Keyed, Limits, Usage};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::key::Key;
-use crate::limiter::builder::TierOf;
-use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
+use crate::limiter::time_and_tier::TierOf;
+use crate::limiter::{Batch, Builder, ByClock, Face, Prepared, View};
 use crate::receipt::Receipt;
 use crate::table::Stats;
 use crate::time::Timestamp;
@@ -429,6 +429,14 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     #[inline(always)]
     fn view(&self) -> View<'_, K, Keyed<A>, C> {
         View { core: &self.core, tier_of: self.tier_of.as_ref(), tier: None, time: ByClock }
+    }
+}
+
+impl<K: Key + ?Sized, A: Algorithm, C: Clock> Face<K, C> for Keyed<A> {
+    type Limiter = Limiter<K, A, C>;
+
+    fn limiter(core: Core<Self, C>, tier_of: Option<TierOf<K>>) -> Limiter<K, A, C> {
+        Limiter { core, tier_of }
     }
 }
 

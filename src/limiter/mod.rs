@@ -11,6 +11,7 @@ mod keyed;
 mod multi;
 mod per_call;
 mod prepared;
+mod time_and_tier;
 mod view;
 
 pub use batch::Batch;
@@ -21,4 +22,5 @@ pub use keyed::Limiter;
 pub use multi::MultiLimiter;
 pub use per_call::{CallDecision, CallError, PerCallBuilder, PerCallLimiter, PreparedCall};
 pub use prepared::Prepared;
-pub use view::{ByClock, Time, View};
+pub use time_and_tier::{ByClock, Time};
+pub use view::View;

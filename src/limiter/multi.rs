@@ -10,7 +10,8 @@ use crate::clock::{Clock, TscClock};
 use crate::core::{Core, Glance, Limits, MultiDecision, Refusal, Several, Usage, recall, recall_refusal};
 use crate::error::{BuildError, within};
 use crate::key::Key;
-use crate::limiter::{Batch, Builder, ByClock, Prepared, View};
+use crate::limiter::time_and_tier::TierOf;
+use crate::limiter::{Batch, Builder, ByClock, Face, Prepared, View};
 use crate::receipt::Receipt;
 use crate::table::Stats;
 use crate::time::Timestamp;
@@ -391,6 +392,14 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     #[inline(always)]
     fn view(&self) -> View<'_, K, Several, C> {
         View { core: &self.core, tier_of: None, tier: None, time: ByClock }
+    }
+}
+
+impl<K: Key + ?Sized, C: Clock> Face<K, C> for Several {
+    type Limiter = MultiLimiter<K, C>;
+
+    fn limiter(core: Core<Self, C>, _: Option<TierOf<K>>) -> MultiLimiter<K, C> {
+        MultiLimiter { core, key: PhantomData }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::core::{Asked, Core, DebitError, Lease, Limits, Reservation, ReserveError};
-use crate::limiter::{ByClock, Time};
+use crate::limiter::time_and_tier::{ByClock, Time};
 use crate::time::Timestamp;
 #[cfg(not(loom))]
 use crate::timer::ThreadTimer;

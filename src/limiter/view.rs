@@ -6,43 +6,10 @@ use std::fmt;
 use crate::clock::Clock;
 use crate::core::{Asked, Core, Limits};
 use crate::key::Key;
-use crate::limiter::builder::TierOf;
+use crate::limiter::time_and_tier::{ByClock, TierOf, Time};
 use crate::limiter::{Batch, Prepared};
 use crate::table::Fingerprint;
 use crate::time::Timestamp;
-
-/// Where a [`View`] has its time from: the limiter's own clock ([`ByClock`]), or the caller
-/// ([`Timestamp`]).
-///
-/// Sealed.
-pub trait Time: Copy + sealed::Sealed {
-    #[doc(hidden)]
-    fn now(self, clock: &impl Clock) -> Timestamp;
-}
-
-/// The time is read from the limiter's clock, at each request.
-#[derive(Clone, Copy, Debug)]
-pub struct ByClock;
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::ByClock {}
-    impl Sealed for crate::time::Timestamp {}
-}
-
-impl Time for ByClock {
-    #[inline(always)]
-    fn now(self, clock: &impl Clock) -> Timestamp {
-        clock.now()
-    }
-}
-
-impl Time for Timestamp {
-    #[inline(always)]
-    fn now(self, _: &impl Clock) -> Timestamp {
-        self
-    }
-}
 
 /// A [`Limiter`](crate::Limiter) or [`MultiLimiter`](crate::MultiLimiter) at a time that the caller
 /// has ([`at`](crate::Limiter::at)), under one of its tiers ([`tier`](crate::Limiter::tier)), or

@@ -3,12 +3,12 @@
 use crate::algorithm::{Moment, Refund, Rule, Stored, Taken};
 use crate::ring::Ring;
 use crate::table::Table;
-use crate::table::bucket::{Found, View};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
 use crate::table::slot::Ask;
 use crate::table::slot_index::SlotIndex;
+use crate::table::view::{Found, View};
 use crate::time::Timestamp;
 
 /// How many buckets an estimate reads at most.

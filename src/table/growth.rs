@@ -39,11 +39,12 @@
 use crate::algorithm::{Moment, Rule, Stored};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
-use crate::table::bucket::{Bucket, View};
+use crate::table::bucket::Bucket;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
 use crate::table::slot_index::{SLOTS, SlotIndex};
+use crate::table::view::View;
 
 /// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
 /// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks

@@ -8,10 +8,11 @@ use std::num::NonZeroUsize;
 
 use crate::algorithm::Rule;
 use crate::table::Table;
-use crate::table::bucket::{Bucket, Found, View};
+use crate::table::bucket::Bucket;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::{Ask, Slot};
 use crate::table::slot_index::{ENTRIES, SlotIndex, home_slot};
+use crate::table::view::{Found, View};
 use crate::time::Timestamp;
 
 /// The number of a slot in its table, for a holder that does not borrow the table. Never 0: that

@@ -2,7 +2,6 @@
 
 use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
 use crate::ring::Ring;
-use crate::table::bucket::{Found, View};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement};
@@ -10,6 +9,7 @@ use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling};
 use crate::table::slot_index::SlotIndex;
 use crate::table::stats::Events;
+use crate::table::view::{Found, View};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 

@@ -28,7 +28,9 @@ pub(crate) mod slot;
 mod slot_index;
 mod stats;
 pub(crate) mod term;
+pub(crate) mod view;
 mod word;
+mod zeroed;
 
 use crate::algorithm::{Moment, Rule};
 use crate::error::{BuildError, within};
@@ -40,23 +42,14 @@ use refunds::Refunds;
 use slot_index::{SLOTS, SlotIndex};
 
 pub(crate) use fingerprint::Fingerprint;
-#[cfg(not(loom))]
-pub(crate) use memory::{Zeroed, prefetch};
 pub(crate) use probe::{HomeProbe, Probe};
 pub(crate) use saved::Debt;
 pub(crate) use stats::Events;
 pub(crate) use word::Word;
+pub(crate) use zeroed::{Zeroed, zeroed_words};
 
 pub use full::WhenFull;
 pub use stats::Stats;
-
-/// Loom's atomics are not all zero: under loom, each value is made by itself.
-#[cfg(loom)]
-pub(crate) type Zeroed<T> = Vec<T>;
-
-/// Loom has no cache.
-#[cfg(loom)]
-pub(crate) fn prefetch<T>(_place: &T) {}
 
 /// The most keys of a table.
 const MOST_KEYS: usize = (1_u64 << 36) as usize;
@@ -274,12 +267,4 @@ impl Table {
     pub(crate) fn add_stats(&self, stats: &mut Stats) {
         self.shards.iter().for_each(|events| events.add_to(stats));
     }
-}
-
-/// `len` zero words.
-pub(crate) fn zeroed_words(len: usize) -> Result<Zeroed<AtomicU64>, BuildError> {
-    #[cfg(not(loom))]
-    return Zeroed::new(len);
-    #[cfg(loom)]
-    return Ok((0..len).map(|_| AtomicU64::new(0)).collect());
 }

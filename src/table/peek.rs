@@ -7,7 +7,6 @@
 
 use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
 use crate::ring::Ring;
-use crate::table::bucket::{Found, View};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
@@ -15,6 +14,7 @@ use crate::table::header::Header;
 use crate::table::insert::{refusing, shared_debt};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, probes};
+use crate::table::view::{Found, View};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 

@@ -6,9 +6,9 @@
 
 use crate::algorithm::{Payload, Rule, Verdict};
 use crate::table::RingPlace;
-use crate::table::bucket::View;
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::slot_index::{SlotIndex, home_slot};
+use crate::table::view::View;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 

@@ -35,8 +35,9 @@ use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::dated::Dated;
+use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Ask;
-use crate::table::{Fingerprint, Zeroed, zeroed_words};
+use crate::table::zeroed::{Zeroed, zeroed_words};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
 

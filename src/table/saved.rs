@@ -5,11 +5,11 @@ use crate::algorithm::{Moment, Payload, Rule};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
 use crate::table::Table;
-use crate::table::bucket::View;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, probes};
+use crate::table::view::View;
 use crate::table::word::Word;
 
 /// A debt.

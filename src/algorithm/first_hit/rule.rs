@@ -30,8 +30,8 @@
 
 use crate::algorithm::change::Unit;
 use crate::algorithm::{
-    AnyRule, Booking, Carry, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged, Refund,
-    Ringed, Rule, Stored, Taken, UPTIME, Verdict,
+    Booking, Carry, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule,
+    Stored, Taken, UPTIME, Verdict,
 };
 use crate::bits::{Field, bits};
 use crate::error::BuildError;
@@ -428,10 +428,6 @@ impl Numbers for FirstHitRule {
 
     fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         self.until(self.ticks.end.get(payload.0), now)
-    }
-
-    fn any(self) -> AnyRule {
-        AnyRule::FirstHit(self)
     }
 }
 

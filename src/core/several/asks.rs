@@ -5,7 +5,8 @@
 
 use crate::algorithm::{AnyRule, Rule};
 use crate::core::OnDecision;
-use crate::core::several::{MultiDecision, Several};
+use crate::core::several::MultiDecision;
+use crate::core::several::tables::Several;
 use crate::core::version::Version;
 use crate::observe::Observer;
 use crate::receipt::MOST;

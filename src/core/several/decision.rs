@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::core::Answer;
-use crate::core::several::Tables;
 use crate::core::several::asks::{Asks, OneKey};
+use crate::core::several::tables::Tables;
 use crate::core::version::Version;
 use crate::decision::{Outcome, Shown};
 use crate::receipt::{Charged, MOST, Receipt, Set};

@@ -33,110 +33,27 @@ mod charge;
 mod decision;
 mod glance;
 mod short_way;
+mod tables;
 
-use std::ops::Deref;
-
-use crate::algorithm::{AnyRule, Booking, Each, Payload, Quota, Ringed, Rule, for_rule};
+use crate::algorithm::{AnyRule, Booking, Each, Quota, Ringed, Rule};
 use crate::clock::Clock;
 use crate::core::version::{Version, Versions};
 use crate::core::words::Words;
-use crate::core::{Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn, sealed};
+use crate::core::{Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn};
 use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
 use crate::table::dated::Dated;
 use crate::table::slot::Ask;
-use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
+use crate::table::{Fingerprint, Table};
 use crate::time::{Timestamp, nanos};
 use asks::OneKey;
 
 pub use decision::{LimitDecision, MultiDecision};
 pub use glance::{Glance, Refusal};
 pub(crate) use glance::{recall, recall_refusal};
-
-/// Several limits for each key, each with a table of its own.
-///
-/// Named in the types that a [`MultiLimiter`](crate::MultiLimiter) hands out. There is no value of
-/// it.
-pub enum Several {}
-
-impl sealed::Sealed for Several {}
-
-/// The tables of the limits, in the order in which they are charged. A decision has a pointer to
-/// them and no length: of 128 bytes it is moved in place, of more by a call.
-pub struct Tables {
-    tables: Box<[Table]>,
-    /// Which one each was of those given to the builder.
-    numbers: Box<[usize]>,
-    /// How many they are, if all of their rules are [brief](AnyRule::is_brief) and there is no
-    /// observer; otherwise 0.
-    brief: usize,
-}
-
-impl Deref for Tables {
-    type Target = [Table];
-
-    #[inline]
-    fn deref(&self) -> &[Table] {
-        &self.tables
-    }
-}
-
-impl Tables {
-    /// Looks at the key's home slot by the very algorithm, which is known from here on: only the
-    /// log goes by its ring.
-    #[inline(always)]
-    fn glance(
-        &self,
-        index: usize,
-        Dated { rule, term }: Dated<'_, AnyRule>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        now: Timestamp,
-    ) -> Option<HomeProbe<'_>> {
-        let (view, fingerprint) = (self[index].view(fingerprint), fingerprint.kept());
-        for_rule!(rule, rule => view.probe_home(Ask { rule: Dated { rule, term }, fingerprint, cost }, now))
-    }
-
-    /// Looks at the key wherever it is.
-    #[inline]
-    fn look(
-        &self,
-        index: usize,
-        Dated { rule, term }: Dated<'_, AnyRule>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        now: Timestamp,
-    ) -> Probe<'_> {
-        let (view, fingerprint) = (self[index].view(fingerprint), fingerprint.kept());
-        for_rule!(rule, rule => view.probe_slot(Ask { rule: Dated { rule, term }, fingerprint, cost }, now))
-    }
-
-    /// The key's payload, and its ring.
-    fn probe(
-        &self,
-        index: usize,
-        rule: Dated<'_, AnyRule>,
-        fingerprint: Fingerprint,
-        now: Timestamp,
-    ) -> (Payload, RingPlace) {
-        let table = &self[index];
-        let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
-        let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
-        (payload, table.place_of(ring))
-    }
-
-    /// The table of the limit of this number, as given to the builder.
-    pub(crate) fn numbered(&self, number: usize) -> Option<&Table> {
-        let index = self.numbers.iter().position(|&other| other == number)?;
-        self.get(index)
-    }
-
-    /// The numbers of the limits, as given to the builder, in the order in which they are charged.
-    pub(crate) fn numbers(&self) -> &[usize] {
-        &self.numbers
-    }
-}
+pub use tables::Several;
+pub(crate) use tables::Tables;
 
 /// The rules by which a verb decides: the version's own, or what it makes of them.
 #[expect(
