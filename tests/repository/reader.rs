@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a path from the root of the crate; `None` for one that names another crate.
-    fn from_root(&self, path: &[String]) -> Option<Names> {
+    fn rooted(&self, path: &[String]) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         let mut base = self.module.clone();
         match first.as_str() {
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 
     fn mention(&mut self, path: &[String], line: usize, is_reexport: bool) {
-        if let Some(path) = self.from_root(path) {
+        if let Some(path) = self.rooted(path) {
             self.mentions.push(Mention { by: self.module.clone(), path, line, is_reexport });
         }
     }
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
                 }
             }
             UseTree::Glob(glob) => {
-                if let Some(target) = self.from_root(before) {
+                if let Some(target) = self.rooted(before) {
                     self.own().globs.push(target);
                     before.push("*".into());
                     self.mention(before, glob.span().start().line, is_reexport);
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
             path.push(name.to_string());
         }
         let known_as = if known_as == "self" { path.last().unwrap().clone() } else { known_as.to_string() };
-        if let Some(target) = self.from_root(&path) {
+        if let Some(target) = self.rooted(&path) {
             self.own().names.insert(known_as, target);
             self.mention(&path, name.span().start().line, is_reexport);
         } else {
@@ -174,7 +174,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
                 if let (None, syn::Type::Path(of)) = (&block.trait_, &*block.self_ty) {
                     let names = names_of(&of.path);
                     let own = || self.module.iter().cloned().chain(names.clone()).collect();
-                    let of = self.from_root(&names).unwrap_or_else(own);
+                    let of = self.rooted(&names).unwrap_or_else(own);
                     self.impls.push(of);
                 }
                 visit::visit_item(self, item);

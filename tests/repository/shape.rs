@@ -18,7 +18,7 @@ const SPREAD: &[(&str, usize)] = &[
     ("proof/protocol/src::machine::Machine", 8),
     ("src::core::Core", 13),
     ("src::table::Table", 5),
-    ("src::table::bucket::View", 9),
+    ("src::table::view::View", 9),
 ];
 
 /// How often the crates hide a public item from their documentation. It may only fall.
