@@ -12,6 +12,9 @@ fuzz_target!(|bytes: &[u8]| {
         let before = probe.left();
         let answer = probe.message(message);
         let after = probe.left();
-        assert!(after <= before && (answer == CallAnswer::Ok || after == before), "{answer:?} {before} {after}");
+        assert!(
+            after <= before && (answer == CallAnswer::Ok || after == before),
+            "{answer:?} {before} {after}"
+        );
     }
 });

@@ -12,7 +12,10 @@ fuzz_target!(|bytes: &[u8]| {
         let before = probe.left();
         let (answer, told) = probe.json(body);
         let after = probe.left();
-        assert!(after <= before && (answer == CallAnswer::Ok || after == before), "{answer:?} {before} {after}");
+        assert!(
+            after <= before && (answer == CallAnswer::Ok || after == before),
+            "{answer:?} {before} {after}"
+        );
         assert_eq!(told["overallCode"] == "OK", answer == CallAnswer::Ok, "{told}");
     }
 });
