@@ -7,9 +7,6 @@
 
 #[path = "../../tests/model/against_model/answers.rs"]
 mod answers;
-#[allow(dead_code, reason = "the tests ask it more")]
-#[path = "../../tests/model/against_model/limit.rs"]
-mod limit;
 #[path = "shared/limits.rs"]
 mod limits;
 

@@ -5,9 +5,6 @@
 
 #![no_main]
 
-#[allow(dead_code, reason = "the tests ask it more")]
-#[path = "../../tests/model/against_model/limit.rs"]
-mod limit;
 #[path = "shared/limits.rs"]
 mod limits;
 #[path = "../../tests/behaviour/save/sealed.rs"]
@@ -18,8 +15,8 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tollgate::{Builder, Keyed, Limiter, ManualClock, Quota, RestoreError, Timestamp};
+use tollgate_testing::limits::{Kind, Limit};
 
-use limit::{Kind, Limit};
 use limits::{AnyLimit, Number};
 use sealed::{body, sealed};
 
@@ -117,7 +114,7 @@ fn assert_no_debt_is_lost(
     restored: &Limiter<u64, Quota, ManualClock>,
 ) {
     let late = match limit.kind {
-        Kind::FirstHitBucket { .. } | Kind::FirstHitWindow { .. } => 2 * restored.resolution().tick,
+        Kind::FirstHitBucket | Kind::FirstHitWindow => 2 * restored.resolution().tick,
         _ => 0,
     };
     let later = restored.now() + Duration::from_nanos(late);
@@ -210,14 +207,14 @@ fn max_within(limit: &Limit, nanos: u64) -> u128 {
     let (nanos, period) = (u128::from(nanos), u128::from(limit.period));
     match limit.kind {
         // Where grains are not exact, a token may come one grain early.
-        Kind::TokenBucket { .. } | Kind::Meter { .. } | Kind::Queue { .. } => {
+        Kind::Bucket | Kind::Meter | Kind::Queue => {
             most + (count * nanos).div_ceil(period) + 1
         }
-        Kind::Log { .. } | Kind::SubWindows { .. } => most * (nanos / period + 1),
+        Kind::Log | Kind::SubWindows => most * (nanos / period + 1),
         // So many interval ends may be in it.
-        Kind::Intervals { .. } | Kind::FirstHitBucket { .. } => most + count * (nanos / period + 1),
+        Kind::Intervals | Kind::FirstHitBucket => most + count * (nanos / period + 1),
         // Twice the limit may pass around a window boundary.
-        Kind::Fixed { .. } | Kind::FirstHitWindow { .. } | Kind::Sliding { .. } => {
+        Kind::Fixed | Kind::FirstHitWindow | Kind::Sliding => {
             most * (nanos / period + 2)
         }
     }
