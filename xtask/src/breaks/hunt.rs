@@ -172,23 +172,21 @@ impl Hunt<'_> {
 
     /// Times the checks that these programs have and that were not timed before.
     fn time_all(&mut self, programs: &Programs) {
-        let checks: Vec<Check> =
-            self.breaks.iter().flat_map(|numbered| numbered.broken.checks.iter().cloned()).collect();
-        self.say(&format!(
-            "running {} tests with nothing broken",
-            checks.iter().collect::<BTreeSet<_>>().len()
-        ));
-        for check in checks {
-            if !self.known.contains_key(&check) && programs.contains_key(&check.file) {
-                let took = match self.run_check(&check, programs, None, MIN_LIMIT * SLOWDOWN) {
-                    Ok((Outcome::Passed, took, _)) => Ok(took),
-                    Ok((outcome, took, printed)) => {
-                        Err(format!("with nothing broken {check} {outcome:?} after {took:.0?}:\n{printed}"))
-                    }
-                    Err(why) => Err(why),
-                };
-                self.known.insert(check, took);
+        let checks = self.breaks.iter().flat_map(|numbered| &numbered.broken.checks);
+        let untimed = checks.filter(|check| !self.known.contains_key(check));
+        let checks: BTreeSet<&Check> = untimed.filter(|check| programs.contains_key(&check.file)).collect();
+        for (number, check) in checks.iter().enumerate() {
+            let took = match self.run_check(check, programs, None, MIN_LIMIT * SLOWDOWN) {
+                Ok((Outcome::Passed, took, _)) => Ok(took),
+                Ok((outcome, took, printed)) => {
+                    Err(format!("with nothing broken {check} {outcome:?} after {took:.0?}:\n{printed}"))
+                }
+                Err(why) => Err(why),
+            };
+            if (number + 1) % 50 == 0 || number + 1 == checks.len() {
+                self.say(&format!("{} of {} tests ran with nothing broken", number + 1, checks.len()));
             }
+            self.known.insert((*check).clone(), took);
         }
     }
 
