@@ -13,9 +13,6 @@ const MOST_FILES: usize = 3;
 const SPREAD: &[(&str, usize)] = &[
     ("crates/tollgate-rules/src::file::read::Reader", 7),
     ("crates/tollgate-rules/src::set::rule_set::RuleSet", 7),
-    ("crates/tollgate-server/src::admin::Admin", 5),
-    ("crates/tollgate-server/src::v1::service::Service", 4),
-    ("proof/protocol/src::machine::Machine", 8),
     ("src::core::Core", 13),
     ("src::table::Table", 5),
     ("src::table::view::View", 9),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use super::Admin;
+use super::state::Admin;
 use crate::metrics::RuleCounts;
 
 /// The time between two samples.

@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
+use super::access::Who;
 use super::failure::{Failure, bad};
+use super::key_text;
 use super::query::{decoded, parameter};
-use super::{Admin, Who, key_text};
+use super::state::Admin;
 use crate::clock::ServerClock;
 use crate::web::{self, Answer, Client, Object, read_json};
 

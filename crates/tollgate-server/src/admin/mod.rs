@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |------|------|
+//! | `state` | what all pages work on |
 //! | `routes` | the paths |
 //! | `access` | who may administer |
 //! | `rules` | the rules in force, what a reload would do, reloads |
@@ -28,11 +29,11 @@ mod parked;
 mod query;
 mod routes;
 mod rules;
+mod state;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,24 +45,13 @@ use tokio::sync::Mutex;
 use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer};
 use crate::metrics::Listener;
-use crate::settings::{Limits, Settings};
+use crate::settings::Settings;
 use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem};
 use access::Who;
 use failure::Failure;
 use history::History;
 use routes::{Guarded, OPENAPI, Open, Route};
-
-/// What the administration of a server needs.
-pub(crate) struct Admin {
-    core: Arc<Core>,
-    drain: Drain,
-    limits: Limits,
-    /// The rules file.
-    rules: PathBuf,
-    token: Option<Box<[u8]>>,
-    history: History,
-    started: Instant,
-}
+pub(crate) use state::Admin;
 
 impl Admin {
     /// Reads the token, and begins to keep the last minutes for the live page. Needs a tokio
@@ -150,7 +140,7 @@ impl Admin {
         match act {
             Guarded::OpenApi => Ok(web::with(StatusCode::OK, "application/json", OPENAPI)),
             Guarded::Rules => Ok(self.show_rules()),
-            Guarded::Live => self.read_tables(Self::show_live).await,
+            Guarded::Live => self.read_tables(live::show).await,
             Guarded::Top => self.show_top(request.uri().query()),
             Guarded::Plan => {
                 let body = self.body(request).await?;
@@ -158,8 +148,8 @@ impl Admin {
             }
             Guarded::Reload => self.reload(who, request.uri().query()).await,
             Guarded::Key => self.key(who, text, &self.body(request).await?),
-            Guarded::ParkedList => self.list_parked(request.uri().query()).await,
-            Guarded::Parked => self.parked(who, request.method(), text).await,
+            Guarded::ParkedList => parked::list(&self, request.uri().query()).await,
+            Guarded::Parked => parked::entry(&self, who, request.method(), text).await,
         }
     }
 

@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_rules::{Conflict, Disk, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests};
 
+use super::access::Who;
 use super::blocking::blocking;
 use super::failure::Failure;
 use super::query::parameter;
-use super::{Admin, Who};
+use super::state::Admin;
 use crate::metrics::mode;
 use crate::web::{self, Answer, problem};
 

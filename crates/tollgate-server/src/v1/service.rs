@@ -12,6 +12,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 
 use super::auth::Auth;
 use super::request::Act;
+use super::settle;
 use super::tickets::{TICKET_LIFE, Tickets};
 use crate::core::Core;
 use crate::listen::Peer;
@@ -130,10 +131,10 @@ impl Service {
     async fn serve(&self, route: Route, body: &[u8]) -> Answer {
         match route {
             Route::Act(act) => self.check(act, body).await,
-            Route::Settle => self.settle(body),
+            Route::Settle => settle::settle(&self.core, &self.tickets, body),
             // Boxed, as it is rare, and other requests would have room for it.
             Route::Json => Box::pin(rls::json(&self.core, body)).await,
-            Route::Release | Route::Auth | Route::OpenApi => self.release(body),
+            Route::Release | Route::Auth | Route::OpenApi => settle::release(&self.core, &self.places, body),
         }
     }
 

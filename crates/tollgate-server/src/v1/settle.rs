@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::service::Service;
 use super::tickets::{TicketId, Tickets};
+use crate::core::Core;
 use crate::web::{Answer, Object, json, problem, problem_at, read_json};
 
 /// The body of `/v1/settle` and of `/v1/release`.
@@ -37,50 +37,48 @@ pub(super) struct Settled {
     pub(super) charged: Option<u64>,
 }
 
-impl Service {
-    /// Settles the ticket of a check or a reservation.
-    pub(super) fn settle(&self, body: &[u8]) -> Answer {
-        let settlement = match read_json::<Object<Settlement>>(body) {
-            Ok(Object(settlement)) => settlement,
-            Err(answer) => return *answer,
-        };
-        if settlement.status.is_none() && settlement.cost.is_none() && !settlement.cancel {
-            return problem_at("", "a `status` is needed, a `cost`, or `cancel`");
-        }
-        self.end(&self.tickets, settlement)
+/// Settles the ticket of a check or a reservation.
+pub(super) fn settle(core: &Core, tickets: &Tickets, body: &[u8]) -> Answer {
+    let settlement = match read_json::<Object<Settlement>>(body) {
+        Ok(Object(settlement)) => settlement,
+        Err(answer) => return *answer,
+    };
+    if settlement.status.is_none() && settlement.cost.is_none() && !settlement.cancel {
+        return problem_at("", "a `status` is needed, a `cost`, or `cancel`");
     }
+    end(core, tickets, settlement)
+}
 
-    /// Gives back the places in flight of a ticket.
-    pub(super) fn release(&self, body: &[u8]) -> Answer {
-        match read_json::<Object<Settlement>>(body) {
-            Ok(Object(settlement)) => self.end(&self.places, settlement),
-            Err(answer) => *answer,
-        }
+/// Gives back the places in flight of a ticket.
+pub(super) fn release(core: &Core, places: &Tickets, body: &[u8]) -> Answer {
+    match read_json::<Object<Settlement>>(body) {
+        Ok(Object(settlement)) => end(core, places, settlement),
+        Err(answer) => *answer,
     }
+}
 
-    fn end(&self, tickets: &Tickets, settlement: Settlement) -> Answer {
-        let Settlement { ticket, status, cost, cancel } = settlement;
-        if status.is_some_and(|status| !(100..=599).contains(&status)) {
-            return problem_at("/status", "a status is between 100 and 599");
-        }
-        if cancel && (status.is_some() || cost.is_some()) {
-            return problem_at("/cancel", "there is a `status` or a `cost`, too");
-        }
-        let id = ticket.parse::<TicketId>().ok();
-        let Some(mut ticket) = id.and_then(|id| tickets.take(id, self.core.now())) else {
-            let detail = "the ticket was settled, has ended, was lost, or never was";
-            return problem(StatusCode::NOT_FOUND, detail);
-        };
-        // First: a status ends what a cost could change.
-        let cost = cost.filter(|_| ticket.has_costs());
-        let charged = cost.map(|cost| ticket.settle_cost(cost));
-        match status {
-            Some(status) => ticket.settle(status),
-            None if cancel => ticket.cancel(),
-            None => {}
-        }
-        json(StatusCode::OK, &Settled { settled: true, charged })
+fn end(core: &Core, tickets: &Tickets, settlement: Settlement) -> Answer {
+    let Settlement { ticket, status, cost, cancel } = settlement;
+    if status.is_some_and(|status| !(100..=599).contains(&status)) {
+        return problem_at("/status", "a status is between 100 and 599");
     }
+    if cancel && (status.is_some() || cost.is_some()) {
+        return problem_at("/cancel", "there is a `status` or a `cost`, too");
+    }
+    let id = ticket.parse::<TicketId>().ok();
+    let Some(mut ticket) = id.and_then(|id| tickets.take(id, core.now())) else {
+        let detail = "the ticket was settled, has ended, was lost, or never was";
+        return problem(StatusCode::NOT_FOUND, detail);
+    };
+    // First: a status ends what a cost could change.
+    let cost = cost.filter(|_| ticket.has_costs());
+    let charged = cost.map(|cost| ticket.settle_cost(cost));
+    match status {
+        Some(status) => ticket.settle(status),
+        None if cancel => ticket.cancel(),
+        None => {}
+    }
+    json(StatusCode::OK, &Settled { settled: true, charged })
 }
 
 /// Reads a field that may be left out, and is not null.
