@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
 use tollgate_rules::{Ask, Disk, LiveRules, PlainRequest};
+use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 
 use super::Admin;
@@ -47,16 +48,14 @@ fn request(client: [u8; 4], key: Option<&str>) -> PlainRequest {
     }
 }
 
-async fn start(shows_keys: bool, address: &str) -> (Server, String) {
-    let name = format!("tollgate-live-{}-{shows_keys}.toml", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, RULES).unwrap();
-    let mut settings = Settings::new(path);
+async fn start(shows_keys: bool, address: &str) -> (Server, String, Folder) {
+    let folder = Folder::new();
+    let mut settings = Settings::new(folder.write("rules.toml", RULES));
     settings.show_keys = shows_keys;
     settings.admin.push(address.parse().unwrap());
     let server = Server::start(settings).await.unwrap();
     let address = server.addresses().next().unwrap().to_string();
-    (server, address)
+    (server, address, folder)
 }
 
 fn decide(server: &Server, request: &PlainRequest) -> bool {
@@ -80,7 +79,7 @@ fn ask(address: &str, method: &str, path: &str, body: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_hashes_unless_they_may_be_shown() {
     for shows_keys in [false, true] {
-        let (server, address) = start(shows_keys, "127.0.0.1:0").await;
+        let (server, address, _folder) = start(shows_keys, "127.0.0.1:0").await;
         let greedy = request([203, 0, 113, 9], Some("key-greedy"));
         (0..400).for_each(|_| _ = decide(&server, &greedy));
         for rule in ["client", "api-key-strict"] {
@@ -104,7 +103,7 @@ async fn keys_are_hashes_unless_they_may_be_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_helps_the_key_of_a_request() {
-    let (server, address) = start(false, "127.0.0.1:0").await;
+    let (server, address, _folder) = start(false, "127.0.0.1:0").await;
     let client = request([203, 0, 113, 9], None);
     while decide(&server, &client) {}
     let order = |action: Value| json!({ "request": { "client": "203.0.113.9" }, "do": action }).to_string();
@@ -125,7 +124,7 @@ async fn an_operator_helps_the_key_of_a_request() {
 async fn serve_for_a_picture() {
     let Ok(address) = std::env::var("TOLLGATE_LIVE") else { return };
     let seconds = std::env::var("TOLLGATE_LIVE_SECONDS").map_or(330, |seconds| seconds.parse().unwrap());
-    let (server, _) = start(false, &address).await;
+    let (server, _, _folder) = start(false, &address).await;
     let server = Arc::new(server);
     let start = Instant::now();
     let mut random = Random::with_seed(1);
