@@ -116,8 +116,8 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
 
     /// Calls `on_decision` with every decision: exactly once for each check or reservation, after
     /// it was charged, on the thread that asked, before the caller has the answer. A
-    /// [`peek`](Limiter::peek) decides nothing, nor does a reservation where there are no turns
-    /// ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](crate::Prepared::lease)
+    /// [`peek`](crate::Limiter::peek) decides nothing, nor does a reservation where there are no
+    /// turns ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](crate::Prepared::lease)
     /// acquires is one admission of as many units; spending them is none.
     ///
     /// A panic of `on_decision` reaches the caller of the check, and the charge stays. A limiter

@@ -9,7 +9,8 @@ use tollgate_http::{KeyBuf, LimitState, RequestHead};
 use crate::decide::LayerState;
 use crate::rule::{Ban, CompiledRule, Decider, InFlightSet, LimitSet, RuleMatch, tightest};
 
-/// The limits of one rule of a layer, while the layer serves: see [`TollgateLayer::handle`](crate::TollgateLayer::handle).
+/// The limits of one rule of a layer, while the layer serves: see
+/// [`TollgateLayer::handle`](crate::TollgateLayer::handle).
 ///
 /// A handle is small, owned and `Clone`: keep it in the state of a server, or attach it to requests
 /// as an extension.

@@ -69,7 +69,7 @@ pub use verdict::{RuleAnswer, Verdict};
 
 impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Compiles rules and builds their limiters, which have seen no key. All go by one clock:
-    /// clones of `clock` must show one time, as those of [`TscClock`],
+    /// clones of `clock` must show one time, as those of [`TscClock`](tollgate::TscClock),
     /// [`ManualClock`](tollgate::ManualClock) and of an `Arc` of any clock do.
     ///
     /// # Errors
