@@ -154,7 +154,7 @@ impl Hunt<'_> {
                 let text = self.crates.sources(broken).text(file).unwrap_or_default();
                 self.write(file, text)?;
             }
-            self.took.alone(broken, begun.elapsed());
+            self.took.note(broken, begun.elapsed());
             self.verdicts.insert(*number, verdicts);
         }
         Ok(())
@@ -209,7 +209,7 @@ impl Hunt<'_> {
             }
         };
         let verdicts: Vec<Verdict> = broken.checks.iter().map(run).collect();
-        self.took.run(broken, begun.elapsed());
+        self.took.note(broken, begun.elapsed());
         let caught = verdicts.iter().filter(|verdict| **verdict == Verdict::Caught).count();
         let way = if chosen.is_some() { "" } else { ", built alone" };
         let (room, name) = (broken.room(), &broken.name);

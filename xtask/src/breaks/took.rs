@@ -34,12 +34,9 @@ impl Took {
         Self { file, times }
     }
 
-    pub(super) fn run(&mut self, broken: &Break, took: Duration) {
+    /// Notes how long a break took, with its build if it had one of its own.
+    pub(super) fn note(&mut self, broken: &Break, took: Duration) {
         self.times.insert(name(broken), took.as_millis() as u64);
-    }
-
-    pub(super) fn alone(&mut self, broken: &Break, took: Duration) {
-        self.run(broken, took);
     }
 
     /// Estimates how long these breaks take, each with whether it needs a build of its own.
