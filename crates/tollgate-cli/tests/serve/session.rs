@@ -166,7 +166,7 @@ impl Session {
         self.ports.iter().fold(text.to_owned(), |text, (port, own)| text.replace(port, own))
     }
 
-    /// Types the page, and compares what it shows with what is printed.
+    /// Types the page, and compares its output blocks with the shell's output.
     pub(crate) fn run(self) {
         let (root, folder) = (Path::new(ROOT).canonicalize().expect("it is there"), self.folder.path());
         for (name, target) in [("tollgate", root.clone()), ("crates", root.join("crates"))] {
@@ -183,7 +183,7 @@ impl Session {
         let shell = command.spawn().expect("bash is there");
         let group = format!("-{}", shell.id());
         let output = shell.wait_with_output().expect("it ends");
-        // What was left running.
+        // The processes that still run.
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let log = std::fs::read_to_string(folder.join("running.log")).unwrap_or_default();
         let printed = String::from_utf8(output.stdout).expect("it is text").replace('\r', "");

@@ -5,7 +5,7 @@
 //! | `limit` | limits and lengths of time |
 //! | `value` | values of conditions: methods, hosts, paths, networks |
 //! | `store` | addresses of stores |
-//! | `name`, `wrong` | names; what is wrong with a text |
+//! | `name`, `wrong` | names; the fault of a text |
 //! | `attribute` | attributes, and the names of headers and labels |
 
 pub(super) mod attribute;

@@ -1,4 +1,4 @@
-//! What is wrong with a text, and what a message shows of it.
+//! The fault of a text, and the part of the text that its message shows.
 
 use std::ops::Range;
 
