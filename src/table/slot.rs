@@ -92,6 +92,27 @@ pub(crate) struct Claim<'a> {
     new: Word,
 }
 
+/// A slot that is held while code of the caller runs. Dropped by a panic of that code, it releases
+/// the slot.
+struct Holding<'a> {
+    slot: &'a Slot,
+    held: Word,
+}
+
+impl Holding<'_> {
+    /// The code has returned: the caller releases the slot with the word that it writes.
+    fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Holding<'_> {
+    /// Another refund may hold the same word: then its exchange fails, and it begins again.
+    fn drop(&mut self) {
+        self.slot.release(self.held);
+    }
+}
+
 impl Slot {
     /// A slot that no key has had.
     #[cfg(loom)]
@@ -295,7 +316,8 @@ impl Slot {
     /// when the slot has changed: scan again.
     ///
     /// The slot is held meanwhile, so that the fingerprint belongs to the word that is lowered, and
-    /// what `less` knows of other refunds is no older than the word.
+    /// what `less` knows of other refunds is no older than the word. `less` reads the caller's
+    /// clock: if that panics, the slot is [released](Holding).
     pub(crate) fn refund(
         &self,
         seen: Word,
@@ -307,7 +329,9 @@ impl Slot {
             self.word.compare_exchange(seen.bits(), held.bits(), Acquire, Relaxed).ok()?; // S1, S4
         }
         let mine = self.was_of(fingerprint);
+        let holding = Holding { slot: self, held };
         let refund = if mine { less(seen.payload()) } else { None };
+        holding.end();
         let lowered = seen.charged(refund.map_or(seen.payload(), |refund| refund.payload.stored()));
         self.word.compare_exchange(held.bits(), lowered.bits(), Release, Relaxed).ok()?; // S1, S3
         mine.then_some(refund.map_or(0, |refund| refund.units))

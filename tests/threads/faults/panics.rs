@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tollgate::{
     GlobalLimiter, Inherit, Key, KeyHasher, Limiter, MultiLimiter, Outcome, Quota, Rate, TokenBucket,
+    WhenFull,
 };
 use tollgate_testing::clocks::{Hooked, at_reading, unhook};
+use tollgate_testing::keys::Fellow;
 
 use super::every;
 
@@ -60,6 +62,29 @@ fn verbs_whose_clock_panics_change_and_block_nothing() {
         assert!(second.is_allowed() && limiter.refund(second) == 1, "{quota}: the slot is usable");
         assert_eq!(drained(&limiter, 1), 4, "{quota}");
         assert!(limiter.prepare(&1).reset() && drained(&limiter, 1) == 5, "{quota}");
+    }
+}
+
+/// The slots of one bucket. Each key's refund or credit reads the clock while it holds the slot.
+#[test]
+fn a_slot_whose_refund_panicked_is_free_for_other_keys() {
+    for (quota, credits) in every().into_iter().flat_map(|quota| [(quota, false), (quota, true)]) {
+        let clock = Hooked::default();
+        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(WhenFull::Deny);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        for key in 0..15 {
+            let taken = limiter.check_n(&Fellow(key), 2);
+            assert!(taken.is_allowed(), "{quota}");
+            let panicked = match credits {
+                true => interrupted(1, || limiter.prepare(&Fellow(key)).credit(1)),
+                false => interrupted(1, || limiter.refund(taken)),
+            };
+            assert!(panicked, "{quota}");
+            assert_eq!(limiter.prepare(&Fellow(key)).peek_n(0).remaining(), 3, "{quota}: nothing came back");
+        }
+        assert!(!limiter.check(&Fellow(15)).is_allowed(), "{quota}: the keys are in debt");
+        clock.0.advance(Duration::from_secs(3 * 3_600));
+        assert!((15..30).all(|key| limiter.check(&Fellow(key)).is_allowed()), "{quota}: no slot was vacant");
     }
 }
 
