@@ -168,7 +168,7 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "proof/testing/src",
         &[
-            "certificates clocks folder http logs process random tools wait",
+            "certificates clocks folder http logs marked process random tools wait",
             "client faketime keys limits schemathesis stores::proxy upstream",
             "servers stores",
             "stores::cluster",

@@ -34,6 +34,8 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans.push(Plan::Run(Step::new("soak of the proxy", "cargo xtask soak --proxy")));
     let verbs = "cargo test --package tollgate-redis --test strict histories:: -- --show-output";
     plans.push(Plan::Run(Step::new("verbs of the stores", verbs).with("TOLLGATE_REDIS_VERBS", VERBS)));
+    let loops = "cargo test --package tollgate-redis --test strict loops:: -- --show-output";
+    plans.push(Plan::Run(Step::new("loops of the stores", loops).with("TOLLGATE_REDIS_LOOPS", "full")));
     plans.push(Plan::Run(Step::new("soak of the store", "cargo xtask soak --redis")));
     let processes = "cargo test --package tollgate-redis --test leased three_processes -- --show-output";
     plans.push(Plan::Run(Step::new("killed processes", processes).with("TOLLGATE_PROCESSES_SECONDS", "30")));

@@ -3,6 +3,7 @@
 //! | module | feature | what |
 //! |--------|---------|------|
 //! | `random` | | random numbers that are the same in every run |
+//! | `marked` | | a bucket as the stores keep it, and what it is held against |
 //! | `clocks` | `engine` | clocks at whose readings a test acts |
 //! | `keys` | `engine` | keys whose places in the table are known |
 //! | `limits` | `limits` | limits for the engine and its model, and limits drawn at random |
@@ -36,6 +37,7 @@ pub mod keys;
 pub mod limits;
 #[cfg(feature = "logs")]
 pub mod logs;
+pub mod marked;
 pub mod process;
 pub mod random;
 #[cfg(feature = "servers")]

@@ -18,7 +18,9 @@ impl Limiter {
     /// unit that time had not won back yet counts as one.
     ///
     /// The rules are those of [`tollgate::Limiter::refund`]: never more than the debt that the
-    /// request left, nothing that a later reservation depends on, and of a queue only the newest.
+    /// request left, nothing that a later reservation depends on, and of a queue only the newest. A
+    /// bucket gives back what the request still costs its key; where many requests of a key come
+    /// back out of order it may be less, because the store remembers 15 such refunds.
     /// The log gives back any request that is inside of its window. A reservation gives nothing
     /// back once it has departed. The refund happens once, even if the network sends it twice, and
     /// also if this future is dropped.

@@ -1,11 +1,18 @@
-    -- A bucket without marks, and without the fraction of another rate.
+    -- A bucket that was not reset lately, of this rate. bucket_state.lua says what its value is.
     local p, q, capacity = x, y, z
     local v = call('GET', key)
-    local T, f, was = v and num(v), 0, nil
+    local T, f, m, h, rest = v and num(v), 0
     if v and not T then
-      T, f, was = v:match('^(%d+) (%d+) (%d+)$')
+      local was, marks
+      T, f, was, marks = v:match('^(%d+) (%d+) (%d+)(.*)$')
       T, f = num(T), num(f)
-      if f ~= 0 and num(was) ~= p then break end
+      if num(was) ~= p then break end
+      if marks ~= '' then
+        -- A reset's number goes into the receipt, so it must be 0. The rest stays unread.
+        m, h, rest = marks:match('^ (%d+) (%d+)( %d 0.*)$')
+        if not m then break end
+        h = num(h)
+      end
     end
     if not T or T < now then T, f = now, 0 end
     local debt, need = (T - now) * p + f, cost * q
@@ -17,4 +24,9 @@
     verdict, left, clear = 1, floor((room - need) / q), ceil((debt + need) / p)
     r1, r2 = T + floor((f + need) / p), (f + need) % p
     local value = r2 > 0 and fmt('%.0f %.0f %.0f', r1, r2, p) or r1
-    call('SET', key, value, 'PX', ceil((r1 + 1 - now) / 1000) + slack)
+    local ends = r1 + 1
+    if m and h > now then
+      ends = max(h, ends)
+      value = fmt('%.0f %.0f %.0f %s %.0f%s', r1, r2, p, m, ends, rest)
+    end
+    call('SET', key, value, 'PX', ceil((ends - now) / 1000) + slack)

@@ -10,11 +10,11 @@ use tollgate_testing::stores::{Server, Store};
 
 use crate::{Clock, run};
 
-const NOW: u64 = 1_795_362_634_437_800;
-const SECOND: u64 = 1_000_000;
+pub(crate) const NOW: u64 = 1_795_362_634_437_800;
+pub(crate) const SECOND: u64 = 1_000_000;
 
 /// Runs a test on each store, at a time that the test chooses.
-fn on_each_store<T: Future<Output = ()>>(test: impl Fn(Rc<Server>, Redis, Clock) -> T) {
+pub(crate) fn on_each_store<T: Future<Output = ()>>(test: impl Fn(Rc<Server>, Redis, Clock) -> T) {
     for store in Store::ALL {
         let Some(server) = Server::start(store).map(Rc::new) else { continue };
         run(async {
@@ -39,7 +39,7 @@ fn each_kind() -> [Quota; 6] {
     ]
 }
 
-async fn admitted(limiter: &Limiter, key: &str, cost: u64) -> Receipt {
+pub(crate) async fn admitted(limiter: &Limiter, key: &str, cost: u64) -> Receipt {
     let answer: Answer = limiter.check_n(key, cost).await.expect("the store answers");
     answer.into_receipt().expect("there is room")
 }

@@ -2,8 +2,10 @@
 
 mod directed;
 mod histories;
+mod loops;
 mod quotas;
 mod reference;
+mod refunds;
 mod topologies;
 
 use std::sync::Arc;

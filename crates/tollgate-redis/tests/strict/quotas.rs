@@ -47,11 +47,12 @@ pub(crate) fn is_large_bucket(quota: &Quota) -> bool {
 
 /// A burst near the largest that is exact.
 fn near(count: u64, nanos: u64, random: &mut Random) -> u64 {
-    fn gcd(a: u64, b: u64) -> u64 {
-        if b == 0 { a } else { gcd(b, a % b) }
-    }
     let divisor = gcd(count, nanos);
     (EXACT - 2 * (count / divisor)) / (nanos / divisor) - random.u64(..3)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn window(random: &mut Random) -> Quota {
@@ -69,30 +70,43 @@ fn window(random: &mut Random) -> Quota {
     }
 }
 
-pub(crate) fn algorithm(quota: &Quota) -> Algorithm {
-    let (rate, count) = (quota.rate(), CountPolicy::Allowed);
-    let nanos = rate.period().as_nanos() as u64;
-    let (limit, window_ns, origin_ns, ceiling) = (rate.count(), nanos / 1_000, 0, u64::MAX);
-    let (thousand, capacity, grains) = (1_000 * rate.count(), quota.limit(), None);
+/// The grains that a bucket gains in a microsecond, and those of a token.
+pub(crate) fn grains(quota: &Quota) -> (u64, u64) {
+    let (count, nanos) = (1_000 * quota.rate().count(), quota.rate().period().as_nanos() as u64);
+    let divisor = gcd(count, nanos);
+    (count / divisor, nanos / divisor)
+}
+
+/// The quota's algorithm, and by how many of the model's units a unit is counted there: a bucket is
+/// counted in grains.
+pub(crate) fn algorithm(quota: &Quota) -> (Algorithm, u64) {
+    let (rate, policy) = (quota.rate(), CountPolicy::Allowed);
+    let (limit, window_ns, origin_ns, ceiling) =
+        (rate.count(), rate.period().as_nanos() as u64 / 1_000, 0, u64::MAX);
+    let (count, a_token) = grains(quota);
+    let (period_ns, capacity, grains) = (1, quota.limit().saturating_mul(a_token), None);
+    let bucket = |algorithm| (algorithm, a_token);
+    let window = |algorithm| (algorithm, 1);
     match quota {
-        Quota::TokenBucket(_) => Algorithm::TokenBucket {
-            count: thousand,
-            period_ns: nanos,
-            burst: capacity,
-            initial: capacity,
-            grains,
-        },
+        Quota::TokenBucket(_) => {
+            bucket(Algorithm::TokenBucket { count, period_ns, burst: capacity, initial: capacity, grains })
+        }
         Quota::LeakyBucket(_) if quota.is_queue() => {
-            Algorithm::LeakyQueue { count: thousand, period_ns: nanos, capacity, grains }
+            bucket(Algorithm::LeakyQueue { count, period_ns, capacity, grains })
         }
-        Quota::LeakyBucket(_) => {
-            Algorithm::LeakyMeter { count: thousand, period_ns: nanos, capacity, grains }
+        Quota::LeakyBucket(_) => bucket(Algorithm::LeakyMeter { count, period_ns, capacity, grains }),
+        Quota::FixedWindow(_) => {
+            window(Algorithm::FixedWindow { limit, window_ns, origin_ns, count: policy, ceiling })
         }
-        Quota::FixedWindow(_) => Algorithm::FixedWindow { limit, window_ns, origin_ns, count, ceiling },
-        Quota::SlidingWindow(_) => {
-            Algorithm::SlidingWindow { limit, window_ns, origin_ns, count, ceiling, granule: 1 }
-        }
-        Quota::SlidingLog(_) => Algorithm::SlidingLog { limit, window_ns, count },
+        Quota::SlidingWindow(_) => window(Algorithm::SlidingWindow {
+            limit,
+            window_ns,
+            origin_ns,
+            count: policy,
+            ceiling,
+            granule: 1,
+        }),
+        Quota::SlidingLog(_) => window(Algorithm::SlidingLog { limit, window_ns, count: policy }),
         Quota::FirstHit(_) => unreachable!("the store has none"),
     }
 }

@@ -1,17 +1,21 @@
 //! What the model says of a key with one limit or several.
 //!
-//! The store differs from the model in three ways. Each forgets a state that is worth nothing:
+//! The store differs from the model in four ways. The first three forget a state that is worth
+//! nothing:
 //!
 //! * A bucket that is full again has forgotten its marks and reservations, as its key may be gone.
 //! * A receipt from before a reset gives nothing back.
 //! * The log gives back any request inside of its window; the model only the newest. So the log of
 //!   the model is made again without the request.
+//! * A bucket gives back by the marks of refunds: [`MarkedBucket`] says how much, in grains. So the
+//!   model of a bucket counts in grains, and is made again with the debt that is left.
 
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota};
-use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
+use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt};
 use tollgate_redis::LimitAnswer;
+use tollgate_testing::marked::{Charged, MARKS, MarkedBucket};
 
 use crate::quotas;
 
@@ -25,6 +29,8 @@ pub(crate) struct Reference {
 struct One {
     algorithm: Algorithm,
     model: Model,
+    /// The grains of a bucket's token. Otherwise 1.
+    grains: u64,
     kind: Kind,
     /// The number of the last reset; 0 again once the store has forgotten it.
     era: u64,
@@ -41,6 +47,8 @@ enum Kind {
         paid: u64,
         /// Whether anything but checks happened since then.
         has_marks: bool,
+        bucket: MarkedBucket,
+        is_queue: bool,
     },
     Window,
     /// Times and costs of the requests that count, and a number for each.
@@ -61,7 +69,8 @@ struct Part {
 
 enum Taken {
     Receipt(Receipt),
-    Reservation(Reservation),
+    /// From a bucket, and when a reservation departs.
+    Grains(Charged, Option<u64>),
     /// The number in the log.
     Entry(u64),
 }
@@ -86,15 +95,21 @@ pub(crate) fn numbers(limit: &LimitAnswer) -> Numbers {
 impl Reference {
     pub(crate) fn new(quotas: &[Quota]) -> Self {
         let one = |quota: &Quota| {
-            let algorithm = quotas::algorithm(quota);
+            let (algorithm, grains) = quotas::algorithm(quota);
             let kind = match quota {
-                Quota::TokenBucket(_) | Quota::LeakyBucket(_) => Kind::Bucket { paid: 0, has_marks: false },
+                Quota::TokenBucket(_) | Quota::LeakyBucket(_) => Kind::Bucket {
+                    paid: 0,
+                    has_marks: false,
+                    bucket: MarkedBucket::new(quotas::grains(quota).0, MARKS),
+                    is_queue: quota.is_queue(),
+                },
                 Quota::SlidingLog(_) => Kind::Log(Vec::new()),
                 _ => Kind::Window,
             };
             One {
                 algorithm,
                 model: Model::new(algorithm),
+                grains,
                 kind,
                 era: 0,
                 resets: 0,
@@ -109,18 +124,19 @@ impl Reference {
     /// at which a bucket is full and its marks are not forgotten yet.
     pub(crate) fn move_to(&mut self, mut now: u64, refunds: bool) -> u64 {
         let is_between = |one: &One, now: u64| match one.kind {
-            Kind::Bucket { paid, has_marks } => (has_marks || refunds) && now + 1 == paid,
+            Kind::Bucket { paid, has_marks, .. } => (has_marks || refunds) && now + 1 == paid,
             _ => false,
         };
         while self.limits.iter().any(|one| is_between(one, now)) {
             now += 1;
         }
         for one in &mut self.limits {
-            if let Kind::Bucket { paid, has_marks } = &mut one.kind
+            if let Kind::Bucket { paid, has_marks, bucket, .. } = &mut one.kind
                 && *paid <= now
                 && *paid > 0
             {
                 (*paid, *has_marks, one.era) = (0, false, 0);
+                bucket.forget();
                 one.model.reset(KEY);
             }
         }
@@ -128,7 +144,7 @@ impl Reference {
     }
 
     pub(crate) fn peek(&self, now: u64, cost: u64) -> Told {
-        let answers: Vec<Answer> = self.limits.iter().map(|one| one.model.peek(KEY, now, cost)).collect();
+        let answers: Vec<Answer> = self.limits.iter().map(|one| one.peek(now, cost)).collect();
         let never = answers.iter().position(|answer| answer.never);
         let longest = answers.iter().filter_map(|answer| answer.retry_after_ns).max();
         let denied = answers.iter().position(|answer| !answer.allowed && answer.retry_after_ns == longest);
@@ -140,7 +156,7 @@ impl Reference {
         let limits = answers.iter().zip(&self.limits).map(|(answer, one)| {
             // Of a refused request, a limit that would admit it stays as it is.
             let (shown, delay) = match answer.allowed && outcome != Outcome::Allowed {
-                true => (one.model.peek(KEY, now, 0), 0),
+                true => (one.peek(now, 0), 0),
                 false => (*answer, answer.delay_ns),
             };
             let wait = answer.retry_after_ns.map(micros);
@@ -171,22 +187,22 @@ impl Reference {
     }
 
     pub(crate) fn take(&mut self, now: u64, most: u64) -> (Told, Option<Charge>) {
-        let left = self.limits.iter().map(|one| one.model.peek(KEY, now, 0).remaining).min();
+        let left = self.limits.iter().map(|one| one.peek(now, 0).remaining).min();
         self.check(now, left.unwrap_or(0).max(1).min(most))
     }
 
     /// The outcome, the wait or delay, and the charge.
     pub(crate) fn reserve(&mut self, now: u64, cost: u64, max_wait: u64) -> (Outcome, u64, Option<Charge>) {
         let [one] = &mut self.limits[..] else { unreachable!("only single limits") };
-        match one.model.reserve(KEY, now, cost, max_wait).expect("a bucket") {
+        match one.model.reserve(KEY, now, cost * one.grains, max_wait).expect("a bucket") {
             Booking::Never => (Outcome::Never, 0, None),
             Booking::Refused { wait_ns } => (Outcome::Denied, wait_ns, None),
             Booking::Booked(_) if cost == 0 => (Outcome::Allowed, 0, None),
             Booking::Booked(reservation) => {
-                one.charged(now, true);
-                let delay = reservation.departs_at_ns() - now;
-                let part = Part { era: one.era, taken: Taken::Reservation(reservation) };
-                (Outcome::Allowed, delay, Some(Charge { cost, parts: vec![part] }))
+                let departs = reservation.departs_at_ns();
+                let taken = one.taken(now, cost, Some(departs));
+                let part = Part { era: one.era, taken };
+                (Outcome::Allowed, departs - now, Some(Charge { cost, parts: vec![part] }))
             }
         }
     }
@@ -205,7 +221,10 @@ impl Reference {
                 // There is no key to mark.
                 _ if !one.exists => continue,
                 // The mark counts as long as the debt before.
-                Kind::Bucket { paid, has_marks } => (*paid, *has_marks) = ((*paid).max(now + 1), true),
+                Kind::Bucket { paid, has_marks, bucket, .. } => {
+                    (*paid, *has_marks) = ((*paid).max(now + 1), true);
+                    bucket.forget();
+                }
                 Kind::Window => {}
             }
             one.resets += 1;
@@ -215,10 +234,18 @@ impl Reference {
 }
 
 impl One {
+    /// The model's answer, in units.
+    fn peek(&self, now: u64, cost: u64) -> Answer {
+        let answer = self.model.peek(KEY, now, cost * self.grains);
+        Answer { limit: answer.limit / self.grains, remaining: answer.remaining / self.grains, ..answer }
+    }
+
     fn charge(&mut self, now: u64, cost: u64) -> Part {
-        let (_, receipt) = self.model.admit(KEY, now, cost);
-        self.charged(now, false);
+        let (_, receipt) = self.model.admit(KEY, now, cost * self.grains);
+        self.exists = true;
         let taken = match &mut self.kind {
+            Kind::Bucket { .. } => self.taken(now, cost, None),
+            Kind::Window => Taken::Receipt(receipt.expect("it was admitted")),
             Kind::Log(entries) => {
                 let Algorithm::SlidingLog { window_ns, .. } = self.algorithm else { unreachable!() };
                 let at = entries.last().map_or(now, |&(newest, ..)| newest.max(now));
@@ -227,20 +254,26 @@ impl One {
                 entries.push((at, cost, self.entries));
                 Taken::Entry(self.entries)
             }
-            _ => Taken::Receipt(receipt.expect("it was admitted")),
         };
         Part { era: self.era, taken }
     }
 
-    fn charged(&mut self, now: u64, is_reservation: bool) {
+    /// What was charged to a bucket, whose model has it already.
+    fn taken(&mut self, now: u64, cost: u64, departs: Option<u64>) -> Taken {
         self.exists = true;
-        if let Kind::Bucket { paid, has_marks } = &mut self.kind {
-            *paid = (*paid).max(now + self.model.peek(KEY, now, 0).reset_after_ns + 1);
-            *has_marks |= is_reservation;
-        }
+        let Kind::Bucket { paid, has_marks, bucket, is_queue } = &mut self.kind else { unreachable!() };
+        *paid = (*paid).max(now + self.model.peek(KEY, now, 0).reset_after_ns + 1);
+        *has_marks |= departs.is_some();
+        let grains = i128::from(cost * self.grains);
+        let books_ahead = departs.is_some() && !*is_queue;
+        let charged = if books_ahead { bucket.reserve(now, grains) } else { bucket.charge(now, grains) };
+        Taken::Grains(charged, departs)
     }
 
     fn refund(&mut self, part: Part, cost: u64, now: u64) -> u64 {
+        if part.era != self.era && !matches!(self.kind, Kind::Log(_)) {
+            return 0;
+        }
         match (&mut self.kind, part.taken) {
             (Kind::Log(entries), Taken::Entry(number)) => {
                 let Algorithm::SlidingLog { window_ns, .. } = self.algorithm else { unreachable!() };
@@ -255,25 +288,26 @@ impl One {
                 }
                 cost
             }
-            _ if part.era != self.era => 0,
             // A full bucket has no debt, and its key may be gone.
             (Kind::Bucket { paid: 0, .. }, _) => 0,
-            (_, taken) => {
-                let back = match taken {
-                    Taken::Receipt(receipt) => self.model.refund(receipt, now),
-                    Taken::Reservation(reservation) => self.model.cancel(reservation, now),
-                    Taken::Entry(_) => unreachable!("only logs have entries"),
+            (_, Taken::Grains(_, Some(departs))) if departs <= now => 0,
+            (Kind::Bucket { paid, has_marks, bucket, is_queue }, Taken::Grains(mut charged, _)) => {
+                let (grains, capacity) = (i128::from(cost * self.grains), self.model.peek(KEY, now, 0).limit);
+                let back = match is_queue {
+                    true => bucket.refund_newest(charged, now, grains),
+                    false => bucket.refund(&mut charged, now, grains, capacity.into()),
                 };
-                let debt = self.model.peek(KEY, now, 0).reset_after_ns;
-                let state = format!("{:?}", self.model);
-                let is_plain = state.contains("mark: None, had_reservation: false") && self.era == 0;
-                if let Kind::Bucket { paid, has_marks } = &mut self.kind {
-                    *has_marks = !is_plain;
-                    // Without marks, the store forgets the key when the lowered debt is paid.
-                    *paid = if is_plain { now + debt + 1 } else { *paid };
-                }
-                back
+                self.model.reset(KEY);
+                let debt = u64::try_from(bucket.debt(now)).expect("a debt of the store");
+                let _ = self.model.debit(KEY, now, debt).expect("a bucket");
+                let is_plain = !bucket.has_marks() && self.era == 0;
+                *has_marks = !is_plain;
+                // Without marks, the store forgets the key when the lowered debt is paid.
+                *paid = if is_plain { now + self.model.peek(KEY, now, 0).reset_after_ns + 1 } else { *paid };
+                u64::try_from(back).expect("no less than nothing").div_ceil(self.grains)
             }
+            (Kind::Window, Taken::Receipt(receipt)) => self.model.refund(receipt, now),
+            _ => unreachable!("each kind has its own"),
         }
     }
 }
