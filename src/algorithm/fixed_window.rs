@@ -369,6 +369,11 @@ impl Numbers for FixedRule {
         let (index, seen) = self.seen(payload, self.moment(now));
         if seen == 0 { 0 } else { self.windows.until(index + 1, 0, now) }
     }
+
+    /// The slot is the key's until the window ends, whatever it still counts.
+    fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        self.windows.until(self.index.get(payload.0) + 1, 0, now)
+    }
 }
 
 impl Carry for FixedRule {

@@ -285,6 +285,11 @@ impl Numbers for Gcra {
     fn reset_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         self.refill.until(self.tat(payload), now.as_nanos())
     }
+
+    /// Where buckets do not start full, that may be before the key has all.
+    fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        self.refill.until(payload.0, now.as_nanos())
+    }
 }
 
 impl Carry for Gcra {

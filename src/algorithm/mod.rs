@@ -388,9 +388,7 @@ pub trait Numbers: Rule + Booking + Carry + ToAny + Send + Sync + 'static {
     /// Nanoseconds until the key has as much available as one that was never seen.
     fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
 
-    /// Nanoseconds until the slot with this payload is [vacant](Rule::expired), so that another key
-    /// may own it.
-    fn vacant_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
-        self.reset_after(payload, ring, now)
-    }
+    /// Nanoseconds until a slot with this payload [expires](Rule::expired), so that another key may
+    /// own it: not until its key has the whole limit again, which a refund may make sooner.
+    fn vacant_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64;
 }

@@ -273,6 +273,14 @@ impl Numbers for SlidingRule {
             }
         })
     }
+
+    /// The slot is the key's until the last window of its word has left, whatever that counts.
+    fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
+        either!(self, rule => {
+            let left = rule.packing.index.get(payload.0) + u64::from(rule.closed()) + 1;
+            rule.windows.until(left, 0, now)
+        })
+    }
 }
 
 impl Carry for SlidingRule {

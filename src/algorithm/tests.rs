@@ -95,6 +95,37 @@ fn a_forgiven_key_equals_a_key_never_seen() {
     );
 }
 
+/// Also of a key that got back what it took, and under the quota of another tier.
+#[test]
+fn the_wait_for_a_slot_ends_when_it_is_vacant() {
+    let tiers = [10, 0].map(|tokens| Quota::from(TokenBucket::new(ten()).initial(tokens)));
+    let tiers = Quota::compile(&tiers, 0).expect("two tiers");
+    let log = rule(&SlidingLog::new(ten()).into());
+    let pairs = rules().into_iter().chain([log]).map(|rule| (rule, rule));
+    let pairs: Vec<_> = pairs.chain([(tiers[0], tiers[1])]).collect();
+    // In the first window and in another one.
+    for ((owner, other), then) in
+        pairs.into_iter().flat_map(|pair| [SECOND / 10, 3 * SECOND / 2].map(|then| (pair, then)))
+    {
+        let moment = owner.moment(at(then));
+        let full = charged(&owner, Payload(0), then, 3);
+        let refund =
+            |cost| owner.refund(full, Taken { charged: full, since: moment, cost }, moment, Order::Kept);
+        let lowered = [refund(1), refund(3)].into_iter().flatten().map(|refund| refund.payload);
+        for payload in lowered.chain([full, owner.forgive(full, moment)]) {
+            for now in [then, then + SECOND / 30, then + 3 * SECOND] {
+                let is_vacant = |when| other.expired(payload, other.moment(at(when)));
+                if is_vacant(now) {
+                    continue;
+                }
+                let wait = other.vacant_after(payload, Ring::NONE, at(now));
+                let ends = (is_vacant(now + wait - 1), is_vacant(now + wait));
+                assert_eq!(ends, (false, true), "{other:?}: {payload:?} after {wait} at {now}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_slot_is_evictable_up_to_half_the_smallest_limit() {
     for quota in [

@@ -1,5 +1,7 @@
 //! What a request is told that is refused because its bucket is full.
 
+mod given_back;
+
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
