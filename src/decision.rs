@@ -152,7 +152,7 @@ impl<'l> Decision<'l> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn receipt(self) -> Receipt {
-        let took = self.is_allowed() && self.ring.unstaged() == 0;
+        let took = self.is_allowed() && self.ring.is_charged();
         let left = if took { self.cost } else { 0 };
         Receipt {
             limiter: self.by.limiter,

@@ -37,16 +37,38 @@ const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     entries: &'a [AtomicU64],
-    /// How many positions before the head have no entry, because the request was a peek; or
-    /// [`ANOTHERS`], or [`SHARED`].
+    /// How many positions before the head have no entry, because the request was a peek; or the
+    /// largest number less that of a [`Mark`].
     unstaged: u64,
 }
 
-/// The mark of another key's ring.
-const ANOTHERS: u64 = u64::MAX;
+/// What a full bucket said, where the ring and the payload beside it are not the key's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mark {
+    /// Refused: they are those of the key whose slot is the first to run out.
+    Another = 1,
+    /// The payload is a debt of the keys that have no slot: they share an allowance.
+    Shared,
+    /// The payload is a debt that the key inherits from others.
+    Inherited,
+    /// Admitted uncounted: the payload is that of a key without debt.
+    Uncounted,
+}
 
-/// The mark of a refusal by a debt that the key shares with others.
-const SHARED: u64 = ANOTHERS - 1;
+impl Mark {
+    /// The mark of this number, if it is one's.
+    #[inline]
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Another),
+            2 => Some(Self::Shared),
+            3 => Some(Self::Inherited),
+            4 => Some(Self::Uncounted),
+            _ => None,
+        }
+    }
+}
 
 /// The value of an entry, as it concerns one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +86,11 @@ impl Entry {
     /// Whether the proposal overwrote an entry that had not left the window.
     pub(crate) fn is_over_live(self) -> bool {
         self.proposed && LIVE.get(self.bits) == 1
+    }
+
+    /// The time proposed for the position; 0 if there is none.
+    pub(crate) fn proposed_at(self) -> u64 {
+        if self.proposed { self.when().unwrap_or(0) } else { 0 }
     }
 
     /// Whether the entry already carries a time proposed for the position.
@@ -87,30 +114,37 @@ impl<'a> Ring<'a> {
 
     /// How many positions before the head have no entry.
     pub(crate) fn unstaged(self) -> u64 {
-        if self.is_full() { 0 } else { self.unstaged }
+        if self.mark().is_some() { 0 } else { self.unstaged }
     }
 
-    /// The same ring, which with the payload beside it is another key's: the key whose slot is the
-    /// first to run out, in a bucket that had no room for the one that was asked for.
-    pub(crate) fn of_another(self) -> Self {
-        Self { unstaged: ANOTHERS, ..self }
+    /// The same ring with a mark.
+    #[inline]
+    pub(crate) fn marked(self, mark: Mark) -> Self {
+        Self { unstaged: u64::MAX - mark as u64, ..self }
     }
 
-    /// The same ring, where the payload beside it is a debt that the key shares with others, in a
-    /// bucket that has or had no room for it.
-    pub(crate) fn of_all(self) -> Self {
-        Self { unstaged: SHARED, ..self }
+    /// The ring's mark.
+    #[inline]
+    pub(crate) fn mark(self) -> Option<Mark> {
+        Mark::of(u64::MAX - self.unstaged)
     }
 
-    /// Whether the key was refused because its bucket is full, for either of the two.
+    /// Whether a request that was decided by this ring has been charged, if it was admitted: it was
+    /// not peeked at, and not admitted uncounted.
+    #[inline]
+    pub(crate) fn is_charged(self) -> bool {
+        self.unstaged == 0
+    }
+
+    /// Whether the key was refused because its bucket is full.
     pub(crate) fn is_full(self) -> bool {
-        self.unstaged >= SHARED
+        matches!(self.mark(), Some(Mark::Another | Mark::Shared | Mark::Inherited))
     }
 
     /// Whether the key was refused because its bucket is full, and this is the ring of the slot
     /// that it waits for.
     pub(crate) fn is_anothers(self) -> bool {
-        self.unstaged == ANOTHERS
+        self.mark() == Some(Mark::Another)
     }
 
     /// The last instant that an entry can hold.

@@ -123,6 +123,11 @@ impl<R: Numbers> Rule for AsMuch<'_, R> {
         fn reorders(payload: Payload, taken: Taken) -> bool;
     }
 
+    /// What was used already is charged, or it is an error.
+    fn may_go_uncounted(&self) -> bool {
+        self.over.is_none()
+    }
+
     fn decide(&self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
         match self.over {
             Some(last) => self.decide_over(payload, at, cost, last),

@@ -89,7 +89,8 @@ pub enum CountPolicy {
     #[default]
     Allowed,
     /// Refused requests too. A client that keeps sending stays refused until it pauses. This is the
-    /// one case in which a refusal writes. A request whose cost exceeds the limit is never counted.
+    /// one case in which a refusal writes. A request whose cost exceeds the limit is never counted,
+    /// nor one that an allowance [shared](crate::WhenFull::Share) with other keys refuses.
     All,
 }
 
@@ -272,6 +273,11 @@ pub trait Rule: Ranged + Ringed {
     /// `charged` itself.
     fn less(&self, charged: Payload, _units: u64) -> Payload {
         charged
+    }
+
+    /// Whether a full bucket may admit a request by this rule uncounted (`WhenFull::Allow`).
+    fn may_go_uncounted(&self) -> bool {
+        true
     }
 
     /// Whether giving back `taken` from `payload` depends on the order of refunds, and destroys

@@ -87,8 +87,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
             let (ruling, now) = words.check_anywhere(ask, time);
             if ruling.allowed {
-                let is_uncounted = ruling.ring.unstaged() > 0;
-                return if is_uncounted { Debit::Full } else { Debit::Charged(ruling, units.get(), now) };
+                return Debit::Charged(ruling, units.get(), now);
             }
             if let Some(later) = self.versions.after_all(compiled) {
                 return Debit::Ended(later);
@@ -147,11 +146,11 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
                 compiled = newer;
                 continue;
             }
-            let cost = match (ruling.allowed, ruling.ring.unstaged()) {
-                (false, _) => 1,
-                (true, 0) => units.get(),
+            let cost = match ruling.allowed {
+                false => 1,
+                true if ruling.ring.is_charged() => units.get(),
                 // A full bucket, and nothing was counted.
-                (true, _) => cost,
+                true => cost,
             };
             return Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
         }

@@ -1,7 +1,6 @@
 //! Where a new key goes, and what happens to it when its bucket is full of keys in debt.
 
-use crate::algorithm::{Moment, Payload, Rule, Verdict};
-use crate::ring::Ring;
+use crate::algorithm::{Moment, Payload, Rule};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Ask;
@@ -23,7 +22,9 @@ use crate::table::word::Word;
 pub enum WhenFull {
     /// The key with the least debt loses its slot, and the new key inherits it *with that debt*, if
     /// it is at most half of the smallest limit: a flood of new keys displaces its own. Otherwise
-    /// the new keys of the bucket share one allowance, which starts at half of the limit.
+    /// the new keys of the bucket share one allowance, which starts at half of the limit. A request
+    /// that this refuses is not counted, also with [`CountPolicy::All`](crate::CountPolicy::All):
+    /// the other keys would pay for it.
     ///
     /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding
     /// window, the sliding log and the forms [from the first hit](crate::FirstHit) refuse, as
@@ -33,8 +34,9 @@ pub enum WhenFull {
     /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining)
     /// for it, and [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
-    /// A new key is admitted without being counted. This fails open: a flood of keys is not
-    /// limited.
+    /// A new key is admitted without being counted, and has all of its limit afterwards, too. This
+    /// fails open: a flood of keys is not limited. A [debit](crate::Prepared::debit) that finds no
+    /// slot is an error.
     Allow,
 }
 
@@ -48,7 +50,7 @@ pub(crate) enum Placement {
     Shared,
     /// No slot: refused, until the slot with this payload is vacant.
     Refuse(Payload, SlotIndex),
-    /// No slot: admitted, leaving this payload.
+    /// No slot: admitted, and counted nowhere. The payload is that of a key without debt.
     AdmitUncounted(Payload),
 }
 
@@ -98,7 +100,7 @@ impl Best {
             }
             Some((slot, _)) => when_full.placement(ask, (slot.index, slot.word), at),
             // Every slot is being inserted into: the next try may find room.
-            None if when_full == WhenFull::Allow => Placement::AdmitUncounted(Payload::UNSEEN),
+            None if when_full.admits(ask.rule) => Placement::AdmitUncounted(Payload::UNSEEN),
             None => Placement::Refuse(Payload::UNSEEN, SlotIndex::FIRST),
         }
     }
@@ -110,6 +112,11 @@ impl Best {
 }
 
 impl WhenFull {
+    /// Whether a new key is admitted uncounted.
+    fn admits<R: Rule>(self, rule: Dated<'_, R>) -> bool {
+        self == Self::Allow && rule.rule.may_go_uncounted()
+    }
+
     /// Where a new key goes when slot `index`, with this `word`, has the least debt.
     fn placement<R: Rule>(self, ask: Ask<'_, R>, (index, word): (SlotIndex, Word), at: Moment) -> Placement {
         let (rule, payload) = (ask.rule, ask.rule.current(word.payload()));
@@ -119,14 +126,8 @@ impl WhenFull {
                 Some(_) if R::SHARES => Placement::Shared,
                 _ => Placement::Refuse(payload, index),
             },
-            Self::Deny => Placement::Refuse(payload, index),
-            Self::Allow => {
-                let fresh = rule.forgive(word.payload(), at);
-                match rule.decide(fresh, Ring::NONE, at, ask.cost) {
-                    Verdict::Allow(payload) => Placement::AdmitUncounted(payload),
-                    _ => Placement::AdmitUncounted(fresh),
-                }
-            }
+            Self::Allow if self.admits(rule) => Placement::AdmitUncounted(rule.forgive(word.payload(), at)),
+            Self::Deny | Self::Allow => Placement::Refuse(payload, index),
         }
     }
 }

@@ -1,14 +1,13 @@
 //! The insertion of a new key, and the answer when its bucket is full.
 
 use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
-use crate::ring::Ring;
+use crate::ring::{Mark, Ring};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement};
 use crate::table::header::Header;
 use crate::table::slot::{Ask, Ruling};
 use crate::table::slot_index::SlotIndex;
-use crate::table::stats::Events;
 use crate::table::view::{Found, View};
 use crate::table::word::Word;
 use crate::time::Timestamp;
@@ -97,11 +96,9 @@ impl<'a> View<'a> {
                 }
                 // An older version of the quota cannot add a debt to a later version's overflow
                 // word.
-                Placement::Evict(..) if rule.is_later(overflow) => Some(Ruling {
-                    allowed: false,
-                    payload: rule.current(overflow),
-                    ring: Ring::NONE.of_all(),
-                }),
+                Placement::Evict(..) if rule.is_later(overflow) => {
+                    Some(refused::<R>(rule.current(overflow), Ring::NONE))
+                }
                 Placement::Evict(index, word) if evictions < TRIES => {
                     evictions += 1;
                     view.insert(ask, header, (index, word, Fingerprint::IN_DEBT), at, || {
@@ -110,24 +107,27 @@ impl<'a> View<'a> {
                 }
                 Placement::Evict(..) | Placement::Shared if R::SHARES && shares < TRIES => {
                     shares += 1;
-                    view.share(ask, header, overflow, at).inspect(|_| events.shared())
+                    view.share(ask, header, overflow, at)
                 }
                 Placement::Evict(..) | Placement::Shared => {
-                    Some(refused_full::<R>(shared_debt(rule, overflow, at), events))
+                    Some(refused::<R>(shared_debt(rule, overflow, at), Ring::NONE))
                 }
                 Placement::Refuse(payload, index) => {
-                    let ring = view.ring::<R>(index).of_another();
-                    Some(Ruling { ring, ..refused_full::<R>(payload, events) })
+                    let ring = view.ring::<R>(index).marked(Mark::Another);
+                    Some(Ruling { allowed: false, payload, ring })
                 }
                 Placement::AdmitUncounted(payload) => {
                     events.admitted_uncounted();
-                    Some(Ruling { allowed: true, payload, ring: Ring::NONE.with_unstaged(cost) })
+                    Some(Ruling { allowed: true, payload, ring: Ring::NONE.marked(Mark::Uncounted) })
                 }
             };
             if let Some(ruling) = ruling {
                 // A refusal by a version that has ended is no answer: from this time the caller
                 // sees that.
                 let is_answer = ruling.allowed || judged == now;
+                if is_answer && !ruling.allowed {
+                    events.refused(ruling.ring.mark());
+                }
                 return (ruling, if is_answer { judged } else { Timestamp::from_nanos(u64::MAX) });
             }
         }
@@ -163,14 +163,10 @@ impl<'a> View<'a> {
             // A refusal is only valid while the slot is unchanged: its next owner may have written
             // the ring.
             Verdict::Deny(_) if !slot.is_still(word) => return None,
-            Verdict::Deny(_) => {
-                let inherits = left == Fingerprint::IN_DEBT || shared;
-                if inherits {
-                    self.table.events(ask.fingerprint).refused_full();
-                }
-                let ring = refusing::<R>(ring, inherits);
-                return Some(Ruling { allowed: false, payload: debt, ring });
+            Verdict::Deny(_) if left == Fingerprint::IN_DEBT || shared => {
+                return Some(refused::<R>(debt, ring));
             }
+            Verdict::Deny(_) => return Some(Ruling { allowed: false, payload: debt, ring }),
         };
         if !rule.stage(base.stored(), ring, at, ask.cost, || slot.is_still(word)) {
             return None;
@@ -246,28 +242,28 @@ impl<'a> View<'a> {
             return Some(Ruling {
                 allowed: false,
                 payload: shared_debt(ask.rule, overflow, at),
-                ring: Ring::NONE.of_all(),
+                ring: Ring::NONE.marked(Mark::Shared),
             });
         };
         // The header last: an insertion that has not seen this charge can no longer commit, and if
         // one committed before, the header is not the one that was read.
         let shares = self.bucket.change_shared(overflow, payload.stored())
             && self.bucket.advance(header, header.sharing());
-        shares.then_some(Ruling { allowed: true, payload, ring: Ring::NONE })
+        shares.then(|| {
+            self.table.events(ask.fingerprint).shared();
+            Ruling { allowed: true, payload, ring: Ring::NONE }
+        })
     }
 }
 
-fn refused_full<'a, R: Rule>(payload: Payload, events: &Events) -> Ruling<'a> {
-    events.refused_full();
-    Ruling { allowed: false, payload, ring: refusing::<R>(Ring::NONE, true) }
+/// A refusal by a debt of other keys.
+fn refused<R: Rule>(payload: Payload, ring: Ring<'_>) -> Ruling<'_> {
+    Ruling { allowed: false, payload, ring: inheriting::<R>(ring) }
 }
 
-/// The ring of a refusal. `inherits`: the debt may be that of other keys.
-pub(super) fn refusing<R: Rule>(ring: Ring<'_>, inherits: bool) -> Ring<'_> {
-    if inherits && R::SHARES {
-        return ring.of_all();
-    }
-    if inherits && !R::SHARES { ring.of_another() } else { ring }
+/// The ring beside a debt of other keys.
+pub(super) fn inheriting<R: Rule>(ring: Ring<'_>) -> Ring<'_> {
+    ring.marked(if R::SHARES { Mark::Inherited } else { Mark::Another })
 }
 
 /// The debt of the bucket's new keys together: at least the half that a key may have debt when it

@@ -34,7 +34,7 @@ mod zeroed;
 
 use crate::algorithm::{Moment, Rule};
 use crate::error::{BuildError, within};
-use crate::ring::Ring;
+use crate::ring::{Mark, Ring};
 use crate::sync::{AtomicU64, Tally};
 use bucket::Bucket;
 use dated::Dated;
@@ -63,11 +63,8 @@ impl RingPlace {
     /// No ring.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Beside a slot index: the ring is [another key's](Ring::of_another).
-    const ANOTHERS: u8 = 1 << 7;
-
-    /// Beside a slot index: the payload is a debt that the key [shares](Ring::of_all).
-    const SHARED: u8 = 1 << 6;
+    /// The lowest bit of the mark of the ring, above the slot index.
+    const MARK: u32 = 4;
 
     /// The ring of this slot.
     #[inline]
@@ -78,6 +75,18 @@ impl RingPlace {
     #[inline]
     pub(crate) fn is_none(self) -> bool {
         self.0 == 0
+    }
+
+    /// The same place of a ring with a mark.
+    #[inline]
+    fn marked(self, mark: Option<Mark>) -> Self {
+        Self(self.0 | mark.map_or(0, |mark| mark as u8) << Self::MARK)
+    }
+
+    /// The mark of the ring.
+    #[inline]
+    pub(crate) fn mark(self) -> Option<Mark> {
+        Mark::of((self.0 >> Self::MARK).into())
     }
 }
 
@@ -198,22 +207,16 @@ impl Table {
     pub(crate) fn place_of(&self, ring: Ring<'_>) -> RingPlace {
         let slot = || SlotIndex::new(ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1);
         let place = if ring.len() == 0 { RingPlace::NONE } else { RingPlace::of(slot()) };
-        if !ring.is_full() {
-            return place;
-        }
-        RingPlace(place.0 | if ring.is_anothers() { RingPlace::ANOTHERS } else { RingPlace::SHARED })
+        place.marked(ring.mark())
     }
 
     /// The ring at this place in the key's bucket.
-    pub(crate) fn ring_at(&self, fingerprint: Fingerprint, RingPlace(place): RingPlace) -> Ring<'_> {
-        let ring = match place & !(RingPlace::ANOTHERS | RingPlace::SHARED) {
+    pub(crate) fn ring_at(&self, fingerprint: Fingerprint, place: RingPlace) -> Ring<'_> {
+        let ring = match place.0 % (1 << RingPlace::MARK) {
             0 => Ring::NONE,
             index => self.ring(self.view(fingerprint).bucket, SlotIndex::new(index.into())),
         };
-        if place & RingPlace::SHARED != 0 {
-            return ring.of_all();
-        }
-        if place & RingPlace::ANOTHERS != 0 { ring.of_another() } else { ring }
+        place.mark().map_or(ring, |mark| ring.marked(mark))
     }
 
     /// The event counters of this fingerprint's stripe.

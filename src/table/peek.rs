@@ -6,12 +6,12 @@
 //! sibling is open, the sibling is read.
 
 use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
-use crate::ring::Ring;
+use crate::ring::{Mark, Ring};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
-use crate::table::insert::{refusing, shared_debt};
+use crate::table::insert::{inheriting, shared_debt};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::view::{Found, View};
@@ -84,13 +84,15 @@ impl<'a> View<'a> {
                     (SlotIndex::FIRST, Word::ZERO, Fingerprint::VACANT)
                 }
                 Placement::Evict(index, word) => (index, word, Fingerprint::IN_DEBT),
-                Placement::Shared => return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE.of_all())),
+                Placement::Shared => {
+                    return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE.marked(Mark::Shared)));
+                }
                 Placement::Refuse(payload, index) => {
-                    let ring = view.ring::<R>(index).of_another();
+                    let ring = view.ring::<R>(index).marked(Mark::Another);
                     return Err(Ruling { allowed: false, payload, ring });
                 }
                 Placement::AdmitUncounted(payload) => {
-                    let ring = Ring::NONE.with_unstaged(ask.cost);
+                    let ring = Ring::NONE.marked(Mark::Uncounted);
                     return Err(Ruling { allowed: true, payload, ring });
                 }
             };
@@ -98,7 +100,8 @@ impl<'a> View<'a> {
             let debt = view.inherited_debt(ask.rule, word, left, at);
             let debt = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
             let inherits = shared || left == Fingerprint::IN_DEBT;
-            return Ok((debt, refusing::<R>(view.ring::<R>(index), inherits)));
+            let ring = view.ring::<R>(index);
+            return Ok((debt, if inherits { inheriting::<R>(ring) } else { ring }));
         }
     }
 
@@ -166,8 +169,9 @@ pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, debt: Payload, ring: Ring<'a
     // By the rule itself: nothing is booked, so the horizon stays.
     let (allowed, payload) = match ask.rule.rule.decide(debt, ring, at, ask.cost) {
         Verdict::Allow(payload) => (true, payload),
-        Verdict::DenyAndCount(payload) => (false, payload),
-        Verdict::Deny(_) => return Ruling { allowed: false, payload: debt, ring },
+        // What keys share counts no refusals.
+        Verdict::DenyAndCount(payload) if ring.mark() != Some(Mark::Shared) => (false, payload),
+        _ => return Ruling { allowed: false, payload: debt, ring },
     };
     Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
 }

@@ -2,13 +2,15 @@
 
 use crossbeam_utils::CachePadded;
 
+use crate::ring::Mark;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// How often the table's membership changed, since the limiter was built.
 ///
 /// Counted when a key is inserted, a bucket is full or threads meet. A check of a known key counts
-/// nothing, unless another thread charges the key at the same time. Those of several limiters can
-/// be [summed](Iterator::sum).
+/// nothing, unless another thread charges the key at the same time. Each of several limits counts
+/// what its own table does, as if it were alone. Those of several limiters can be
+/// [summed](Iterator::sum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -74,6 +76,15 @@ impl Events {
 
     pub(crate) fn refused_full(&self) {
         self.count(4);
+    }
+
+    /// Counts a refusal by a ring with this mark: of a full bucket, or else nothing.
+    pub(crate) fn refused(&self, mark: Option<Mark>) {
+        match mark {
+            Some(Mark::Shared) => self.shared(),
+            Some(Mark::Another | Mark::Inherited) => self.refused_full(),
+            Some(Mark::Uncounted) | None => {}
+        }
     }
 
     pub(crate) fn admitted_uncounted(&self) {

@@ -1,5 +1,6 @@
 //! What a request is told that is refused because its bucket is full.
 
+mod counts;
 mod given_back;
 
 use std::sync::mpsc::channel;
@@ -215,5 +216,36 @@ fn a_refusal_tells_that_a_table_is_full() {
         assert!(admitted < 10, "{what}: {admitted}");
         assert!(is_full(limiter.check(&STRANGER)), "{what}");
         assert!(is_full(limiter.peek(&STRANGER)), "{what}");
+    }
+}
+
+/// The debt is that of several keys: no refusal of one is charged to all, by a check or a peek.
+#[test]
+fn a_refusal_by_a_shared_allowance_is_not_counted() {
+    for quota in limits::counting_all(Rate::per_minute(10)) {
+        let clock = start();
+        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(WhenFull::Share);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        let multi = MultiLimiter::<Fellow>::builder([quota]).max_keys(1).when_full(WhenFull::Share);
+        let multi = multi.clock(clock.clone()).build().unwrap();
+        fill(&clock, |key| limiter.check_n(key, 7).is_allowed() && multi.check_n(key, 7).is_allowed());
+        if limits::refuses_when_full(&quota) {
+            continue;
+        }
+        let asked = |decision: &tollgate::Decision<'_>| {
+            (decision.is_allowed(), decision.remaining(), decision.retry_after(), decision.reset_after())
+        };
+        // Five are shared. Three are taken: a request of three is refused, and two are left.
+        assert!(limiter.check_n(&STRANGER, 3).is_allowed() && multi.check_n(&STRANGER, 3).is_allowed());
+        let refused = asked(&limiter.prepare(&STRANGER).peek_n(3));
+        assert_eq!((refused.0, refused.1), (false, 2), "{quota}");
+        assert_eq!(refused, asked(&limiter.check_n(&STRANGER, 3)), "{quota}");
+        assert_eq!(refused, asked(&limiter.check_n(&STRANGER, 3)), "{quota}: nothing was counted");
+        let stranger = multi.prepare(&STRANGER);
+        for decision in [stranger.peek_n(3), stranger.check_n(3), stranger.check_n(3)] {
+            let limit = decision.parts().next().unwrap();
+            assert!(limit.refuses_full() && limit.remaining() == 2, "{quota}: {limit:?}");
+        }
+        assert!(limiter.check_n(&STRANGER, 2).is_allowed() && stranger.check_n(2).is_allowed(), "{quota}");
     }
 }

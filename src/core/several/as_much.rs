@@ -65,6 +65,7 @@ impl<C: Clock> Core<Several, C> {
         for (table, limit) in self.each().iter().zip(decision.version.all()) {
             let rule = limit.dated();
             if table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now)).is_err() {
+                table.events(fingerprint).refused_full();
                 return Err(DebitError::Full);
             }
         }

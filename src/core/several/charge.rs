@@ -282,7 +282,7 @@ impl<C: Clock> Core<Several, C> {
                     let (view, key) = (self.places[index].view(ask.fingerprint), ask.fingerprint.kept());
                     view.check_displaced::<_, false>(current, key, ask.cost, decision.now, time)
                 }
-                By::InManner(_) => self.places[index].check_anywhere(ask, time),
+                By::InManner(..) => self.places[index].check_anywhere(ask, time),
             };
             decision.now = decision.now.max(now);
             decision.set(index, ruling);
@@ -331,9 +331,22 @@ impl<C: Clock> Core<Several, C> {
                 decision.payloads[index] = seen.before[index];
             } else if !decision.refused.has(index) {
                 decision.show_without_request(index);
+            } else if !matches!(by, By::InManner(Manner::Uncounted, _)) {
+                self.count_full(decision, index);
             }
         }
         decision.taken = Set::default();
+    }
+
+    /// Counts the refusal of a limit that was only looked at, if its table is full: as a check of
+    /// it alone would. Not if the quotas have changed: then it is no answer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_full<A: Asks>(&self, decision: &MultiDecision<'_, A>, index: usize) {
+        if self.versions.following(decision.version, decision.now).is_none() {
+            let events = self.places[index].events(decision.asks.fingerprint(index));
+            events.refused(decision.places[index].mark());
+        }
     }
 
     /// The answer to a request that is not to be charged.

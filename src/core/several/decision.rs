@@ -102,7 +102,7 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
         self.places[index] = self.tables[index].place_of(ruling.ring);
         if ruling.ring.unstaged() > 0 {
             self.unstaged.add(index);
-        } else if ruling.allowed {
+        } else if ruling.allowed && ruling.ring.is_charged() {
             self.taken.add(index);
         }
     }

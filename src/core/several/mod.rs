@@ -40,6 +40,7 @@ use crate::clock::Clock;
 use crate::core::version::{Version, Versions};
 use crate::core::words::Words;
 use crate::core::{Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn};
+use crate::decision::Outcome;
 use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
@@ -62,7 +63,7 @@ pub(crate) use tables::Tables;
 )]
 enum By {
     Current,
-    InManner([Option<AnyRule>; MOST]),
+    InManner(Manner, [Option<AnyRule>; MOST]),
 }
 
 impl By {
@@ -73,7 +74,7 @@ impl By {
         for (place, compiled) in rules.iter_mut().zip(version.all()) {
             *place = Some(manner.rule(compiled.rule())?);
         }
-        Some(Self::InManner(rules))
+        Some(Self::InManner(manner, rules))
     }
 
     #[inline]
@@ -81,7 +82,7 @@ impl By {
         let dated = version.dated(index);
         match self {
             Self::Current => dated,
-            Self::InManner(rules) => Dated { rule: rules[index].as_ref().unwrap_or(dated.rule), ..dated },
+            Self::InManner(_, rules) => Dated { rule: rules[index].as_ref().unwrap_or(dated.rule), ..dated },
         }
     }
 }
@@ -263,6 +264,10 @@ impl<C: Clock> Core<Several, C> {
                 if decision.is_allowed() && cost > 0 {
                     // Another thread gave something back meanwhile.
                     continue;
+                }
+                if decision.outcome == Outcome::Denied {
+                    let refused = (0..self.places.len()).filter(|&index| decision.refused.has(index));
+                    refused.for_each(|index| self.count_full(&decision, index));
                 }
                 let wait = nanos(decision.retry_after().unwrap_or_default());
                 return Ok(Turn { decision, wait });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{DebitError, Limiter, ManualClock, Quota, Rate, WhenFull};
+use tollgate::{DebitError, Limiter, ManualClock, MultiLimiter, Quota, Rate, TokenBucket, WhenFull};
 use tollgate_testing::keys::Fellow;
 use tollgate_testing::limits;
 
@@ -100,6 +100,46 @@ fn a_request_without_a_slot_is_refused_or_uncounted() {
             let uncounted = limiter.prepare(&STRANGER).check_up_to(most);
             assert_eq!((uncounted.is_allowed(), uncounted.cost()), (true, cost), "{quota}");
             assert_eq!(uncounted.receipt().left(), 0, "{quota}: nothing was charged");
+        }
+    }
+}
+
+/// Nothing is charged, so nothing is missing: neither after a request nor at a look.
+#[test]
+fn an_uncounted_key_has_all_of_its_limit() {
+    for quota in every() {
+        let (limiter, _) = full(quota, WhenFull::Allow, 7);
+        let stranger = limiter.prepare(&STRANGER);
+        for cost in [0, 1, 3, 10] {
+            for decision in [stranger.peek_n(cost), stranger.check_n(cost)] {
+                assert!(decision.is_allowed(), "{quota}: {cost}");
+                assert_eq!(
+                    (decision.remaining(), decision.reset_after()),
+                    (10, Duration::ZERO),
+                    "{quota}: {cost}"
+                );
+                assert_eq!(decision.more_after(), Duration::ZERO, "{quota}: {cost}");
+                assert_eq!(decision.receipt().left(), 0, "{quota}: {cost}");
+            }
+        }
+        assert_eq!(stranger.peek_n(11).remaining(), 10, "{quota}");
+    }
+}
+
+#[test]
+fn several_limits_take_all_there_is_for_an_uncounted_key() {
+    for quota in every() {
+        let other = Quota::from(TokenBucket::new(Rate::per_second(1_000)).burst(1_000_000));
+        let builder = MultiLimiter::<Fellow>::builder([quota, other]).max_keys(1).when_full(WhenFull::Allow);
+        let limiter = builder.clock(ManualClock::new()).build().unwrap();
+        assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), 7).is_allowed()));
+        let stranger = limiter.prepare(&STRANGER);
+        for cost in [0, 1, 3, 10] {
+            assert_eq!(stranger.peek_n(cost).remaining(), 10, "{quota}: {cost}");
+        }
+        for (most, cost) in [(6, 6), (10, 10), (40, 10)] {
+            let taken = stranger.check_up_to(most);
+            assert_eq!((taken.is_allowed(), taken.cost(), taken.remaining()), (true, cost, 10), "{quota}");
         }
     }
 }
