@@ -21,7 +21,8 @@ use crate::time::{Shift, Timestamp, div_ceil};
 ///
 /// **Formula.** admitted iff at most `limit - cost` of the logged times lie in
 /// `(now - period, now]`. A request whose time is before the newest logged time counts at that
-/// time.
+/// time; so does one whose time is before that of a request that was given back, where the clock
+/// steps back after a refund.
 ///
 /// **Memory.** A ring of `limit` words per key beside the slot, so `8 * limit` bytes for every slot
 /// of the table. [`memory`](crate::Builder::memory) computes the total and `memory_budget` bounds
@@ -157,10 +158,10 @@ impl Algorithm for SlidingLog {
 ///
 /// `newest` lets a scan see that all times of a log have left its window, without reading the ring.
 /// It also counts the laps and the resets: whenever the head comes round, and with every reset, it
-/// rises by a step at least. A credit lowers both, but never below the last reset, since the times
-/// before it are erased. So neither a logged request nor a reset brings an earlier word back, and a
-/// thread that read that word decides again. Refusals that count make the head come round even
-/// while the clock stands still.
+/// rises by a step at least. A refund and a credit lower both, but never below the time of a unit
+/// that is left, nor below the last reset, since the times before it are erased. So neither a
+/// logged request nor a reset brings an earlier word back, and a thread that read that word decides
+/// again. Refusals that count make the head come round even while the clock stands still.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRule {
     limit: u64,
@@ -178,6 +179,7 @@ pub struct LogRule {
 }
 
 /// The state of the ring at one read.
+#[derive(Clone, Copy)]
 struct Seen {
     /// The position of the next entry.
     head: u64,
@@ -192,6 +194,16 @@ impl LogRule {
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
         Seen { head, now }
+    }
+
+    /// The time at which a request of `cost` counts, over the entry `oldest`. A proposal over that
+    /// proves that the entry had left by the proposed time, and no earlier. And the times of a ring
+    /// never decrease: none of its units counts before a proposal at another's position.
+    fn counts_at(&self, ring: Ring<'_>, seen: Seen, oldest: Entry, cost: u64) -> Seen {
+        // Where the ring is as long as the limit, `oldest` is at the last position.
+        let others = cost - u64::from(self.ring == self.limit);
+        let proposed = (0..others).map(|next| ring.entry(seen.head + next).proposed_at());
+        Seen { now: proposed.fold(seen.now.max(oldest.proposed_at()), u64::max), ..seen }
     }
 
     /// The instant at which the unit `back` positions before the head leaves the window; `None`
@@ -230,12 +242,13 @@ impl LogRule {
         if position < laps { position } else { position - laps }
     }
 
-    /// The live word after `cost` more units: its head passes them, and a lap raises its time.
-    fn logged(&self, payload: Payload, seen: &Seen, cost: u64) -> Payload {
+    /// The live word after `cost` more units: its head passes them, and a lap raises its time. Less
+    /// a step for the lap, the time is still not before that of any unit: see `less`.
+    fn logged(&self, payload: Payload, seen: Seen, cost: u64) -> Payload {
         let passed = seen.head + cost;
         let head = self.wrapped(passed);
         let lap = u64::from(head != passed);
-        let newest = (self.newest.get(payload.0) + lap).max((seen.now >> self.step) + 1);
+        let newest = self.newest.get(payload.0).max((seen.now >> self.step) + 1) + lap;
         self.live(newest, head)
     }
 
@@ -269,15 +282,15 @@ impl Rule for LogRule {
         // The `cost` new units overwrite every entry further back than `limit - cost`.
         let oldest = ring.entry(seen.head + self.ring - (self.limit + 1 - cost));
         if self.leaves_by(oldest, seen.now).is_none() {
-            // A proposal over the entry proves that the entry had left by the proposed time, so
-            // this request counts at that time. An earlier time in the word would free the slot
-            // while the ring still counts.
-            let proposed = if oldest.is_proposed() { oldest.when().unwrap_or(0) } else { 0 };
-            return Verdict::Allow(self.logged(payload, &Seen { now: seen.now.max(proposed), ..seen }, cost));
+            // An earlier time in the word would free the slot while the ring still counts.
+            return Verdict::Allow(self.logged(payload, self.counts_at(ring, seen, oldest, cost), cost));
         }
         match self.count {
             CountPolicy::Allowed => Verdict::Deny(payload),
-            CountPolicy::All => Verdict::DenyAndCount(self.logged(payload, &seen, cost)),
+            CountPolicy::All => {
+                let seen = self.counts_at(ring, seen, oldest, cost);
+                Verdict::DenyAndCount(self.logged(payload, seen, cost))
+            }
         }
     }
 
@@ -321,12 +334,13 @@ impl Rule for LogRule {
     }
 
     /// The head moves back, and a lap that it goes back to has the time from before
-    /// [`logged`](Self::logged) raised it.
+    /// [`logged`](Self::logged) raised it. The largest time stays: it may have been too large to
+    /// raise.
     fn less(&self, charged: Payload, units: u64) -> Payload {
         let (head, newest) = (self.head.get(charged.0), self.newest.get(charged.0));
         let lap = u64::from(head < units);
         let head = head + lap * 2 * self.ring - units;
-        self.live(newest.saturating_sub(lap), head)
+        self.live(newest - lap.min(self.newest.max() - newest), head)
     }
 }
 
@@ -345,14 +359,16 @@ impl Ringed for LogRule {
         cost: u64,
         unmoved: impl Fn() -> bool,
     ) -> bool {
-        let seen = self.seen(Payload(payload.bits()), ring, at.tick);
+        let Seen { head, mut now } = self.seen(Payload(payload.bits()), ring, at.tick);
         (0..cost).all(|next| {
-            let entry = ring.entry(seen.head + next);
+            let entry = ring.entry(head + next);
+            // No unit counts before the one behind it.
+            now = now.max(entry.proposed_at());
             // A refused request that counts is logged over an entry that is still inside the
             // window.
             let inside = !entry.is_proposed() || entry.is_over_live();
-            let live = inside && entry.when().is_some_and(|when| when.saturating_add(self.period) > seen.now);
-            unmoved() && ring.propose(seen.head + next, entry, seen.now, live)
+            let live = inside && entry.when().is_some_and(|when| when.saturating_add(self.period) > now);
+            unmoved() && ring.propose(head + next, entry, now, live)
         })
     }
 
@@ -404,7 +420,8 @@ impl Numbers for LogRule {
         self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
     }
 
-    /// Up to one step after the newest unit leaves: the word holds its time in steps, rounded up.
+    /// Up to two steps after the newest unit leaves: the word holds its time in steps, rounded up,
+    /// and one more when the head has come round.
     fn vacant_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp) -> u64 {
         let leaves = self.newest(payload).map_or(0, |newest| newest.saturating_add(self.period));
         leaves.saturating_sub(self.moment(now).tick)

@@ -144,7 +144,7 @@ fn a_log_forgets_nothing_once_its_time_has_ended() {
     for (limit, period) in [(1, 1), (10, 16), (LONGEST_RING, 1 << 24)] {
         let rule = log(limit, period, CountPolicy::Allowed).unwrap();
         let end = rule.moment(Timestamp::from_nanos(u64::MAX));
-        let charged = rule.logged(Payload(0), &Seen { head: 0, now: end.tick }, 1);
+        let charged = rule.logged(Payload(0), Seen { head: 0, now: end.tick }, 1);
         assert!(!rule.expired(charged, end), "{rule:?}");
     }
 }
@@ -168,4 +168,56 @@ fn a_refused_lease_of_a_log_is_not_counted() {
     assert!(matches!(rule.decide(full, ring, at(501), 1), Verdict::DenyAndCount(_)));
     let ahead = rule.ahead().expect("no queue");
     assert_eq!(ahead.decide(full, ring, at(501), 1), Verdict::Deny(full));
+}
+
+/// A request whose units straddle the end of the ring, and are given back in parts: each that is
+/// left stays in the window for a whole period.
+#[test]
+fn what_is_left_of_a_request_over_a_lap_stays() {
+    for (limit, period) in [(3, 8), (10, 64), (17, 320)] {
+        let rule = log(limit, period, CountPolicy::Allowed).unwrap();
+        let entries: Vec<_> = (0..limit).map(|_| AtomicU64::new(0)).collect();
+        let (ring, step) = (Ring::new(&entries), 1 << rule.step);
+        let log = |payload: Payload, now: u64, cost: u64| {
+            let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), cost) else { panic!("{cost}") };
+            assert!(rule.stage(payload.stored(), ring, at(now), cost, || true));
+            charged
+        };
+        // All but two units of two laps.
+        let first = (0..2 * limit - 2).fold(Payload(0), |payload, nth| log(payload, nth * period, 1));
+        let now = (2 * limit * period).next_multiple_of(step) + step - 1;
+        for cost in 2..=limit {
+            let charged = log(first, now, cost);
+            for back in 1..=cost {
+                let taken = Taken { charged, since: at(now), cost: back };
+                let refunded = rule.refund(charged, taken, at(now), Order::Kept).unwrap().payload;
+                let credited = rule.credit(charged, ring, at(now), back).unwrap().payload;
+                assert_eq!(refunded, credited);
+                let is_kept = !rule.expired(refunded, at(now + period - 1));
+                assert!(back == cost || is_kept, "{back} of {cost} came back, of {limit} in {period}");
+                // Nor for much longer: whatever was charged and given back.
+                assert!(rule.expired(refunded, at(now + period + 2 * step)));
+            }
+        }
+    }
+}
+
+/// Charged and given back at the end of the ring again and again, a log is not held for longer.
+#[test]
+fn refunds_over_a_lap_hold_no_log_longer() {
+    let rule = log(10, 64, CountPolicy::Allowed).unwrap();
+    let entries: Vec<_> = (0..10).map(|_| AtomicU64::new(0)).collect();
+    let (ring, step) = (Ring::new(&entries), 1 << rule.step);
+    let mut payload =
+        (0..18).fold(Payload(0), |payload, nth| proposed(&rule, payload, ring, nth * 64).unwrap());
+    let now = 18 * 64;
+    for _ in 0..100 {
+        let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 5) else { panic!("there is room") };
+        assert!(rule.stage(payload.stored(), ring, at(now), 5, || true));
+        let taken = |charged, cost| Taken { charged, since: at(now), cost };
+        let part = rule.refund(charged, taken(charged, 2), at(now), Order::Kept).unwrap().payload;
+        payload = rule.refund(part, taken(part, 3), at(now), Order::Kept).unwrap().payload;
+        assert_eq!(rule.head.get(payload.0), 18);
+    }
+    assert!(rule.expired(payload, at(now + 64 + 2 * step)));
 }

@@ -1,6 +1,6 @@
 //! Late clocks, concurrent threads, and bursts after idling.
 
-use tollgate::TokenBucket;
+use tollgate::{SlidingLog, TokenBucket};
 
 use super::{HOUR, MS, One, SECOND, bucket, per};
 
@@ -84,4 +84,27 @@ fn an_initially_empty_bucket_admits_one_burst_in_a_period() {
     };
     assert_eq!(first_period(TokenBucket::new(per(100, HOUR))), 199); // and the 200th later
     assert_eq!(first_period(TokenBucket::new(per(100, HOUR)).initial(0)), 99);
+}
+
+/// A clock steps back after a refund. What is admitted for two must be admitted for one.
+#[test]
+fn a_smaller_request_is_admitted_where_a_larger_one_is() {
+    for (early, refunded) in [(100, 1), (900, 1), (900, 2), (900, 3)] {
+        for late in (950..3_200).step_by(50) {
+            let limit = One::new(SlidingLog::new(per(3, 1_000)));
+            assert!(limit.check_n(early, 1));
+            let later = limit.0.at(tollgate::Timestamp::from_nanos(1_150));
+            if refunded < 3 {
+                let taken = later.check_n(refunded);
+                assert!(taken.is_allowed() && later.refund(taken) == refunded);
+            }
+            // The clock is behind now.
+            assert!(limit.check_n(920, 2));
+            let most = limit.remaining(late);
+            for cost in 1..=3 {
+                let what = format!("{cost} at {late}, after {refunded} at {early}");
+                assert_eq!(limit.wait(late, cost).is_none(), cost <= most, "{what}: {most} are left");
+            }
+        }
+    }
 }
