@@ -267,7 +267,7 @@ impl Round<'_> {
                 }
                 19 if !matches!(self.plan.room, Room::Enough) => {
                     let first = random.u64(..1 << 40);
-                    engine.strangers(first, 10, self.most);
+                    let _ = engine.strangers(first, 10, self.most);
                     log.words.push(if self.plan.room == Room::Growing { Word::Growth } else { Word::Full });
                 }
                 20 => {

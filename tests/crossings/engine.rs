@@ -57,6 +57,9 @@ fn placed(key: usize) -> Placed {
     stranger(u64::MAX - key as u64)
 }
 
+/// How many keys a full table has room for.
+pub(crate) const ROOM: usize = 2 * 15;
+
 /// A key that no verb names. In a table of four buckets, all keys are in two.
 fn stranger(number: u64) -> Placed {
     let mixed = (number ^ 0x5851_F42D_4C95_7F2D).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -73,6 +76,8 @@ pub(crate) struct Told {
     pub(crate) delay: u64,
     /// Of each limit.
     pub(crate) remaining: Vec<u64>,
+    /// How many of several limits refuse because their tables are full.
+    pub(crate) full: u64,
 }
 
 /// What can give back.
@@ -110,6 +115,7 @@ impl Tells for Decision<'_> {
             reset_after: nanos(self.reset_after()),
             delay: nanos(self.delay()),
             remaining: vec![self.remaining()],
+            full: 0,
         }
     }
 }
@@ -125,6 +131,7 @@ impl Tells for MultiDecision<'_> {
             reset_after: nanos(self.reset_after()),
             delay: nanos(self.delay()),
             remaining: self.parts().map(|part| part.remaining()).collect(),
+            full: self.parts().filter(|part| part.refuses_full()).count() as u64,
         }
     }
 }
@@ -346,15 +353,25 @@ impl Engine {
         }
     }
 
-    /// So many new keys, counted from `first`, take all that they can get.
-    pub(crate) fn strangers(&self, first: u64, count: u64, most: u64) {
-        for number in first..first + count {
-            match self {
-                Self::Keyed(limiter) => drop(limiter.check_n(&stranger(number), most)),
-                Self::Global(_) => {}
-                Self::Multi(limiter) => drop(limiter.check_n(&stranger(number), most)),
-            }
-        }
+    /// So many new keys, counted from `first`, take all that they can get. Returns how many are
+    /// admitted.
+    pub(crate) fn strangers(&self, first: u64, count: u64, most: u64) -> usize {
+        let is_admitted = |number: &u64| match self {
+            Self::Keyed(limiter) => limiter.check_n(&stranger(*number), most).is_allowed(),
+            Self::Global(_) => false,
+            Self::Multi(limiter) => limiter.check_n(&stranger(*number), most).is_allowed(),
+        };
+        (first..first + count).filter(is_admitted).count()
+    }
+
+    /// How many refusals full buckets have counted, and admissions by what their keys share.
+    pub(crate) fn full(&self) -> u64 {
+        let stats = match self {
+            Self::Keyed(limiter) => limiter.stats(),
+            Self::Global(_) => return 0,
+            Self::Multi(limiter) => limiter.stats(),
+        };
+        stats.refused_full + stats.shared
     }
 
     /// How often a full bucket has admitted a request and counted nothing.
@@ -363,6 +380,15 @@ impl Engine {
             Self::Keyed(limiter) => limiter.stats().admitted_uncounted,
             Self::Global(_) => 0,
             Self::Multi(limiter) => limiter.stats().admitted_uncounted,
+        }
+    }
+
+    /// How many keys are in debt, where a table has them.
+    pub(crate) fn live_keys(&self) -> usize {
+        match self {
+            Self::Keyed(limiter) => limiter.usage().live_keys,
+            Self::Global(_) => 0,
+            Self::Multi(limiter) => limiter.usage().live_keys,
         }
     }
 

@@ -181,3 +181,20 @@ fn a_restored_limiter_has_no_marks() {
         assert_eq!(play(&program).map(drop), Ok(()), "{kind:?}");
     }
 }
+
+/// A debit in the middle of a request of several limits leaves nothing for the second limit. What
+/// the first was charged does not come back: a later request may rest on a debit.
+#[test]
+fn a_request_that_a_debit_overtakes_may_stay_charged() {
+    let check = Verb::Check(Cost::Units(2), Way::Prepared);
+    let program = Program {
+        sort: Sort::Multi,
+        room: Room::Growing,
+        limits: vec![Limit { kind: Kind::Bucket, most: 4, nanos: 1 }; 2],
+        lines: vec![
+            line(0, check, Some((3, vec![Inner::Debit(0, Cost::Left)]))),
+            line(0, Verb::Credit(Cost::Units(2)), None),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}

@@ -47,7 +47,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 /// Many programs are of few verbs: so many of them are played by the ordinary command.
-const PROGRAMS: u32 = 600;
+const PROGRAMS: u32 = 750;
 
 #[test]
 fn programs_of_all_verbs_keep_every_limit() {
@@ -83,7 +83,8 @@ fn threads_of_all_verbs_spend_no_more_than_each_burst() {
     assert!(missing.is_empty(), "no thread did {missing:?}");
 }
 
-/// The same programs in every run. Each algorithm is crossed by every verb that it has.
+/// The same programs in every run. Each algorithm is crossed by every verb that it has; and every
+/// three meet of a full table, a change, a restart and what gives back.
 #[test]
 fn every_two_verbs_cross_on_a_key() {
     let (mut runner, programs) = (TestRunner::deterministic(), program::program());
@@ -120,6 +121,7 @@ fn every_two_verbs_cross_on_a_key() {
         assert!(rooms.contains(&Room::Full(when_full)), "no full table is {when_full:?}");
     }
     assert_eq!(table.missing(), [], "no program does these to one key, one before the other");
+    assert_eq!(table.missing_threes(), [[""; 3]; 0], "no program does these to one key, one after the other");
 }
 
 /// A program that found a defect: a turn of several limits took the slot of a key that was in debt

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use tollgate::{Inherit, WhenFull};
 use tollgate_testing::clocks::{Hooked, at_reading};
+use tollgate_testing::limits::refuses_when_full;
 
 use super::engine::{self, Engine, KEYS, Kept, Lent, Room, Sort, Told, Turn, Way};
 use super::judge::{Event, Judge, Rules};
@@ -83,6 +84,9 @@ struct Player<'l> {
     leases: Vec<Leased<'l>>,
     next: usize,
     strangers: u64,
+    /// What a check of any quota so far takes at most, in nanoseconds, until its key has a slot no
+    /// more.
+    longest: u64,
     interruptions: usize,
     met: Met,
 }
@@ -115,6 +119,7 @@ pub(crate) fn play(program: &Program) -> Result<Table, String> {
         leases: Vec::new(),
         next: 0,
         strangers: 0,
+        longest: 0,
         interruptions: 0,
         met: Met::new(),
     };
@@ -168,7 +173,7 @@ impl<'l> Player<'l> {
         let now = match go {
             Go::Stay => self.now,
             Go::Ahead(by, nudge) => self.now + eighths(by, nudge),
-            Go::Retry => self.now.max(self.retry),
+            Go::Retry(before) => self.now.max(self.retry.saturating_sub(before)),
             Go::Back(by, nudge) => self.now.saturating_sub(eighths(by, nudge)),
         };
         self.set(now.max(self.floor).min(LATEST));
@@ -188,6 +193,15 @@ impl<'l> Player<'l> {
         self.judge.hear(&event)
     }
 
+    /// Whether a full table refuses new keys, and lends them nothing.
+    fn refuses_when_full(&self) -> bool {
+        match self.program.room {
+            Room::Full(WhenFull::Deny) => true,
+            Room::Full(WhenFull::Share) => self.limits.iter().all(|limit| refuses_when_full(&limit.quota())),
+            _ => false,
+        }
+    }
+
     /// What every key has left, under every tier.
     fn sight(&self) -> Vec<Vec<Told>> {
         let of = |key| (0..self.tiers()).map(|tier| self.engine().peek(key, tier, 0, self.now)).collect();
@@ -202,6 +216,9 @@ impl<'l> Player<'l> {
         if is_reset || line.within.as_ref().is_some_and(|(_, inner)| inner.iter().any(resets)) {
             self.set(self.reached);
         }
+        let debts = |by: fn(&Limit) -> u64| self.limits.iter().map(by).max().unwrap_or(0);
+        let (most, nanos) = (debts(|limit| limit.most), debts(|limit| limit.nanos));
+        self.longest = self.longest.max(2 * (most + 1) * nanos);
         let before = self.sight();
         self.hear_sight(&before)?;
         let touches = self.verb(line, &before)?;
@@ -369,9 +386,11 @@ impl<'l> Player<'l> {
     /// The same of a verb of which it is not known which of these it was.
     fn heard_in_one_way(&mut self, outers: &[Vec<Event>], inner: Vec<Event>) -> Result<(), String> {
         // A reset in the middle may come before the charge of one of several limits, and after that
-        // of another.
+        // of another. And beside a debit the charges of a refused request do not come back.
         let is_overtaken = self.program.sort == Sort::Multi
-            && inner.iter().any(|event| matches!(event, Event::Reset { .. } | Event::Changed { .. }));
+            && inner.iter().any(|event| {
+                matches!(event, Event::Reset { .. } | Event::Changed { .. } | Event::Debited { .. })
+            });
         let mut outers = outers.to_vec();
         let in_parts = |outer: &Vec<Event>| Some([&outer[..], &[outer.last()?.in_parts()?]].concat());
         if is_overtaken {

@@ -1,5 +1,7 @@
 //! What the programs are: lines of verbs, drawn at random and relative to the limits.
 
+mod mended;
+
 use std::fmt;
 
 use proptest::prelude::*;
@@ -38,8 +40,8 @@ pub(crate) enum Go {
     /// Eighths of the nanoseconds of the first limit, and a few more or less.
     Ahead(u64, i64),
     Back(u64, i64),
-    /// To when the last refusal said.
-    Retry,
+    /// To when the last refusal said, or so many nanoseconds before.
+    Retry(u64),
 }
 
 /// How much is asked for.
@@ -84,6 +86,8 @@ pub(crate) enum Verb {
     Restore,
     /// Many other keys, where there is no room for all of them.
     Strangers,
+    /// A refund by one of the receipts, or a credit, in which the clock panics.
+    Panics(Option<usize>),
     /// Until no key is in debt.
     Expire,
 }
@@ -141,7 +145,7 @@ fn go(clock: Time) -> BoxedStrategy<Go> {
     let eighths = || prop_oneof![3 => 0_u64..17, 1 => 0_u64..100];
     let nudge = || prop_oneof![3 => Just(0_i64), 1 => -1_i64..=1];
     let ahead = (eighths(), nudge()).prop_map(|(eighths, nudge)| Go::Ahead(eighths, nudge));
-    let ahead = prop_oneof![7 => Just(Go::Stay), 4 => ahead, 1 => Just(Go::Retry)];
+    let ahead = prop_oneof![7 => Just(Go::Stay), 4 => ahead, 1 => Just(Go::Retry(0))];
     if clock == Time::GoesAhead {
         return ahead.boxed();
     }
@@ -194,6 +198,7 @@ fn verb(room: Room) -> BoxedStrategy<Verb> {
         3 => Just(Verb::Reset),
         3 => change().prop_map(Verb::Change),
         1 => Just(Verb::Restore),
+        1 => prop::option::of(0_usize..4).prop_map(Verb::Panics),
         1 => Just(Verb::Expire),
         strangers => Just(Verb::Strangers),
     ]
@@ -295,6 +300,11 @@ fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
 
 /// A program.
 pub(crate) fn program() -> impl Strategy<Value = Program> {
+    prop_oneof![12 => usual(), 3 => mended::mended(), 2 => mended::leaving()]
+}
+
+/// A program of all verbs.
+fn usual() -> impl Strategy<Value = Program> {
     let room = prop_oneof![
         4 => Just(Room::Enough),
         2 => Just(Room::Growing),

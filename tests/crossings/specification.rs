@@ -249,6 +249,7 @@ fn same(answer: &Answer, told: &Told) -> Result<(), String> {
         reset_after: answer.reset_after_ns,
         delay: answer.delay_ns,
         remaining: vec![answer.remaining],
+        full: told.full,
     };
     if right == *told { Ok(()) } else { Err(format!("the model says {right:?}, the engine {told:?}")) }
 }

@@ -1,5 +1,7 @@
 //! Which verbs have met on one key.
 
+use std::collections::BTreeSet;
+
 use super::engine::KEYS;
 
 /// The verbs, and what can be done by the way.
@@ -27,9 +29,10 @@ pub(crate) enum Word {
     Growth,
     Full,
     Back,
+    Panic,
 }
 
-pub(crate) const WORDS: [(Word, &str); 22] = [
+pub(crate) const WORDS: [(Word, &str); 23] = [
     (Word::Check, "check"),
     (Word::Cost, "cost above 1"),
     (Word::Peek, "peek"),
@@ -52,7 +55,13 @@ pub(crate) const WORDS: [(Word, &str); 22] = [
     (Word::Growth, "growth"),
     (Word::Full, "full table"),
     (Word::Back, "clock steps back"),
+    (Word::Panic, "clock panics"),
 ];
+
+/// Those of which every three are done to one key, also one twice: most faults were where a change
+/// or a restart met a second one, or what gives back, in a table that was full.
+const TRIPLED: [Word; 8] =
+    [Word::Full, Word::Change, Word::Save, Word::Refund, Word::Part, Word::Credit, Word::Reset, Word::Panic];
 
 /// Those that threads do in `crowd`.
 pub(crate) const THREADED: [Word; 19] = [
@@ -81,6 +90,8 @@ pub(crate) const THREADED: [Word; 19] = [
 #[derive(Clone, Default)]
 pub(crate) struct Table {
     cells: [[u32; WORDS.len()]; WORDS.len()],
+    /// The threes that were done to one key, one before the other.
+    threes: BTreeSet<[usize; 3]>,
 }
 
 impl Table {
@@ -90,12 +101,22 @@ impl Table {
                 *cell += other;
             }
         }
+        self.threes.extend(&other.threes);
     }
 
     /// Whether this was done to a key that something else was done to as well.
     pub(crate) fn has(&self, word: Word) -> bool {
         let row = &self.cells[word as usize];
         row.iter().chain(self.cells.iter().map(|row| &row[word as usize])).any(|count| *count > 0)
+    }
+
+    /// The threes that no program has done to one key, in this order.
+    pub(crate) fn missing_threes(&self) -> Vec<[&'static str; 3]> {
+        let three =
+            |number: usize| [0, 1, 2].map(|place| TRIPLED[number / TRIPLED.len().pow(place) % TRIPLED.len()]);
+        let all = (0..TRIPLED.len().pow(3)).map(three);
+        let missing = all.filter(|three| !self.threes.contains(&three.map(|word| word as usize)));
+        missing.map(|three| three.map(|word| WORDS[word as usize].1)).collect()
     }
 
     /// The pairs of which no program has done both to one key, in this order. Leaves out those that
@@ -118,12 +139,14 @@ impl Table {
 /// The words that each key of one program has met.
 pub(crate) struct Met {
     words: [[bool; WORDS.len()]; KEYS],
+    /// The pairs of them, one before the other.
+    pairs: [BTreeSet<[usize; 2]>; KEYS],
     pub(crate) table: Table,
 }
 
 impl Met {
     pub(crate) fn new() -> Self {
-        Self { words: [[false; WORDS.len()]; KEYS], table: Table::default() }
+        Self { words: [[false; WORDS.len()]; KEYS], pairs: Default::default(), table: Table::default() }
     }
 
     /// This was done to the key, all at once.
@@ -132,6 +155,13 @@ impl Met {
             for (first, _) in self.words[key].iter().enumerate().filter(|(_, met)| **met) {
                 self.table.cells[first][*word as usize] += 1;
             }
+        }
+        for &word in words.iter().filter(|word| TRIPLED.contains(word)) {
+            let word = word as usize;
+            self.table.threes.extend(self.pairs[key].iter().map(|&[first, then]| [first, then, word]));
+            let before = TRIPLED.into_iter().map(|first| first as usize);
+            let before = before.filter(|&first| self.words[key][first]);
+            self.pairs[key].extend(before.map(|first| [first, word]));
         }
         for word in words {
             self.words[key][*word as usize] = true;

@@ -1,12 +1,15 @@
 //! Each verb: what the engine is asked, and what the judge and the model hear of it.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tollgate::WhenFull;
+use tollgate_testing::clocks::{at_reading, unhook};
 
 use super::{Booked, LATEST, Leased, Player, Receipt, Waiting, picked};
-use crate::engine::{KEYS, Room, Sort, Told, Way};
+use crate::engine::{KEYS, ROOM, Room, Sort, Told, Way};
 use crate::judge::{Event, Lease};
 use crate::program::{Line, Program, Verb};
 use crate::table::Word;
@@ -22,7 +25,7 @@ impl<'l> Player<'l> {
         match &line.verb {
             Verb::Check(cost, way) => {
                 let (cost, id) = (self.cost(*cost, key, tier), self.id());
-                let foreseen = engine.peek(key, tier, cost, now);
+                let (foreseen, full) = (engine.peek(key, tier, cost, now), engine.full());
                 let ((told, kept), inner) =
                     self.with_others(line, true, || engine.check(key, tier, cost, *way));
                 if engine.uncounted() > uncounted {
@@ -48,6 +51,10 @@ impl<'l> Player<'l> {
                 self.model.check(id, key, tier, cost, now, &told)?;
                 self.meets_check(line, cost, *way == Way::Prepared);
                 if is_alone {
+                    let counted = engine.full() - full;
+                    if !told.allowed && self.program.sort == Sort::Multi && counted != told.full {
+                        return Err(format!("{} full tables refused, and {counted} counted it", told.full));
+                    }
                     self.refused_until(key, tier, cost, &told)?;
                     if !told.allowed && self.program.is_roomy() && self.sight() != before {
                         return Err("a refusal changed something".into());
@@ -311,12 +318,13 @@ impl<'l> Player<'l> {
             Verb::Strangers if self.program.room == Room::Enough => Ok(vec![]),
             Verb::Strangers => {
                 let count = if self.program.is_roomy() { 300 } else { 80 };
-                engine.strangers(self.strangers, count, self.most(0));
+                let _ = engine.strangers(self.strangers, count, self.most(0));
                 self.strangers += count;
                 let word = if self.program.is_roomy() { Word::Growth } else { Word::Full };
                 self.met.all_meet(&[word]);
                 Ok(if self.program.is_roomy() { vec![] } else { all })
             }
+            Verb::Panics(pick) => self.panics(line, *pick).map(|()| vec![]),
             Verb::Expire => self.expire(key).map(|()| all),
         }
     }
@@ -350,7 +358,7 @@ impl<'l> Player<'l> {
         }
         self.set(self.reached.max(self.now + longest));
         if !self.program.is_roomy() {
-            return Ok(());
+            return self.all_slots_are_vacant();
         }
         for (key, tiers) in self.sight().iter().enumerate() {
             for (tier, told) in tiers.iter().enumerate() {
@@ -381,12 +389,58 @@ impl<'l> Player<'l> {
         Ok(())
     }
 
+    /// A full table whose debts are all paid takes as many new keys as it has slots.
+    fn all_slots_are_vacant(&mut self) -> Result<(), String> {
+        if !self.refuses_when_full() || self.longest >= LATEST - self.now {
+            return Ok(());
+        }
+        self.set(self.now + self.longest);
+        // A debt may have become longer by a change, and by another to a slower tier much longer.
+        if self.engine().live_keys() > 0 {
+            return Ok(());
+        }
+        let (count, first) = (100, self.strangers);
+        self.strangers += count;
+        match self.engine().strangers(first, count, self.most(0)) {
+            ROOM => Ok(()),
+            admitted => Err(format!("an empty table took {admitted} keys, and has {ROOM} slots")),
+        }
+    }
+
+    /// Nothing comes back, and the slot is not held: see `all_slots_are_vacant`.
+    fn panics(&mut self, line: &Line, pick: Option<usize>) -> Result<(), String> {
+        let engine = self.engine();
+        let panics = |back: &dyn Fn() -> u64| {
+            // Without a panic's message.
+            let stop = || std::panic::resume_unwind(Box::new("the clock has stopped"));
+            let back = catch_unwind(AssertUnwindSafe(|| at_reading(1, stop, back).0));
+            unhook();
+            back.unwrap_or(0)
+        };
+        let (key, back) = match pick {
+            None => (line.key, panics(&|| engine.credit(line.key, 0, 1))),
+            Some(pick) => {
+                let Some(Receipt { key, kept, .. }) = picked(&mut self.receipts, pick) else { return Ok(()) };
+                let kept = Cell::new(Some(kept));
+                (key, panics(&|| kept.take().map_or(0, |kept| engine.refund(key, kept))))
+            }
+        };
+        self.meets_key(key, &[Word::Panic]);
+        if back > 0 { Err(format!("{back} units came back, and no clock was read")) } else { Ok(()) }
+    }
+
     /// Refused one nanosecond before the time that was told, and admitted then.
     fn refused_until(&mut self, key: usize, tier: usize, cost: u64, told: &Told) -> Result<(), String> {
         // Beyond the ten years that a clock must run a wait is not exact.
         let Some(wait) = told.retry_after.filter(|wait| *wait < LATEST) else { return Ok(()) };
         self.retry = self.now + wait;
-        if !self.program.is_roomy() || self.now < self.reached {
+        if self.now < self.reached {
+            return Ok(());
+        }
+        if self.refuses_when_full() {
+            return self.has_room_in_time(key, tier, cost, wait);
+        }
+        if !self.program.is_roomy() {
             return Ok(());
         }
         let engine = self.engine();
@@ -398,6 +452,20 @@ impl<'l> Player<'l> {
             return Err(format!("told to wait {wait}: before it {sooner:?}, then {then:?}"));
         }
         Ok(())
+    }
+
+    /// In a full bucket a key may be told to wait for a slot, and then for what it has used. Each
+    /// of several limits may tell it another time, but not again and again.
+    fn has_room_in_time(&self, key: usize, tier: usize, cost: u64, wait: u64) -> Result<(), String> {
+        let mut then = self.now + wait;
+        for _ in 0..8 {
+            let told = self.engine().peek(key, tier, cost, then);
+            match told.retry_after.filter(|_| then < LATEST) {
+                Some(wait) => then += wait,
+                None => return Ok(()),
+            }
+        }
+        Err(format!("told to wait {wait}, and again and again until {then}"))
     }
 
     /// What a lease is before a verb.
