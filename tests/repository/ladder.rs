@@ -103,6 +103,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "file",
             "matcher",
             "set",
+            "simulation",
             "trial",
             "live::error",
             "set::parked set::saved set::succeed",

@@ -8,6 +8,7 @@ mod matcher;
 mod request;
 mod rule;
 mod set;
+mod simulation;
 mod trial;
 
 pub use envoy::{
@@ -28,4 +29,5 @@ pub use set::{
     RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, StoredReply,
     Ticket, Verdict,
 };
+pub use simulation::{Ending, Ends, Simulation};
 pub use trial::{TestFailure, run_tests};

@@ -7,7 +7,8 @@ use tollgate::{ManualClock, Timestamp};
 
 use crate::request::PlainRequest;
 use crate::rule::{Expected, Outcome, RuleTest, Rules, Step};
-use crate::set::{Ask, RuleSet, Ruling, Scratch, SetError, Verdict};
+use crate::set::{Ask, Ruling, SetError, Verdict};
+use crate::simulation::{Ending, Simulation};
 
 /// The status of the response to a step that names none.
 const SERVED: u16 = 200;
@@ -45,8 +46,10 @@ impl fmt::Display for TestFailure {
 /// Runs the [tests](Rules::tests) of rules, each on limiters that have seen no key and on a clock
 /// of its own. Returns the first failure of each test that fails, in their order.
 ///
-/// A request is answered at once, with the status that its step names, or 200: rules with
-/// `charge_if` give back accordingly, and it is no longer in flight.
+/// A request ends when its step says, or else at once, with the status that its step names, or 200:
+/// then rules with `charge_if` give back accordingly, and it is no longer in flight. Of requests
+/// that come and end at the same instant, the ends are first. What is under way after the last step
+/// does not end.
 ///
 /// **Cost.** Each test builds the limiters of all rules, for as few keys as it has steps. Its
 /// requests are decided one by one.
@@ -90,36 +93,43 @@ fn run(rules: &Rules, test: &RuleTest) -> Option<TestFailure> {
     };
     // A step has one key for each rule.
     let most_keys = test.steps.len().saturating_mul(4).max(FEWEST_KEYS);
-    let mut rules = rules.clone().in_process();
+    let mut rules = rules.clone();
     rules.tests.clear();
     for rule in &mut rules.rules {
         rule.max_keys = Some(rule.max_keys.map_or(most_keys, |keys| keys.min(most_keys)));
     }
-    let clock = ManualClock::starting_at(test.starts);
-    let set = match RuleSet::new(rules, clock.clone()) {
-        Ok(set) => set,
+    let mut simulation = match Simulation::new(rules, test.starts) {
+        Ok(simulation) => simulation,
         Err(error) => return Some(fail(error)),
     };
-    let mut scratch = Scratch::default();
     for (number, step) in (1..).zip(&test.steps) {
-        clock.set(Timestamp::ZERO + step.at);
-        let request = request(step);
-        let ask = Ask { cost: step.cost.unwrap_or(1), ..Ask::default() };
+        let (request, ending) = (request(step), ending(step));
+        let now = Some(Timestamp::ZERO + step.at);
+        let ask = Ask { now, cost: step.cost.unwrap_or(1), ..Ask::default() };
         for repetition in 1..=step.times {
-            let mut verdict = set.ask(&request, ask, &mut scratch);
-            if !is_as_expected(&step.expect, &verdict) {
-                return Some(TestFailure {
-                    test: test.name.clone(),
-                    step: number,
-                    request: repetition,
-                    expected: expected(&step.expect),
-                    got: got(&verdict),
-                });
+            let fail = |expected: String, got: String| {
+                let test = test.name.clone();
+                TestFailure { test, step: number, request: repetition, expected, got }
+            };
+            let failure = simulation.ask(&request, ask, ending, |verdict| {
+                let is_right = is_as_expected(&step.expect, verdict);
+                (!is_right).then(|| fail(expected(&step.expect), got(verdict)))
+            });
+            if failure.is_some() {
+                return failure;
             }
-            verdict.settle(step.status.unwrap_or(SERVED));
+            if simulation.ended_early() > 0 {
+                return Some(fail("fewer requests under way".into(), "more than 262144".into()));
+            }
         }
     }
     None
+}
+
+/// How a request of a step ends.
+fn ending(step: &Step) -> Ending {
+    let status = (!step.is_lost).then_some(step.status.unwrap_or(SERVED));
+    Ending { after: step.lasts, status, cost: step.settles }
 }
 
 fn request(step: &Step) -> PlainRequest {

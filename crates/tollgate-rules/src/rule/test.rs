@@ -41,6 +41,12 @@ pub struct Step {
     pub cost: Option<u64>,
     /// The status of the response, for rules with `charge_if`.
     pub status: Option<u16>,
+    /// Whether its end is never told: what it charged stays.
+    pub is_lost: bool,
+    /// How long it lasts. Nothing: it ends at once.
+    pub lasts: Duration,
+    /// What it really cost, told at its end.
+    pub settles: Option<u64>,
     /// What must become of it. Empty: anything.
     pub expect: Expected,
 }

@@ -80,3 +80,80 @@ fn a_tests_cost_counts_where_no_rule_says_one() {
         { client = '203.0.113.9', expect = { refused_by = 'open' } }]";
     assert_eq!(failures(text), [""; 0]);
 }
+
+/// A rule that charges failed log-ins, and a test with these steps.
+fn of_log_ins(limits: &str, steps: &str) -> String {
+    format!(
+        "[[rule]]\nname = 'failed'\nkey = 'client'\nlimits = '{limits}'\ncharge_if.status = [401]\n\
+         [[test]]\nname = 't'\nsteps = [{steps}]"
+    )
+}
+
+#[test]
+fn a_step_that_lasts_holds_its_charge_until_its_end() {
+    // Thirty at once of which none fails: three pass. All come back when they end, at the instant
+    // of the third step at the latest.
+    let steps = "{ client = '203.0.113.9', times = 3, lasts = '2s', expect = 'admitted' },\
+        { client = '203.0.113.9', times = 27, lasts = '2s', expect = 'refused' },\
+        { at = '1999ms', client = '203.0.113.9', expect = 'refused' },\
+        { at = '2s', client = '203.0.113.9', times = 3, lasts = '1s', expect = 'admitted' },\
+        { at = '2s', client = '203.0.113.9', expect = 'refused' },\
+        { at = '2s', client = '203.0.113.8', times = 30, expect = 'admitted' }";
+    for limits in ["fixed-window:3/h", "sliding-window:3/h", "sliding-window:3/h,subwindows=6"] {
+        assert_eq!(failures(&of_log_ins(limits, steps)), [""; 0], "{limits}");
+    }
+}
+
+#[test]
+fn ends_are_played_in_their_order() {
+    // The second ends first, and fails; of the first nothing stays.
+    let steps = "{ client = '203.0.113.9', lasts = '3s', expect = 'admitted' },\
+        { at = '1s', client = '203.0.113.9', lasts = '1s', status = 401, expect = 'admitted' },\
+        { at = '2s', client = '203.0.113.9', expect = 'refused' },\
+        { at = '3s', client = '203.0.113.9', lasts = '1min', expect = 'admitted' },\
+        { at = '3s', client = '203.0.113.9', expect = 'refused' }";
+    assert_eq!(failures(&of_log_ins("fixed-window:2/h", steps)), [""; 0]);
+}
+
+#[test]
+fn a_lost_step_stays_charged() {
+    let steps = "{ client = '203.0.113.9', status = 'lost', expect = 'admitted' },\
+        { client = '203.0.113.9', status = 'lost', lasts = '1s', expect = 'admitted' },\
+        { at = '1min', client = '203.0.113.9', expect = 'refused' }";
+    assert_eq!(failures(&of_log_ins("fixed-window:2/h", steps)), [""; 0]);
+}
+
+#[test]
+fn a_step_in_flight_leaves_its_place_when_it_ends() {
+    let text = "[[rule]]\nname = 'exports'\nkey = 'client'\nlimits = 'in-flight:2'\n\
+        [[test]]\nname = 't'\nsteps = [\
+        { client = '203.0.113.9', times = 5, expect = 'admitted' },\
+        { client = '203.0.113.9', times = 2, lasts = '5s', status = 'lost', expect = 'admitted' },\
+        { at = '4s', client = '203.0.113.9', expect = 'refused' },\
+        { at = '5s', client = '203.0.113.9', expect = 'admitted' }]";
+    assert_eq!(failures(text), [""; 0]);
+}
+
+#[test]
+fn what_a_step_really_cost_is_settled_at_its_end() {
+    let text = "[[rule]]\nname = 'tokens'\nkey = 'client'\nlimits = 'fixed-window:10000/h'\n\
+        cost = { from = 'label.tokens', default = 4000 }\n\
+        [[test]]\nname = 't'\nsteps = [\
+        { client = '203.0.113.9', times = 2, lasts = '10s', settles = 500, expect = 'admitted' },\
+        { at = '9s', client = '203.0.113.9', settles = 500, expect = 'refused' },\
+        { at = '10s', client = '203.0.113.9', times = 6, settles = 1000, expect = 'admitted' },\
+        { at = '10s', client = '203.0.113.9', expect = 'refused' },\
+        { at = '10s', client = '203.0.113.9', labels = { tokens = '3000' }, settles = 20000, expect = 'admitted' },\
+        { at = '10s', client = '203.0.113.9', labels = { tokens = '1' }, expect = 'refused' }]";
+    assert_eq!(failures(text), [""; 0]);
+}
+
+#[test]
+fn a_test_keeps_a_bounded_number_of_requests() {
+    let steps = "{ client = '203.0.113.9', times = 262145, lasts = '1s' }";
+    let [failure] = &failures(&of_log_ins("fixed-window:1000000/h", steps))[..] else { panic!("it fails") };
+    assert_eq!(
+        failure,
+        "test `t`, step 1, request 262145: expected fewer requests under way, got more than 262144"
+    );
+}

@@ -24,6 +24,8 @@ pub(in crate::file) const MOST_PARTS: usize = 8;
 pub(in crate::file) const MOST_KEYS: u64 = 1 << 36;
 /// The most tiers of a rule.
 pub(in crate::file) const MOST_TIERS: usize = 64;
+/// The status of a request of a test whose end is never told.
+pub(in crate::file) const LOST: &str = "lost";
 /// The largest integer of TOML.
 const MAX: u64 = i64::MAX as u64;
 
@@ -398,7 +400,24 @@ static STEP: Table = table(
             "1",
             "The cost that the caller names, where no rule computes one.",
         ),
-        optional("status", STATUS, "200", "The status of the response, for rules with `charge_if`."),
+        optional(
+            "status",
+            Kind::Either(&[Kind::Choice(&[LOST]), STATUS]),
+            "200",
+            "The status of the response, for rules with `charge_if`; lost: its end is never told, and what it charged stays.",
+        ),
+        optional(
+            "lasts",
+            TIME,
+            "it ends at once",
+            "How long the request lasts: until then it holds what it charged, and its places in flight.",
+        ),
+        optional(
+            "settles",
+            Kind::Integer { least: 0, most: MAX },
+            "its cost",
+            "What it really cost, told at its end to the rules that do not know it.",
+        ),
         optional("domain", TEXT, "none", "The domain of a call by Envoy."),
         optional("entries", TEXTS, "none", "The entries of its descriptor."),
         optional(

@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 use toml::value::{Datetime, Offset};
 
 use super::{Reader, boxed, each, inner, number, tables, text};
+use crate::file::fields::LOST;
 use crate::file::files::Place;
 use crate::file::problem::Code;
 use crate::file::text::{attribute, limit, value};
@@ -69,6 +70,9 @@ impl Reader<'_, '_> {
             entries: pairs(table, "entries", str::to_owned),
             cost: number(table, "cost"),
             status: number(table, "status"),
+            is_lost: text(table, "status") == Some(LOST),
+            lasts: table.get("lasts").and_then(|value| self.parsed(value, limit::time)).unwrap_or_default(),
+            settles: number(table, "settles"),
             expect: self.expected(table, named),
         })
     }
