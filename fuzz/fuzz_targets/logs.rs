@@ -51,12 +51,13 @@ fn reader(words: &[&str]) -> Option<Rc<Reader>> {
 }
 
 fn assert_every_line_is_counted(log: &Log, text: &[u8]) {
-    let Log { lines, malformed, without_key, ref requests } = *log;
+    let Log { lines, malformed, without_key, durations, ref requests } = *log;
     let newlines = text.iter().filter(|&&byte| byte == b'\n').count();
     let has_rest = text.last().is_some_and(|&byte| byte != b'\n');
     assert_eq!(lines, newlines as u64 + u64::from(has_rest));
     assert!(requests.len() as u64 + malformed <= lines, "{log:?}");
     assert!(without_key <= requests.len() as u64 + malformed, "{log:?}");
+    assert!(durations <= requests.len() as u64, "{log:?}");
     let mut before = 0;
     for request in requests {
         assert!((before + 1..=lines).contains(&request.line), "{request:?}");

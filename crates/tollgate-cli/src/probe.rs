@@ -6,7 +6,7 @@
 use clap::Parser;
 
 pub use crate::ingest::Op;
-use crate::ingest::{self, Batch, Format, Options};
+use crate::ingest::{self, Batch, Format, Options, Part, Wanted};
 use crate::reading::Reading;
 use crate::replay;
 use crate::spec::Spec;
@@ -41,6 +41,8 @@ pub struct Log {
     pub malformed: u64,
     /// Requests that lack the part that is the key.
     pub without_key: u64,
+    /// Requests that say how long they last.
+    pub durations: u64,
     /// All requests, in the order of their lines.
     pub requests: Vec<Request>,
 }
@@ -80,7 +82,8 @@ impl Reader {
     /// The command's message about arguments that are no such options.
     pub fn new(arguments: &[&str]) -> Result<Self, String> {
         let arguments = ReadingArgs::try_parse_from(arguments).map_err(|error| error.to_string())?;
-        Ok(Self { options: arguments.reading.options() })
+        let duration = Wanted { part: Part::Duration, field: None, unit: None };
+        Ok(Self { options: Options { wanted: vec![duration], ..arguments.reading.options() } })
     }
 
     /// Reads a text of at most 1 MiB as two blocks, the first of which ends with the line at `cut`.
@@ -100,7 +103,7 @@ impl Reader {
     /// # Ok::<(), String>(())
     /// ```
     pub fn log(&self, text: &[u8], cut: usize) -> Result<Log, String> {
-        let mut log = Log { lines: 0, malformed: 0, without_key: 0, requests: Vec::new() };
+        let mut log = Log { lines: 0, malformed: 0, without_key: 0, durations: 0, requests: Vec::new() };
         for batch in &read(&self.options, text, cut)? {
             log.requests.extend(batch.records(log.lines).map(|record| Request {
                 line: record.line,
@@ -112,6 +115,11 @@ impl Reader {
                 max_wait_ns: record.max_wait_ns,
                 quota: record.quota,
             }));
+            let is_read = |&index: &usize| {
+                let text = batch.parts(index).get(0);
+                ingest::read_duration(text, batch.times().unit).is_ok_and(|lasts| lasts.is_some())
+            };
+            log.durations += (0..batch.len()).filter(is_read).count() as u64;
             log.lines += batch.lines;
             log.malformed += batch.malformed;
             log.without_key += batch.without_key;

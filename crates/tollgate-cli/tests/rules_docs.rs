@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use support::command;
 
@@ -13,9 +13,9 @@ fn page() -> String {
     fs::read_to_string(path).expect("the page is there")
 }
 
-/// The blocks of a language behind the heading on real traffic.
-fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
-    let (_, section) = page.split_once("\n## Rules on real traffic\n").expect("the heading is there");
+/// The blocks of a language behind a heading.
+fn blocks<'p>(page: &'p str, heading: &str, language: &str) -> Vec<&'p str> {
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).expect("the heading is there");
     let section = section.split("\n## ").next().unwrap_or_default();
     let begin = format!("\n```{language}\n");
     section.split(&*begin).skip(1).filter_map(|rest| rest.split_once("```")).map(|(block, _)| block).collect()
@@ -35,10 +35,26 @@ fn arguments(line: &str) -> Vec<&str> {
     arguments
 }
 
+/// Runs the commands of a block, and compares what they print.
+fn run(example: &str, folder: &Path) {
+    for example in example.split("$ tollgate ").skip(1) {
+        let (line, expected) = example.split_once('\n').expect("output follows the command");
+        let output = command(&arguments(line)).current_dir(folder).output().expect("it runs");
+        let printed = String::from_utf8(output.stdout).expect("it is text");
+        // The page leaves out how the made-up day is introduced.
+        let printed = printed
+            .split_once("A made-up day of traffic under")
+            .map_or(&*printed, |(before, _)| &printed[before.len()..]);
+        assert_eq!(printed, expected, "{line}");
+    }
+}
+
+const TRAFFIC: &str = "Rules on real traffic";
+
 #[test]
 fn the_examples_of_the_page_print_what_it_says() {
     let page = page();
-    let [rules] = blocks(&page, "toml")[..] else { panic!("one rules file") };
+    let [rules] = blocks(&page, TRAFFIC, "toml")[..] else { panic!("one rules file") };
     let changed = rules
         .replace("60/min,burst=60", "30/min,burst=30")
         .replace("mode = \"shadow\"", "mode = \"enforce\"");
@@ -47,18 +63,23 @@ fn the_examples_of_the_page_print_what_it_says() {
     fs::write(folder.join("shop.toml"), rules).expect("it can be written");
     fs::write(folder.join("shop-new.toml"), changed).expect("it can be written");
 
-    let examples = blocks(&page, "console");
+    let examples = blocks(&page, TRAFFIC, "console");
     assert_eq!(examples.len(), 5);
-    for example in examples {
-        let (line, expected) = example.split_once('\n').expect("output follows the command");
-        let line = line.strip_prefix("$ tollgate ").expect("a command");
-        let output = command(&arguments(line)).current_dir(&folder).output().expect("it runs");
-        let printed = String::from_utf8(output.stdout).expect("it is text");
-        // The page leaves out how the made-up day is introduced.
-        let printed = printed
-            .split_once("A made-up day of traffic under")
-            .map_or(&*printed, |(before, _)| &printed[before.len()..]);
-        assert_eq!(printed, expected, "{line}");
-    }
+    examples.into_iter().for_each(|example| run(example, &folder));
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn requests_under_way_are_decided_as_the_page_says() {
+    let page = page();
+    let heading = "Requests under way";
+    let [rules] = blocks(&page, heading, "toml")[..] else { panic!("one rules file") };
+    let [log] = blocks(&page, heading, "text")[..] else { panic!("one log") };
+    let folder = std::env::temp_dir().join(format!("tollgate-cli-{}-under-way", std::process::id()));
+    fs::create_dir_all(&folder).expect("the temporary directory can be written to");
+    fs::write(folder.join("failed.toml"), rules).expect("it can be written");
+    fs::write(folder.join("burst.log"), log).expect("it can be written");
+    let [example] = blocks(&page, heading, "console")[..] else { panic!("one session") };
+    run(example, &folder);
     let _ = fs::remove_dir_all(&folder);
 }

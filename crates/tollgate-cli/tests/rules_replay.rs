@@ -106,7 +106,8 @@ fn the_table_has_what_each_rule_decides() {
   each  enforced          9        4  44.4 %     3    2        100 %
   keys     not decided: host, header.x-api-key, cookie.s are not in this log \
 (--map host=FIELD --map header.x-api-key=FIELD --map header.cookie=FIELD)
-  exports  not decided: in-flight: a log does not say when requests end
+  exports  not decided: in-flight: this log does not say how long requests last \
+(--map duration=FIELD or --lasts TIME)
   later    not decided: its mode is off
 
   Most refused keys  rule  requests  refused   share

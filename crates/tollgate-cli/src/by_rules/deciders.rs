@@ -53,6 +53,10 @@ impl<D: Send, const N: usize> Deciders<D, N> {
     }
 
     pub(super) fn give(&mut self, requests: Requests) {
+        if requests.len() == 0 {
+            // They wait for earlier ones.
+            return;
+        }
         let requests = Arc::new(requests);
         for decider in &self.deciders {
             // Fails when the thread has ended with an error, which the caller has not received yet.
@@ -106,7 +110,7 @@ impl<D: Send, const N: usize> Deciders<D, N> {
         let Some(requests) = self.underway.pop_front() else { return Ok(None) };
         let next = |decider: &Decider<D>| decider.decisions.recv().expect("deciding does not panic");
         each(&requests, self.deciders.each_ref().map(next))?;
-        Ok(Arc::into_inner(requests).map(Requests::into_batch))
+        Ok(Arc::into_inner(requests).and_then(Requests::into_batch))
     }
 }
 

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Concerned, Found, Replaces, RuleSet, Rules, Ruling, Scratch, Verdict};
+use tollgate_rules::{Ask, Concerned, Cost, Found, Replaces, Rules, Ruling, Simulation, Verdict};
 
 use super::clients::Clients;
 use super::key_text::key_text;
-use super::log::{Logged, Requests};
+use super::log::{Logged, RequestLog, Requests};
 use super::needs::{Needs, WantedParts};
 use crate::failure::Failure;
 use crate::ingest::Wanted;
 
 /// The rules of a file, and what a log can decide of them.
 ///
-/// It decides at the times of the log, with the limiters that a server uses.
+/// It decides at the arrivals of the log's requests, with the limiters that a server uses.
 pub(crate) struct Judge {
     rules: Rules,
     needs: Vec<Needs>,
@@ -25,8 +25,9 @@ pub(crate) struct Judge {
 struct Open {
     /// Unix time of the clock's zero: the first record's.
     zero: u64,
-    set: RuleSet<ManualClock>,
-    scratch: Scratch,
+    simulation: Simulation,
+    /// How many requests were admitted of which it is unknown how they would have ended.
+    unknown_ends: u64,
     /// Of each rule of the set, its index in the file.
     in_file: Vec<usize>,
     /// Of each rule of the file, why it is not decided.
@@ -106,10 +107,9 @@ impl Judge {
         let Some(first) = requests.iter().next() else { return Ok(()) };
         let reasons = self.reasons(first.request.parts.found(), wanted);
         let in_file: Vec<usize> = (0..reasons.len()).filter(|&rule| reasons[rule].is_none()).collect();
-        let clock = ManualClock::starting_at(Duration::from_nanos(first.t_ns));
-        let set = RuleSet::new(only(&self.rules, &in_file).in_process(), clock)
+        let simulation = Simulation::new(only(&self.rules, &in_file), Duration::from_nanos(first.t_ns))
             .map_err(|error| Failure::Usage(error.to_string()))?;
-        self.open = Some(Open { zero: first.t_ns, set, scratch: Scratch::default(), in_file, reasons });
+        self.open = Some(Open { zero: first.t_ns, simulation, unknown_ends: 0, in_file, reasons });
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Judge {
         mut each: impl FnMut(usize, &Concerned, &[u8]),
     ) {
         let open = self.opened();
-        open.set.matcher().find(&logged.request, found);
+        open.simulation.set().matcher().find(&logged.request, found);
         for concerned in found.concerned().iter().filter(|concerned| !concerned.is_refused_without_key) {
             each(open.in_file[concerned.rule], concerned, found.key(concerned));
         }
@@ -155,22 +155,65 @@ impl Judge {
         self.open.as_ref().expect("the first record opens it")
     }
 
-    /// Decides a request at its time, charges it, and gives the judgement to `with`. What
-    /// `charge_if` does not charge is given back at once: a log does not say when the response was
-    /// sent.
+    /// Ends the requests that have ended by then, decides a request at its arrival, charges it, and
+    /// gives the judgement to `with`. What the rules do not charge in the end is given back when
+    /// the request ends.
     ///
     /// # Panics
     ///
     /// If the judge is not open.
     #[inline]
     pub(crate) fn decide<R>(&mut self, logged: &Logged<'_>, with: impl FnOnce(&Judgement<'_>) -> R) -> R {
-        let open = self.open.as_mut().expect("the first record opens it");
-        let now = Timestamp::from_nanos(logged.t_ns - open.zero);
-        let mut verdict = open.set.check_at(&logged.request, &mut open.scratch, now);
-        let result = with(&Judgement { verdict: &verdict, in_file: &open.in_file });
-        // A request without a response has no status that a rule could name.
-        verdict.settle(logged.status.unwrap_or(0));
-        result
+        let Self { rules, open, .. } = self;
+        let Open { zero, simulation, in_file, unknown_ends, .. } =
+            open.as_mut().expect("the first record opens it");
+        let ask = Ask { now: Some(Timestamp::from_nanos(logged.t_ns - *zero)), ..Ask::default() };
+        simulation.ask(&logged.request, ask, logged.ending(), |verdict| {
+            if logged.was_refused() && verdict.is_admitted() {
+                let mut asked = verdict.answers().map(|answer| &rules.rules[in_file[answer.rule]]);
+                *unknown_ends += u64::from(asked.any(|rule| rule.charge_if.is_some()));
+            }
+            with(&Judgement { verdict, in_file })
+        })
+    }
+
+    /// What the user should know of how requests ended.
+    pub(crate) fn notes(&self, log: &RequestLog) -> Vec<String> {
+        let Some(open) = &self.open else { return Vec::new() };
+        let rules = open.in_file.iter().map(|&rule| &self.rules.rules[rule]);
+        let names: Vec<String> = rules
+            .filter(|rule| {
+                let is_told = matches!(rule.cost, Cost::From { .. }) && log.tells_costs();
+                rule.charge_if.is_some() || is_told
+            })
+            .map(|rule| format!("`{}`", rule.name))
+            .collect();
+        let mut notes = Vec::new();
+        if names.is_empty() {
+            return notes;
+        }
+        let names = names.join(", ");
+        if !log.knows_durations() {
+            notes.push(format!(
+                "requests are taken to end at once, since the log does not say how long they last: under {names} \
+                 it is not seen what requests under way hold (--lasts TIME, or --map duration=FIELD)"
+            ));
+        }
+        let count = |count| crate::report::figures::counted(count, "request");
+        if open.unknown_ends > 0 {
+            notes.push(format!(
+                "{} of status 429 admitted here: how they would have ended is unknown, and under {names} they \
+                 stay charged",
+                count(open.unknown_ends)
+            ));
+        }
+        if open.simulation.ended_early() > 0 {
+            notes.push(format!(
+                "{} ended before their time, since too many were under way",
+                count(open.simulation.ended_early())
+            ));
+        }
+        notes
     }
 }
 

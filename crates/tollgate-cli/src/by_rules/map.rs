@@ -4,13 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::failure::Failure;
-use crate::ingest::Part;
+use crate::ingest::{Part, Unit, with_unit};
 
 /// A part of a request, and the field of the log that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Map {
     pub(crate) part: Part,
     pub(crate) field: String,
+    /// The unit of a duration.
+    pub(crate) unit: Option<Unit>,
 }
 
 impl FromStr for Map {
@@ -41,10 +43,13 @@ impl FromStr for Map {
             "path" => Some(Part::Target),
             "status" => Some(Part::Status),
             "domain" => Some(Part::Domain),
+            "duration" => Some(Part::Duration),
+            "settles" => Some(Part::Settles),
             _ => None,
         };
         let part = part.ok_or_else(|| wrong(UNKNOWN))?;
-        Ok(Self { part, field: field.to_owned() })
+        let (field, unit) = if part == Part::Duration { with_unit(field) } else { (field, None) };
+        Ok(Self { part, field: field.to_owned(), unit })
     }
 }
 
@@ -65,7 +70,7 @@ pub(super) fn validate(maps: &[Map]) -> Result<(), Failure> {
 
 const NO_FIELD: &str = "give ATTRIBUTE=FIELD, such as label.user=user_id";
 const UNKNOWN: &str = "an attribute is one of client, method, host, path, status, domain, header.NAME, label.NAME, \
-     entry.NAME";
+     entry.NAME, duration, settles";
 
 /// A text that is no mapping.
 #[derive(Debug)]
@@ -94,6 +99,8 @@ mod tests {
             ("header.X-Api-Key=apikey", Part::Header("x-api-key".to_owned())),
             ("label.User=a=b", Part::Label("User".to_owned())),
             ("entry.k.l=m", Part::Entry("k.l".to_owned())),
+            ("duration=took:x", Part::Duration),
+            ("settles=usage.total", Part::Settles),
         ] {
             let map: Map = text.parse().expect(text);
             assert_eq!(
@@ -101,6 +108,14 @@ mod tests {
                 (part, text[text.find('=').unwrap()..].to_owned())
             );
         }
+    }
+
+    #[test]
+    fn a_duration_may_have_a_unit() {
+        let map: Map = "duration=a:b:us".parse().expect("it is one");
+        assert_eq!((&*map.field, map.unit), ("a:b", Some(Unit::Micros)));
+        let map: Map = "host=a:us".parse().expect("it is one");
+        assert_eq!((&*map.field, map.unit), ("a:us", None));
     }
 
     #[test]

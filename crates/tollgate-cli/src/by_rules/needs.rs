@@ -8,20 +8,28 @@ use super::map::Map;
 use crate::ingest::{Part, Wanted};
 
 /// The parts that rules need of every record, in the order in which a log's reader gives them. The
-/// client is the first, whether a rule needs it or not.
+/// client and the duration are the first, whether a rule needs them or not.
 #[derive(Debug)]
 pub(crate) struct WantedParts {
     wanted: Vec<Wanted>,
     maps: Vec<Map>,
+    /// Whether it is assumed how long requests last.
+    assumes_duration: bool,
 }
 
 /// Where the client stands among the wanted parts.
 pub(super) const CLIENT: usize = 0;
+/// Where the duration stands.
+pub(super) const DURATION: usize = 1;
 
 impl WantedParts {
-    pub(super) fn new(maps: &[Map]) -> Self {
-        let mut parts = Self { wanted: Vec::new(), maps: maps.to_vec() };
+    pub(super) fn new(maps: &[Map], assumes_duration: bool) -> Self {
+        let mut parts = Self { wanted: Vec::new(), maps: maps.to_vec(), assumes_duration };
         parts.index(Part::Client);
+        parts.index(Part::Duration);
+        if maps.iter().any(|map| map.part == Part::Settles) {
+            parts.index(Part::Settles);
+        }
         parts
     }
 
@@ -30,8 +38,9 @@ impl WantedParts {
         if let Some(index) = self.wanted.iter().position(|wanted| wanted.part == part) {
             return index;
         }
-        let field = self.maps.iter().find(|map| map.part == part).map(|map| map.field.clone());
-        self.wanted.push(Wanted { part, field });
+        let map = self.maps.iter().find(|map| map.part == part);
+        let (field, unit) = (map.map(|map| map.field.clone()), map.and_then(|map| map.unit));
+        self.wanted.push(Wanted { part, field, unit });
         self.wanted.len() - 1
     }
 
@@ -52,24 +61,23 @@ pub(super) struct Needs {
     parts: Vec<(Attribute, usize)>,
     /// The wanted part with the status, if only some responses are charged.
     status: Option<usize>,
+    /// Whether it must know how long requests last.
+    duration: bool,
     /// Why no log can decide it.
     never: Option<&'static str>,
 }
 
 impl Needs {
     pub(super) fn of(rule: &Rule, wanted: &mut WantedParts) -> Self {
-        let never = match rule.mode {
-            Mode::Off => Some("its mode is off"),
-            _ if has_in_flight(rule) => Some("in-flight: a log does not say when requests end"),
-            _ => None,
-        };
+        let never = (rule.mode == Mode::Off).then_some("its mode is off");
+        let duration = has_in_flight(rule) && !wanted.assumes_duration;
         let parts = attributes(rule).into_iter().map(|attribute| {
             let index = wanted.index(part_of(&attribute));
             (attribute, index)
         });
         let parts = parts.collect();
         let status = rule.charge_if.as_ref().map(|_| wanted.index(Part::Status));
-        Self { parts, status, never }
+        Self { parts, status, duration, never }
     }
 
     /// Why the rule is not decided, if a log has only the wanted parts that `found` says.
@@ -78,6 +86,9 @@ impl Needs {
             return Some(never.to_owned());
         }
         let is_found = |index: usize| found.get(index).copied().unwrap_or(false);
+        if self.duration && !is_found(DURATION) {
+            return Some(NO_DURATION.to_owned());
+        }
         let missing = self.parts.iter().filter(|(_, index)| !is_found(*index));
         let mut names: Vec<String> = missing.clone().map(|(attribute, _)| attribute.to_string()).collect();
         let mut parts: BTreeSet<usize> = missing.map(|(_, index)| *index).collect();
@@ -94,6 +105,10 @@ impl Needs {
         }
     }
 }
+
+/// Why limits of requests in flight are not decided.
+const NO_DURATION: &str =
+    "in-flight: this log does not say how long requests last (--map duration=FIELD or --lasts TIME)";
 
 fn has_in_flight(rule: &Rule) -> bool {
     let limits = std::iter::once(&rule.limits).chain(rule.tiers.iter().map(|tier| &tier.limits));

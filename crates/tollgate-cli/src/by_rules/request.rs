@@ -13,6 +13,7 @@ pub(crate) struct Layout {
     host: Option<usize>,
     target: Option<usize>,
     status: Option<usize>,
+    settles: Option<usize>,
     domain: Option<usize>,
     headers: Vec<(String, usize)>,
     labels: Vec<(String, usize)>,
@@ -24,7 +25,8 @@ impl Layout {
         let mut layout = Self::default();
         for (index, wanted) in wanted.iter().enumerate() {
             match &wanted.part {
-                Part::Client => {}
+                Part::Client | Part::Duration => {}
+                Part::Settles => layout.settles = Some(index),
                 Part::Method => layout.method = Some(index),
                 Part::Host => layout.host = Some(index),
                 Part::Target => layout.target = Some(index),
@@ -41,6 +43,11 @@ impl Layout {
     /// The status of the response; `None` if the record has none.
     pub(super) fn status(&self, parts: &Parts<'_>) -> Option<u16> {
         std::str::from_utf8(parts.get(self.status?)).ok()?.parse().ok()
+    }
+
+    /// The text that says what the request really cost; empty if the record does not.
+    pub(super) fn settles<'p>(&self, parts: &Parts<'p>) -> &'p [u8] {
+        self.settles.map_or(b"", |index| parts.get(index))
     }
 }
 

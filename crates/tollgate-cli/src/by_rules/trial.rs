@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use tollgate_rules::Rules;
 
+use super::args::LogArgs;
 use super::clients::Clients;
 use super::deciders::Deciders;
 use super::judge::Judge;
 use super::log::{RequestLog, Requests};
-use super::map::{self, Map};
+use super::map;
 use super::needs::WantedParts;
 use crate::failure::Failure;
 use crate::ingest::{KeyBy, KeyWriter, PrefixLen};
@@ -25,17 +26,17 @@ impl<const N: usize> Trial<N> {
     /// # Errors
     ///
     /// Attributes that are mapped twice.
-    pub(crate) fn new(rules: [Rules; N], maps: &[Map], reading: &Reading) -> Result<Self, Failure> {
-        map::validate(maps)?;
-        let mut wanted = WantedParts::new(maps);
+    pub(crate) fn new(rules: [Rules; N], args: &LogArgs, reading: &Reading) -> Result<Self, Failure> {
+        map::validate(&args.maps)?;
+        let mut wanted = WantedParts::new(&args.maps, args.lasts.is_some());
         let ipv6_prefix = rules.last().and_then(|rules| PrefixLen::new(rules.clients.ipv6_prefix));
         let clients = KeyWriter { by: KeyBy::Client, ipv6_prefix: ipv6_prefix.unwrap_or_default() };
         let judges = rules.map(|rules| Judge::new(rules, &mut wanted));
-        Ok(Self { log: RequestLog::new(wanted, reading.names(), Clients::new(clients)), judges })
+        Ok(Self { log: RequestLog::new(wanted, reading.names(), Clients::new(clients), args), judges })
     }
 
     /// Reads the log. Each judge decides all requests by its `decide`, on a thread of its own.
-    /// `each` gets what they decide of a batch, in the log's order, on this thread.
+    /// `each` gets what they decide of a batch, in the order of their arrivals, on this thread.
     ///
     /// # Errors
     ///
@@ -57,12 +58,14 @@ impl<const N: usize> Trial<N> {
                     Ok(requests) => deciders.give(requests),
                     Err(error) => {
                         // What comes before the error in the log is decided, and its errors count.
+                        deciders.give(log.rest());
                         deciders.finish(&mut each)?;
                         return Err(error);
                     }
                 }
                 deciders.next_free(&mut each)
             })?;
+            deciders.give(log.rest());
             deciders.finish(&mut each)?;
             Ok::<_, Failure>(read)
         })?;

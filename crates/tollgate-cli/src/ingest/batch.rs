@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use tollgate::CallQuota;
 
+use super::durations::RequestTimes;
 use super::malformed::{Malformed, Refusal, SAMPLES, excerpt};
-use super::parts::{PartTexts, Parts};
+use super::parts::{PartTexts, Parts, PartsOfFile};
 
 /// The operation that a record asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,14 +124,19 @@ impl Batch {
         *self = Self { file, keys, entries, parts, waits, quotas, samples, ..Self::default() };
     }
 
-    /// Says of each wanted part whether the block's file has a field for it.
-    pub(crate) fn begin_parts(&mut self, found: &Arc<[bool]>) {
-        self.parts.begin(found);
+    /// Says what the block's file has of the wanted parts.
+    pub(crate) fn begin_parts(&mut self, file: &Arc<PartsOfFile>) {
+        self.parts.begin(file);
     }
 
-    /// Whether some record has a wanted part.
-    pub(crate) fn has_part(&self, wanted: usize) -> bool {
-        self.parts.has(wanted)
+    /// Whether some record has a wanted part of which that is true.
+    pub(super) fn any_part(&self, wanted: usize, is_true: impl FnMut(&[u8]) -> bool) -> bool {
+        self.parts.any(wanted, is_true)
+    }
+
+    /// When the requests of the block's file arrive and end.
+    pub(crate) fn times(&self) -> &RequestTimes {
+        &self.parts.file.times
     }
 
     /// Appends the next wanted part of the current line, whose record is pushed before or after.

@@ -17,20 +17,22 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 
 use super::batch::{Batch, Op};
+use super::durations::{RequestTimes, TimeIs};
 use super::error::IngestError;
+use super::extra::{self, Extra};
 use super::fields;
 use super::key::{KeyBy, KeyWriter};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
-use super::parts::Part;
-use super::time::{self, ClfTimes};
+use super::parts::{self, Part, PartsOfFile, Wanted};
+use super::time::{self, ClfTimes, Unit};
 
 /// The length of `20/Feb/2016:00:00:45 -0500`.
 const TIME: usize = 26;
 
 /// A named field of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Field {
     Client,
     Ident,
@@ -43,10 +45,13 @@ enum Field {
     Bytes,
     Referer,
     Agent,
+    /// A text behind them.
+    Extra(Extra),
 }
 
-/// The fields by the names that `--key field:NAME`, `--cost-field NAME` and `--map` use.
-const FIELDS: [(&str, Field); 11] = [
+/// The fields by the names that `--key field:NAME`, `--cost-field NAME` and `--map` use. What
+/// follows them is `extra.1` or `extra.NAME`.
+static FIELDS: [(&str, Field); 11] = [
     ("client", Field::Client),
     ("ident", Field::Ident),
     ("user", Field::User),
@@ -68,7 +73,7 @@ pub(crate) struct Parser {
     cost: Option<Field>,
     /// The fields of the wanted parts.
     parts: Vec<Option<Field>>,
-    found: Arc<[bool]>,
+    file: Arc<PartsOfFile>,
     /// Whether referer and user agent must be there.
     combined: bool,
 }
@@ -84,12 +89,14 @@ impl Parser {
             let (option, format) = ("--time-field", "an access log, which has its time in brackets");
             return Err(IngestError::DoesNotApply { file: file.to_owned(), option, format });
         }
-        let field = |option, name: &str| match FIELDS.iter().find(|(known, _)| *known == name) {
-            Some(&(_, field)) => Ok(field),
-            None => {
-                let found = FIELDS.iter().map(|(known, _)| (*known).to_owned()).collect();
-                Err(IngestError::UnknownField { file: file.to_owned(), option, name: name.to_owned(), found })
-            }
+        let field = |option, name: &str| {
+            let known = FIELDS.iter().find(|(known, _)| *known == name).map(|(_, field)| field.clone());
+            known.or_else(|| Extra::parse(name).map(Field::Extra)).ok_or_else(|| {
+                let extra = ["extra.1", "extra.NAME"];
+                let known = FIELDS.iter().map(|(known, _)| *known).chain(extra);
+                let found = known.map(str::to_owned).collect();
+                IngestError::UnknownField { file: file.to_owned(), option, name: name.to_owned(), found }
+            })
         };
         let key = match (&options.key, &options.key_field) {
             (KeyBy::Field(name), _) => field("--key", name)?,
@@ -100,18 +107,30 @@ impl Parser {
             (KeyBy::Path | KeyBy::MethodPath, None) => Field::Target,
         };
         let cost = options.cost_field.as_ref().map(|name| field("--cost-field", name)).transpose()?;
+        let durations = durations(sample);
         let parts = options.wanted.iter().map(|wanted| match &wanted.field {
             Some(name) => field("--map", name).map(Some),
-            None => Ok(usual_field(&wanted.part, sample)),
+            None if wanted.part == Part::Duration => {
+                Ok(durations.as_ref().map(|(extra, ..)| Field::Extra(extra.clone())))
+            }
+            None => Ok(usual_field(&wanted.part)),
         });
         let parts = parts.collect::<Result<Vec<Option<Field>>, _>>()?;
-        let found = parts.iter().map(Option::is_some).collect();
-        Ok(Self { key_writer: options.key_writer(), key, cost, parts, found, combined })
+        let times = request_times(&options.wanted, &parts, durations, sample);
+        let file_parts = PartsOfFile::without_durations(parts.iter().map(|_| true).collect());
+        let mut parser =
+            Self { key_writer: options.key_writer(), key, cost, parts, file: file_parts, combined };
+        let push = |line: &[u8], batch: &mut Batch| {
+            parser.push_parts(&Line::split(line)?, batch);
+            Ok(())
+        };
+        parser.file = parts::of_file(file, &options.wanted, times, lines::split(sample), push)?;
+        Ok(parser)
     }
 
     /// Reads a block of whole lines.
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
-        batch.begin_parts(&self.found);
+        batch.begin_parts(&self.file);
         let mut times = ClfTimes::default();
         lines::parse_each(text, batch, |line, batch| self.line(line, &mut times, batch));
     }
@@ -122,37 +141,78 @@ impl Parser {
             return Err("no quoted referer and user agent after the size (--format clf needs none)");
         }
         let t_ns = times.read(line.time)?;
-        let cost = match self.cost {
+        let cost = match &self.cost {
             None => 1,
             // A response without a body has the size `-`.
-            Some(Field::Bytes) if line.field(Field::Bytes) == b"-" => 0,
+            Some(Field::Bytes) if line.bytes == b"-" => 0,
             Some(field) => fields::cost(line.field(field))?,
         };
-        let method = if self.key_writer.by == KeyBy::MethodPath { line.field(Field::Method) } else { b"" };
-        let has_key = self.key_writer.write(&mut batch.keys, line.field(self.key), method);
+        let method = if self.key_writer.by == KeyBy::MethodPath { line.field(&Field::Method) } else { b"" };
+        let has_key = self.key_writer.write(&mut batch.keys, line.field(&self.key), method);
         batch.without_key += u64::from(!has_key);
-        for part in &self.parts {
-            batch.push_part(part.map_or(b"", |field| line.field(field)));
-        }
+        self.push_parts(&line, batch);
         batch.push(t_ns, cost, Op::Check);
         Ok(())
     }
+
+    /// Appends the texts of the wanted parts.
+    fn push_parts(&self, line: &Line<'_>, batch: &mut Batch) {
+        for part in &self.parts {
+            batch.push_part(part.as_ref().map_or(b"", |field| line.field(field)));
+        }
+    }
 }
 
-/// The field of a part, if a line of the sample has it.
-fn usual_field(part: &Part, sample: &[u8]) -> Option<Field> {
-    let field = match part {
-        Part::Client => Field::Client,
-        Part::Method => Field::Method,
-        Part::Target => Field::Target,
-        Part::Status => Field::Status,
-        Part::Header(name) if name == "referer" => Field::Referer,
-        Part::Header(name) if name == "user-agent" => Field::Agent,
-        Part::Header(_) | Part::Host | Part::Label(_) | Part::Domain | Part::Entry(_) => return None,
+/// The field of a part.
+fn usual_field(part: &Part) -> Option<Field> {
+    match part {
+        Part::Client => Some(Field::Client),
+        Part::Method => Some(Field::Method),
+        Part::Target => Some(Field::Target),
+        Part::Status => Some(Field::Status),
+        Part::Header(name) if name == "referer" => Some(Field::Referer),
+        Part::Header(name) if name == "user-agent" => Some(Field::Agent),
+        Part::Header(_) | Part::Host | Part::Label(_) | Part::Domain | Part::Entry(_) => None,
+        Part::Duration | Part::Settles => None,
+    }
+}
+
+/// How many lines are searched for durations.
+const SAMPLE: usize = 100;
+
+/// The durations in the lines of a sample.
+fn durations(sample: &[u8]) -> Option<(Extra, Option<Unit>, TimeIs)> {
+    let lines = lines::split(sample).filter_map(|line| Line::split(line).ok());
+    extra::durations(lines.take(SAMPLE).map(|line| line.extra().collect()))
+}
+
+/// What a sample says of when requests arrive and end. Of durations that `--map` names the unit is
+/// known by their shape: nginx writes three decimals.
+fn request_times(
+    wanted: &[Wanted],
+    parts: &[Option<Field>],
+    found: Option<(Extra, Option<Unit>, TimeIs)>,
+    sample: &[u8],
+) -> RequestTimes {
+    let duration = wanted.iter().position(|wanted| wanted.part == Part::Duration);
+    let Some((at, field)) = duration.and_then(|at| Some((at, parts[at].as_ref()?))) else {
+        return RequestTimes::default();
     };
-    let has_it =
-        |line| Line::split(line).is_ok_and(|line: Line<'_>| !matches!(line.field(field), b"" | b"-"));
-    lines::split(sample).any(has_it).then_some(field)
+    let (unit, time_is) = match (found, field) {
+        (Some((extra, unit, time_is)), Field::Extra(field)) if extra == *field => (unit, time_is),
+        _ => {
+            let lines = lines::split(sample).filter_map(|line| Line::split(line).ok()).take(SAMPLE);
+            let is_nginx = lines
+                .map(|line| extra::is_nginx(line.field(field)))
+                .fold(None, |all, is| Some(all.unwrap_or(true) && is));
+            if is_nginx == Some(true) { (Some(Unit::Seconds), TimeIs::End) } else { (None, TimeIs::Start) }
+        }
+    };
+    let name = |field: &Field| match field {
+        Field::Extra(extra) => extra.name(),
+        field => FIELDS.iter().find(|(_, known)| known == field).map_or("", |(name, _)| name).to_owned(),
+    };
+    RequestTimes { time_is, field: Some(name(field)), unit: wanted[at].unit.or(unit), without_unit: None }
 }
 
 /// Whether a line is one of an access log.
@@ -195,7 +255,7 @@ impl<'a> Line<'a> {
         Err("no status and size after the request")
     }
 
-    fn field(&self, field: Field) -> &'a [u8] {
+    fn field(&self, field: &Field) -> &'a [u8] {
         match field {
             Field::Client => self.client,
             Field::Ident => self.ident,
@@ -208,6 +268,7 @@ impl<'a> Line<'a> {
             Field::Bytes => self.bytes,
             Field::Referer => self.quoted().map_or(b"", |quoted| quoted.0),
             Field::Agent => self.quoted().map_or(b"", |quoted| quoted.1),
+            Field::Extra(extra) => extra.of(self.extra()),
         }
     }
 
@@ -220,11 +281,16 @@ impl<'a> Line<'a> {
         is_method.then(|| (method, target, words.next_back().unwrap_or_default()))
     }
 
-    /// Referer and user agent.
-    fn quoted(&self) -> Option<(&'a [u8], &'a [u8])> {
+    /// Referer, user agent and what follows them.
+    fn quoted(&self) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
         let (referer, rest) = quoted(self.rest)?;
-        let (agent, _) = quoted(rest)?;
-        Some((referer, agent))
+        let (agent, rest) = quoted(rest)?;
+        Some((referer, agent, rest))
+    }
+
+    /// The texts behind the known fields.
+    fn extra(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        extra::texts(self.quoted().map_or(self.rest, |quoted| quoted.2))
     }
 }
 

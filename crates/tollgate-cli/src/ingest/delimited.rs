@@ -16,7 +16,7 @@ use super::fields::{self, Fields, Parts};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
-use super::parts;
+use super::parts::{self, PartsOfFile};
 
 const ZEEK_NAMES: &[u8] = b"#fields\t";
 
@@ -39,7 +39,7 @@ pub(crate) struct Parser {
     columns: Parts<usize>,
     /// The columns of the wanted parts.
     parts: Vec<Option<usize>>,
-    found: Arc<[bool]>,
+    file: Arc<PartsOfFile>,
     fields: Fields,
 }
 
@@ -67,19 +67,24 @@ impl Parser {
             name.as_ref().map(|name| fields::one_column(file, "--map", name, &names)).transpose()
         };
         let parts = fields::choose_parts(options, &names).iter().map(part).collect::<Result<Vec<_>, _>>()?;
-        let fields = Fields::new(options, columns[fields::TIME].map_or("", |at| &names[at]));
+        let time = columns[fields::TIME].map_or("", |at| &names[at]);
+        let fields = Fields::new(options, time);
+        // By the names in the header, where an option has numbers.
+        let chosen: Vec<_> = parts.iter().map(|part| part.map(|at| names[at].clone())).collect();
+        let times = fields::request_times(options, &names, time, &chosen);
         let (header, width) = (header.to_owned(), names.len());
         let mut parser =
-            Self { delimiter, header, is_zeek, width, columns, parts, found: Arc::default(), fields };
+            Self { delimiter, header, is_zeek, width, columns, parts, file: Arc::default(), fields };
         let is_data = |line: &&[u8]| **line != *parser.header && !(is_zeek && line.starts_with(b"#"));
         let lines = lines::split(sample).filter(is_data);
-        parser.found = parts::found(&options.wanted, lines, |line, batch| parser.push_parts(line, batch));
+        let push = |line: &[u8], batch: &mut Batch| parser.push_parts(line, batch);
+        parser.file = parts::of_file(file, &options.wanted, times, lines, push)?;
         Ok(parser)
     }
 
     /// Reads a block of whole lines.
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
-        batch.begin_parts(&self.found);
+        batch.begin_parts(&self.file);
         lines::parse_each(text, batch, |line, batch| self.line(line, batch));
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum IngestError {
     NoField { file: String, what: &'static str, hint: &'static str, found: Vec<String> },
     /// An option names a field that the file does not have.
     UnknownField { file: String, option: &'static str, name: String, found: Vec<String> },
+    /// `--map` names a duration whose numbers are of an unknown unit.
+    UnknownUnit { file: String, field: String },
     /// An option that means nothing for this format.
     DoesNotApply { file: String, option: &'static str, format: &'static str },
 }
@@ -45,6 +47,11 @@ impl fmt::Display for IngestError {
                 write!(f, "{file}: there is no field {name:?}, which {option} names")?;
                 list(f, found)
             }
+            Self::UnknownUnit { file, field } => write!(
+                f,
+                "{file}: the unit of the durations in {field:?} is unknown; \
+                 write --map duration={field}:s, :ms, :us or :ns"
+            ),
             Self::DoesNotApply { file, option, format } => {
                 write!(f, "{file}: {option} means nothing for {format}; leave it out, or say --format")
             }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::batch::{Batch, Op};
+use super::durations::{self, RequestTimes};
 use super::error::IngestError;
 use super::key::{KeyBy, KeyWriter};
 use super::malformed::Refusal;
@@ -23,7 +24,8 @@ const COST: usize = 3;
 
 #[rustfmt::skip]
 const TIMES: &[&str] = &[
-    "t_ns", "t_us", "t_ms", "t", "ts", "time", "timestamp", "@timestamp", "datetime", "date_time",
+    // Traefik writes both: its `time` has whole seconds.
+    "startutc", "t_ns", "t_us", "t_ms", "t", "ts", "time", "timestamp", "@timestamp", "datetime", "date_time",
     "time_iso8601", "time_local", "msec", "start_time", "starttime", "edgestarttimestamp", "date",
 ];
 
@@ -31,7 +33,7 @@ const TIMES: &[&str] = &[
 const CLIENTS: &[&str] = &[
     "key", "client", "client_ip", "clientip", "client_addr", "remote_addr", "remote_ip", "remote_host", "ip",
     "ip_address", "src_ip", "source_ip", "c-ip", "id.orig_h", "request.client_ip", "request.remote_ip",
-    "request.remote_addr", "host",
+    "request.remote_addr", "clienthost", "host",
 ];
 
 const USERS: &[&str] =
@@ -40,12 +42,13 @@ const USERS: &[&str] =
 #[rustfmt::skip]
 const PATHS: &[&str] = &[
     "path", "uri", "url", "request_uri", "request_path", "target", "clientrequesturi", "request.uri",
-    "cs-uri-stem",
+    "cs-uri-stem", "requestpath",
 ];
 
 #[rustfmt::skip]
 const METHODS: &[&str] = &[
     "method", "request_method", "http_method", "verb", "clientrequestmethod", "request.method", "cs-method",
+    "requestmethod",
 ];
 
 /// Whether a time usually has this name.
@@ -94,6 +97,19 @@ pub(crate) fn choose_parts(options: &Options, found: &[String]) -> Vec<Option<St
         named.or_else(|| parts::usual_field(&wanted.part, found, CLIENTS, METHODS, PATHS))
     });
     wanted.collect()
+}
+
+/// What the names of a file's fields say of when requests arrive and end. `chosen` has the field of
+/// each wanted part.
+pub(crate) fn request_times(
+    options: &Options,
+    found: &[String],
+    time: &str,
+    chosen: &[Option<String>],
+) -> RequestTimes {
+    let duration = options.wanted.iter().position(|wanted| wanted.part == parts::Part::Duration);
+    let field = duration.and_then(|at| chosen.get(at)?.as_deref());
+    durations::of_names(found, time, field, duration.and_then(|at| options.wanted[at].unit))
 }
 
 /// Finds the chosen fields among columns, by number from 1 or else by name.

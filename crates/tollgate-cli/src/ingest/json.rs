@@ -17,7 +17,7 @@ use super::fields::{self, Fields, Parts};
 use super::lines;
 use super::malformed::Refusal;
 use super::options::Options;
-use super::parts;
+use super::parts::{self, PartsOfFile};
 
 /// How many lines are searched for the names of fields.
 const SAMPLE: usize = 100;
@@ -28,7 +28,7 @@ pub(crate) struct Parser {
     names: Parts<String>,
     /// The fields of the wanted parts, in groups that are looked for at once.
     parts: Vec<[Option<String>; GROUP]>,
-    found: Arc<[bool]>,
+    file: Arc<PartsOfFile>,
     fields: Fields,
 }
 
@@ -43,11 +43,14 @@ impl Parser {
         let wanted = fields::choose_parts(options, &known);
         let group = |names: &[Option<String>]| std::array::from_fn(|at| names.get(at).cloned().flatten());
         let parts = wanted.chunks(GROUP).map(group).collect();
-        let fields = Fields::new(options, names[fields::TIME].as_deref().unwrap_or_default());
-        let found = wanted.iter().map(|_| true).collect();
-        let mut parser = Self { names, parts, found, fields };
+        let time = names[fields::TIME].as_deref().unwrap_or_default();
+        let fields = Fields::new(options, time);
+        let times = fields::request_times(options, &known, time, &wanted);
+        let file_parts = PartsOfFile::without_durations(wanted.iter().map(|_| true).collect());
+        let mut parser = Self { names, parts, file: file_parts, fields };
         let lines = lines::split(sample);
-        parser.found = parts::found(&options.wanted, lines, |line, batch| parser.push_parts(line, batch));
+        let push = |line: &[u8], batch: &mut Batch| parser.push_parts(line, batch);
+        parser.file = parts::of_file(file, &options.wanted, times, lines, push)?;
         Ok(parser)
     }
 
@@ -55,7 +58,7 @@ impl Parser {
     pub(crate) fn block(&self, text: &[u8], batch: &mut Batch) {
         let [_, _, _, cost] = &self.names;
         let names = self.names.each_ref().map(Option::as_deref);
-        batch.begin_parts(&self.found);
+        batch.begin_parts(&self.file);
         lines::parse_each(text, batch, |line, batch| {
             let texts = texts(line, names)?;
             self.fields.record(&texts, cost.is_some(), batch)?;
@@ -67,7 +70,7 @@ impl Parser {
 impl Parser {
     /// Appends the texts of the wanted parts.
     fn push_parts(&self, line: &[u8], batch: &mut Batch) -> Result<(), Refusal> {
-        let mut left = self.found.len();
+        let mut left = self.file.found.len();
         for names in &self.parts {
             let values = values(line, names.each_ref().map(Option::as_deref))?;
             for value in &values[..left.min(GROUP)] {

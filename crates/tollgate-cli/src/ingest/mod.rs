@@ -2,13 +2,13 @@
 //!
 //! A module may use those above it in this list, never those below:
 //!
-//! - pure functions: [`malformed`] (why a line is refused), [`time`] (text to nanoseconds), [`key`]
-//!   (text to a key);
+//! - pure functions: [`malformed`] (why a line is refused), [`time`] (text to nanoseconds),
+//!   [`durations`] (how long requests last), [`key`] (text to a key);
 //! - input and output: [`options`], [`error`] (what stops a file), [`batch`] (the records of one
 //!   block of lines), [`parts`] (what rules ask of each), [`totals`];
 //! - [`lines`] (a block of text, line by line) and [`fields`] (which named field is which part);
-//! - one file for each kind of line: [`clf`], [`delimited`], [`json`], then [`trace`], which is
-//!   JSON too;
+//! - one file for each kind of line: [`clf`] with [`extra`] (what follows its fields),
+//!   [`delimited`], [`json`], then [`trace`], which is JSON too;
 //! - [`detect`]: which parser a file needs;
 //! - [`source`] (files, standard input, gzip) and [`blocks`] (whole lines, about 256 KiB at a
 //!   time);
@@ -23,7 +23,9 @@ mod blocks;
 mod clf;
 mod delimited;
 mod detect;
+mod durations;
 mod error;
+mod extra;
 mod fields;
 mod in_memory;
 mod in_order;
@@ -43,11 +45,14 @@ mod trace;
 
 pub use batch::Op;
 pub(crate) use batch::{Batch, Record};
+pub(crate) use durations::{RequestTimes, TimeIs, read as read_duration, unit_text, with_unit};
+pub(crate) use fields::cost as read_cost;
 pub(crate) use in_memory::parse_in_memory;
 pub(crate) use key::{KeyBy, KeyWriter, PrefixLen};
 pub(crate) use malformed::Malformed;
 pub(crate) use options::{Format, Options};
-pub(crate) use parts::{Part, Parts, Wanted};
+pub(crate) use parts::{Part, Parts, PartsOfFile, Wanted};
 pub(crate) use pipeline::read;
 pub(crate) use source::{Progress, Source};
+pub(crate) use time::Unit;
 pub(crate) use totals::Totals;

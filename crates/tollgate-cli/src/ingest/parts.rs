@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::batch::Batch;
+use super::durations::{self, NO_UNIT, RequestTimes, names_a_duration};
+use super::error::IngestError;
 use super::malformed::Refusal;
+use super::time::Unit;
 
 /// A part of a request, as rules see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,6 +28,10 @@ pub(crate) enum Part {
     Domain,
     /// An entry of its descriptor; likewise.
     Entry(String),
+    /// How long the request lasts.
+    Duration,
+    /// What it really cost, as the response told; likewise.
+    Settles,
 }
 
 impl fmt::Display for Part {
@@ -39,6 +46,8 @@ impl fmt::Display for Part {
             Self::Label(name) => write!(f, "label.{name}"),
             Self::Domain => f.write_str("domain"),
             Self::Entry(name) => write!(f, "entry.{name}"),
+            Self::Duration => f.write_str("duration"),
+            Self::Settles => f.write_str("settles"),
         }
     }
 }
@@ -49,6 +58,23 @@ pub(crate) struct Wanted {
     pub(crate) part: Part,
     /// The field that holds it, as `--map` says; without it, a usual name is looked for.
     pub(crate) field: Option<String>,
+    /// The unit of a duration, as `--map` says.
+    pub(crate) unit: Option<Unit>,
+}
+
+/// What a file has of the wanted parts.
+#[derive(Debug, Default)]
+pub(crate) struct PartsOfFile {
+    /// Of each wanted part, whether the file has a field for it.
+    pub(super) found: Box<[bool]>,
+    pub(super) times: RequestTimes,
+}
+
+impl PartsOfFile {
+    /// Of a source that has these parts, and no duration.
+    pub(crate) fn without_durations(found: Box<[bool]>) -> Arc<Self> {
+        Arc::new(Self { found, times: RequestTimes::default() })
+    }
 }
 
 /// The wanted parts of the records of a batch: all texts end to end, as many for each record as
@@ -57,8 +83,7 @@ pub(crate) struct Wanted {
 pub(super) struct PartTexts {
     bytes: Vec<u8>,
     ends: Vec<u32>,
-    /// Of each wanted part, whether the file has a field for it.
-    found: Arc<[bool]>,
+    pub(super) file: Arc<PartsOfFile>,
 }
 
 impl PartTexts {
@@ -66,11 +91,11 @@ impl PartTexts {
     pub(super) fn restart(&mut self) {
         self.bytes.clear();
         self.ends.clear();
-        self.found = Arc::default();
+        self.file = Arc::default();
     }
 
-    pub(super) fn begin(&mut self, found: &Arc<[bool]>) {
-        self.found = Arc::clone(found);
+    pub(super) fn begin(&mut self, file: &Arc<PartsOfFile>) {
+        self.file = Arc::clone(file);
     }
 
     /// Adds the next wanted part of the record that the parser reads. `-` stands for a part that
@@ -85,23 +110,23 @@ impl PartTexts {
 
     /// Drops what belongs to no record, when there are so many.
     pub(super) fn truncate(&mut self, records: usize) {
-        self.ends.truncate(records * self.found.len());
+        self.ends.truncate(records * self.file.found.len());
         self.bytes.truncate(self.ends.last().map_or(0, |&end| end as usize));
     }
 
-    /// Whether some record has a part.
-    pub(super) fn has(&self, wanted: usize) -> bool {
-        let records = self.ends.len() / self.found.len().max(1);
-        (0..records).any(|record| !self.of(record).get(wanted).is_empty())
+    /// Whether some record has a part of which that is true.
+    pub(super) fn any(&self, wanted: usize, mut is_true: impl FnMut(&[u8]) -> bool) -> bool {
+        let records = self.ends.len() / self.file.found.len().max(1);
+        (0..records).any(|record| is_true(self.of(record).get(wanted)))
     }
 
     /// The parts of the record with this index.
     pub(super) fn of(&self, record: usize) -> Parts<'_> {
-        let width = self.found.len();
+        let width = self.file.found.len();
         let first = record * width;
         let start = if first == 0 { 0 } else { self.ends.get(first - 1).copied().unwrap_or(0) };
         let ends = self.ends.get(first..first + width).unwrap_or_default();
-        Parts { bytes: &self.bytes, ends, start, found: &self.found }
+        Parts { bytes: &self.bytes, ends, start, found: &self.file.found }
     }
 }
 
@@ -132,19 +157,51 @@ impl<'a> Parts<'a> {
 /// How many lines are searched for a part that no option names.
 const SAMPLE: usize = 10_000;
 
-/// Of each wanted part, whether `lines` have it: where an option names its field, or `push` finds a
-/// text in one of the lines. A field that is there and always empty tells nothing of requests.
-pub(super) fn found<'l>(
+/// What a file has of the wanted parts: those whose field an option names, and those of which
+/// `push` finds a text in one of the `lines`. A field that is there and always empty tells nothing
+/// of requests. Nor does a duration that cannot be read.
+///
+/// # Errors
+///
+/// A duration that `--map` names, if its unit is unknown.
+pub(super) fn of_file<'l>(
+    file: &str,
     wanted: &[Wanted],
+    mut times: RequestTimes,
     lines: impl Iterator<Item = &'l [u8]>,
     mut push: impl FnMut(&[u8], &mut Batch) -> Result<(), Refusal>,
-) -> Arc<[bool]> {
+) -> Result<Arc<PartsOfFile>, IngestError> {
     let mut batch = Batch::default();
-    batch.begin_parts(&wanted.iter().map(|_| true).collect());
+    batch.begin_parts(&PartsOfFile::without_durations(wanted.iter().map(|_| true).collect()));
     if !wanted.is_empty() {
         lines.take(SAMPLE).for_each(|line| _ = push(line, &mut batch));
     }
-    wanted.iter().enumerate().map(|(at, wanted)| wanted.field.is_some() || batch.has_part(at)).collect()
+    let mut found: Box<[bool]> = wanted
+        .iter()
+        .enumerate()
+        .map(|(at, wanted)| wanted.field.is_some() || batch.any_part(at, |text| !text.is_empty()))
+        .collect();
+    let Some(at) = wanted.iter().position(|wanted| wanted.part == Part::Duration) else {
+        times.field = None;
+        return Ok(Arc::new(PartsOfFile { found, times }));
+    };
+    let has = |outcome: fn(&Result<Option<u64>, Refusal>) -> bool| {
+        batch.any_part(at, |text| outcome(&durations::read(text, times.unit)))
+    };
+    let is_read = has(|read| matches!(read, Ok(Some(_))));
+    let lacks_unit = !is_read && has(|read| *read == Err(NO_UNIT));
+    match (&wanted[at].field, times.field.take()) {
+        (Some(field), _) if lacks_unit => {
+            return Err(IngestError::UnknownUnit { file: file.to_owned(), field: field.clone() });
+        }
+        (Some(field), _) => times.field = Some(field.clone()),
+        (None, field) if is_read => times.field = field,
+        (None, field) => {
+            found[at] = false;
+            times.without_unit = field.filter(|_| lacks_unit);
+        }
+    }
+    Ok(Arc::new(PartsOfFile { found, times }))
 }
 
 /// Usual names of the fields that hold a host. `server_name` is not among them: nginx writes the
@@ -157,6 +214,7 @@ const HOSTS: &[&str] = &[
     "cs-host",
     ":authority",
     "authority",
+    "requesthost",
     "host",
 ];
 
@@ -164,6 +222,7 @@ const HOSTS: &[&str] = &[
 const STATUSES: &[&str] = &[
     "status", "status_code", "statuscode", "response_code", "http_status", "response_status",
     "sc-status", "edgeresponsestatus", "response.status", "response",
+    "downstreamstatus",
 ];
 
 const REFERERS: &[&str] =
@@ -202,7 +261,16 @@ pub(super) fn usual_field(
             };
             usual.or_else(|| known(&[&format!("http_{}", name.replace('-', "_"))]))
         }
-        Part::Label(_) | Part::Domain | Part::Entry(_) => None,
+        Part::Duration => {
+            // One whose name has a unit goes before one whose name has none.
+            let mut names = found.iter().filter(|name| names_a_duration(name));
+            let first = names.clone().next();
+            names
+                .find(|name| Unit::of_field(&name.to_ascii_lowercase()) != Unit::ByMagnitude)
+                .or(first)
+                .cloned()
+        }
+        Part::Label(_) | Part::Domain | Part::Entry(_) | Part::Settles => None,
     }
 }
 
@@ -213,7 +281,7 @@ mod tests {
     #[test]
     fn each_record_has_its_own_parts() {
         let mut texts = PartTexts::default();
-        texts.begin(&Arc::from([true, true]));
+        texts.begin(&PartsOfFile::without_durations([true, true].into()));
         for text in [&b"GET"[..], b"/a", b"-", b"/b", b"PUT", b""] {
             texts.push(text);
         }

@@ -3,10 +3,9 @@
 use std::fmt::Display;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use crate::demo;
-use crate::ingest::{Batch, KeyBy, KeyWriter, Op, Options, Part, Progress, Totals, Wanted};
+use crate::ingest::{Batch, KeyBy, KeyWriter, Op, Options, Part, PartsOfFile, Progress, Totals, Wanted};
 
 /// The seed of the day. It never changes, so that every run has the same day.
 const SEED: u64 = 1;
@@ -37,7 +36,7 @@ pub(super) fn read(
         return Err(format!("the made-up day has no field {field:?}, which --map names"));
     }
     let is_there = |wanted: &Wanted| matches!(wanted.part, Part::Client | Part::Method | Part::Target);
-    let found: Arc<[bool]> = options.wanted.iter().map(is_there).collect();
+    let parts = PartsOfFile::without_durations(options.wanted.iter().map(is_there).collect());
 
     let mut totals = Totals::default();
     let mut day = demo::day(SEED).peekable();
@@ -45,7 +44,7 @@ pub(super) fn read(
     let mut part = Vec::new();
     while day.peek().is_some() {
         batch.restart(0);
-        batch.begin_parts(&found);
+        batch.begin_parts(&parts);
         for request in day.by_ref().take(BATCH as usize) {
             batch.lines += 1;
             let text: &dyn Display = match key_writer.by {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::limit::Limit;
-use crate::by_rules::{Map, path as rules_path};
+use crate::by_rules::{LogArgs, path as rules_path};
 use crate::failure::Failure;
 use crate::note::print_note;
 use crate::reading::Reading;
@@ -51,20 +51,18 @@ pub(crate) struct Args {
     ///
     /// Rules see of each request what the log has of it: client, method, path, status, and host,
     /// referer and user agent where its first lines have them. A rule that asks for more is not
-    /// decided, unless --map names the field. In-flight limits are not decided: a log does not say
-    /// when requests end. A response's status feeds charge_if. `tollgate rules check` finds
-    /// mistakes in the file.
+    /// decided, unless --map names the field.
+    ///
+    /// Requests are decided at their arrivals, and a response's status feeds charge_if when its
+    /// request ends, if the log says how long it lasts: nginx's $request_time, Apache's %D, Envoy,
+    /// Caddy, Traefik, or --map duration=FIELD. In-flight limits are decided only then, or with
+    /// --lasts. `tollgate rules check` finds mistakes in the file.
     #[arg(long, value_name = "FILE.toml", value_parser = rules_path, help_heading = "Rules")]
     #[arg(conflicts_with_all = ["key", "ipv6_prefix", "cost_field", "max_keys", "save", "restore"])]
     pub(super) rules: Option<PathBuf>,
 
-    /// The field of the log that holds what rules see: label.user=user_id
-    ///
-    /// Attributes: client, method, host, path, status, header.NAME, label.NAME, domain,
-    /// entry.NAME. Fields: as for --key-field; of an access log client, ident, user, request,
-    /// method, path, protocol, status, bytes, referer, agent. May be given several times.
-    #[arg(long = "map", value_name = "ATTRIBUTE=FIELD", requires = "rules", help_heading = "Rules")]
-    pub(super) maps: Vec<Map>,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
 
     /// Print one JSON object instead of the table
     #[arg(long, help_heading = "Output")]
@@ -79,8 +77,9 @@ pub(crate) struct Args {
     /// that it exceeds); remaining is then the least and the waits are the longest of all limits.
     /// With several files also file.
     ///
-    /// Under --rules: line, t_ns, admitted, never, retry_after_ns, delay_ns, and the names of the
-    /// rules that concern the request: asked, refused_by, shadow_refused_by.
+    /// Under --rules, in the order of arrivals: line, t_ns, admitted, never, retry_after_ns,
+    /// delay_ns, and the names of the rules that concern the request: asked, refused_by,
+    /// shadow_refused_by.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) decisions: Option<PathBuf>,
 
@@ -196,8 +195,11 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// When there are limits as well.
+    /// When there are limits as well; options for rules without one.
     pub(super) fn rules(&self) -> Result<Option<&Path>, Failure> {
+        if self.rules.is_none() {
+            self.log.need_rules()?;
+        }
         match (&self.rules, &self.specs[..]) {
             (Some(file), [limit, ..]) => Err(Failure::Usage(format!(
                 "--rules {} and --limit {limit} exclude each other: the rules file says its limits itself",

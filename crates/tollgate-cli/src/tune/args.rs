@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::by_rules::{Map, path as rules_path};
+use crate::by_rules::{LogArgs, path as rules_path};
 use crate::reading::Reading;
 use crate::share::Share;
 use crate::spec::period;
@@ -28,9 +28,8 @@ pub(crate) struct Args {
     #[arg(conflicts_with_all = ["key", "ipv6_prefix", "cost_field", "period"])]
     pub(super) rules: Option<PathBuf>,
 
-    /// The field of the log that holds what rules see: label.user=user_id
-    #[arg(long = "map", value_name = "ATTRIBUTE=FIELD", requires = "rules", help_heading = "Rules")]
-    pub(super) maps: Vec<Map>,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
 
     /// The share of keys that a limit must never refuse
     #[arg(long, value_name = "SHARE", default_value = "99.9%", value_parser = keep)]

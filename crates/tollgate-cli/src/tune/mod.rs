@@ -27,6 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(file) = &args.rules {
         return rules::run(args, file);
     }
+    args.log.need_rules()?;
     args.reading.validate("tune")?;
     let timelines = Timelines::read(&args.reading)?;
     let keep = args.keep.of(timelines.keys());

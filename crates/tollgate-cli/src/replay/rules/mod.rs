@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
     let decisions = args.decisions.as_deref().map(|path| Decisions::create(path, &rules, &names));
     let mut decisions = decisions.transpose()?;
     let mut counts = Counts::new(&rules, args.report.is_some());
-    let mut trial = Trial::new([rules], &args.maps, &args.reading)?;
+    let mut trial = Trial::new([rules], &args.log, &args.reading)?;
 
     let decide = |judge: &mut Judge, requests: &Requests| {
         requests.iter().try_for_each(|logged| {

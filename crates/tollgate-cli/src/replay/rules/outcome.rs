@@ -58,6 +58,7 @@ impl Outcome<'_> {
     /// What the user should know before believing the figures.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = self.log.notes();
+        notes.extend(self.judge.notes(self.log));
         if self.counts.without_client > 0 && !self.counts.clients.is_empty() {
             let without = crate::report::figures::counted(self.counts.without_client, "request");
             notes.push(format!("{without} without a client"));

@@ -8,7 +8,7 @@ mod side;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::by_rules::{Judge, Map, Requests, Trial, load, path};
+use crate::by_rules::{Judge, LogArgs, Requests, Trial, load, path};
 use crate::failure::Failure;
 use crate::note::print_note;
 use crate::output::print_result;
@@ -34,9 +34,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     reading: Reading,
 
-    /// The field of the log that holds what rules see: label.user=user_id
-    #[arg(long = "map", value_name = "ATTRIBUTE=FIELD", help_heading = "Rules")]
-    maps: Vec<Map>,
+    #[command(flatten)]
+    log: LogArgs,
 
     /// Exit with code 1 if more requests are newly refused or newly admitted than this share:
     /// newly-refused=0.1%
@@ -53,7 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) const AFTER: &str = "\
-With a log, every request is decided by both files at its own time: who is newly
+With a log, every request is decided by both files at its arrival: who is newly
 refused, who newly admitted, by rule and by key, with the first lines. A request
 that several rules refuse counts for each of them. Rules that ask for what the
 log lacks are not decided (see `tollgate replay --help`).
@@ -102,8 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let rules = [load(&args.old)?, load(&args.new)?];
     let files = [args.old.display().to_string(), args.new.display().to_string()];
     if args.reading.is_nothing() {
-        if !args.fail_on.is_empty() || !args.maps.is_empty() {
-            let option = if args.maps.is_empty() { "--fail-on" } else { "--map" };
+        let given = args.log.given();
+        if let Some(option) = given.or_else(|| (!args.fail_on.is_empty()).then_some("--fail-on")) {
             return Err(Failure::Usage(format!("{option} needs a log: name one behind the two rules files")));
         }
         let plan = plan::plan(&rules[0], &rules[1])?;
@@ -114,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     args.reading.validate("rules diff old.toml new.toml")?;
 
     let mut changes = Changes::new([rules[0].rules.len(), rules[1].rules.len()]);
-    let mut trial = Trial::new(rules, &args.maps, &args.reading)?;
+    let mut trial = Trial::new(rules, &args.log, &args.reading)?;
     let decide = |judge: &mut Judge, requests: &Requests| Ok(Side::of(judge, requests));
     let read = trial.read(&args.reading, [decide; 2], |requests, [old, new]| {
         let (old, new) = (old?, new?);
@@ -136,7 +135,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let outcome = Outcome { files: &files, trial: &trial, changes: &changes, sources: &names, top: args.top };
     let text = if args.json { format!("{}\n", outcome.json()) } else { outcome.to_string() };
     print_result(&text)?;
-    trial.log.notes().iter().for_each(|note| print_note(&format!("note: {note}")));
+    let mut notes = trial.log.notes();
+    for note in trial.judges.iter().flat_map(|judge| judge.notes(&trial.log)) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes.iter().for_each(|note| print_note(&format!("note: {note}")));
     args.fail_on.iter().try_for_each(|fail_on| check(fail_on, &changes))
 }
 

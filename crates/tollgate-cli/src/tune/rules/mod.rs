@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota};
-use tollgate_rules::{Limit, Limits};
+use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota, Receipt, Timestamp};
+use tollgate_rules::{Ends, Limit, Limits};
 
 use super::args::Args;
 use super::search::smallest;
-use crate::by_rules::load;
+use crate::by_rules::{Trial, load};
 use crate::columns::{Columns, Side, ascii_spaces};
 use crate::failure::Failure;
 use crate::note::print_note;
@@ -34,7 +34,7 @@ use together::smallest_together;
 /// A rules file or a log that is unusable; output that cannot be written.
 pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
     args.reading.validate("tune --rules rules.toml")?;
-    let asked = requests::read(&args.reading, load(file)?, &args.maps)?;
+    let asked = requests::read(&args.reading, load(file)?, &args.log)?;
     let tuning = Tuning {
         asked: &asked,
         keep: args.keep,
@@ -46,7 +46,9 @@ pub(super) fn run(args: &Args, file: &Path) -> Result<(), Failure> {
     } else {
         format!("{}: {tuning}", args.reading.title())
     })?;
-    asked.trial.log.notes().iter().for_each(|note| print_note(&format!("note: {note}")));
+    let Trial { log, judges: [judge] } = &asked.trial;
+    let notes = log.notes().into_iter().chain(judge.notes(log));
+    notes.for_each(|note| print_note(&format!("note: {note}")));
     Ok(())
 }
 
@@ -112,21 +114,54 @@ impl Tried {
         keys.values().map(need).collect()
     }
 
-    /// Whether a limit admits all requests of a key. A request that is free is given back.
+    /// Whether a limit admits all requests of a key. What it does not charge in the end is given
+    /// back when the request ends, as [`Simulation`](tollgate_rules::Simulation) does.
     fn admits_all(self, quota: Quota, asks: &[Ask]) -> bool {
         let Ok(limiter) = limiter(quota, self.zero) else { return false };
+        let mut under_way = Ends::default();
         asks.iter().all(|ask| {
-            let decision = limiter.at(ask.at).check_n(ask.cost);
-            let is_allowed = decision.is_allowed() && decision.delay() <= self.max_wait;
-            if is_allowed && !ask.is_charged {
-                limiter.at(ask.at).refund(decision);
+            while let Some((at, ended)) = under_way.pop_by(ask.at) {
+                settle(&limiter, at, ended);
             }
-            is_allowed
+            let decision = limiter.at(ask.at).check_n(ask.cost);
+            let (is_allowed, delay) = (decision.is_allowed(), decision.delay());
+            if ask.settles != ask.cost {
+                let ended = Ended { receipt: decision.receipt(), cost: ask.cost, settles: ask.settles };
+                // In a queue it lasts at least until its turn.
+                let turn = if ask.ends == ask.at { ask.at } else { ask.at + delay };
+                under_way.push(ask.ends.max(turn), ended);
+            }
+            is_allowed && delay <= self.max_wait
         })
     }
 }
 
-fn limiter(quota: Quota, zero: u64) -> Result<GlobalLimiter<Quota, ManualClock>, BuildError> {
+/// A request that has ended.
+struct Ended {
+    receipt: Receipt,
+    cost: u64,
+    /// What stays charged of it.
+    settles: u64,
+}
+
+/// Makes the charge of a request what stays of it, as far as the limit can.
+fn settle(limiter: &OneKey, at: Timestamp, ended: Ended) {
+    let Ended { mut receipt, cost, settles } = ended;
+    let key = limiter.at(at);
+    match settles.checked_sub(cost) {
+        None => _ = key.refund_part(&mut receipt, cost - settles),
+        Some(missing) => {
+            if key.debit(missing).is_err() {
+                let _ = key.check_up_to(missing);
+            }
+        }
+    }
+}
+
+/// The limiter of one key.
+type OneKey = GlobalLimiter<Quota, ManualClock>;
+
+fn limiter(quota: Quota, zero: u64) -> Result<OneKey, BuildError> {
     let clock = ManualClock::starting_at(Duration::from_nanos(zero));
     GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(clock).build()
 }

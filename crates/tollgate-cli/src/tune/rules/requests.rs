@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use tollgate::Timestamp;
-use tollgate_rules::{Found, Limits, Rules};
+use tollgate_rules::{Cost, Ending, Found, Limits, Rule, Rules};
 
-use crate::by_rules::{Judge, Map, Requests, Trial};
+use crate::by_rules::{Judge, LogArgs, Requests, Trial};
 use crate::failure::Failure;
 use crate::note::print_note;
 use crate::reading::Reading;
@@ -15,8 +15,21 @@ use crate::reading::Reading;
 pub(super) struct Ask {
     pub(super) at: Timestamp,
     pub(super) cost: u64,
-    /// Whether the status of its response is one that the rule charges.
-    pub(super) is_charged: bool,
+    pub(super) ends: Timestamp,
+    /// What stays charged of it when it has ended.
+    pub(super) settles: u64,
+}
+
+/// What a rule charges in the end for a request that it charged `cost` at its arrival.
+fn settled(rule: &Rule, cost: u64, ending: Ending) -> u64 {
+    let is_charged = ending
+        .status
+        .is_none_or(|status| rule.charge_if.as_ref().is_none_or(|statuses| statuses.contains(&status)));
+    match (is_charged, &rule.cost, ending.cost) {
+        (false, ..) => 0,
+        (true, Cost::From { .. }, Some(told)) => told,
+        (true, ..) => cost,
+    }
 }
 
 /// The requests of all keys of a rule, or of a tier of it.
@@ -58,7 +71,7 @@ impl OfLimits {
 /// # Errors
 ///
 /// A log that cannot be read to its end, or has no request.
-pub(super) fn read(reading: &Reading, rules: Rules, maps: &[Map]) -> Result<Asked, Failure> {
+pub(super) fn read(reading: &Reading, rules: Rules, log: &LogArgs) -> Result<Asked, Failure> {
     let places = |(rule, of): (usize, &tollgate_rules::Rule)| {
         let tiers = (0..of.tiers.len()).map(Some);
         let all = std::iter::once(None).chain(tiers);
@@ -69,17 +82,17 @@ pub(super) fn read(reading: &Reading, rules: Rules, maps: &[Map]) -> Result<Aske
     for (index, of) in limits.iter().enumerate().rev() {
         first[of.rule] = index;
     }
-    let charge_if: Vec<Option<Vec<u16>>> = rules.rules.iter().map(|rule| rule.charge_if.clone()).collect();
-    let mut trial = Trial::new([rules], maps, reading)?;
+    let own = rules.rules.clone();
+    let mut trial = Trial::new([rules], log, reading)?;
     let (mut found, mut requests) = (Found::default(), 0);
     let collect = |judge: &mut Judge, batch: &Requests| {
         for logged in batch.iter() {
             requests += 1;
-            let (at, status) = (judge.at(&logged), logged.status.unwrap_or(0));
+            let (at, ending) = (judge.at(&logged), logged.ending());
             judge.concerned(&logged, &mut found, |rule, concerned, key| {
                 let of = &mut limits[first[rule] + concerned.tier.map_or(0, |tier| tier + 1)];
-                let is_charged = charge_if[rule].as_ref().is_none_or(|statuses| statuses.contains(&status));
-                let ask = Ask { at, cost: concerned.cost, is_charged };
+                let settles = settled(&own[rule], concerned.cost, ending);
+                let ask = Ask { at, cost: concerned.cost, ends: at + ending.after, settles };
                 match of.keys.get_mut(key) {
                     Some(asks) => asks.push(ask),
                     None => drop(of.keys.insert(key.into(), vec![ask])),
