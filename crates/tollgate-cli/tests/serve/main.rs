@@ -7,6 +7,7 @@ mod park;
 mod park_redis;
 mod proxy;
 mod proxy_socket;
+mod recorded;
 mod session;
 mod soak;
 mod start;
