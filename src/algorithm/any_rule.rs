@@ -342,6 +342,14 @@ macro_rules! for_same {
 }
 
 impl Carry for AnyRule {
+    fn room(&self) -> u64 {
+        for_rule!(self, rule => rule.room())
+    }
+
+    fn with_room(self, room: u64) -> Option<Self> {
+        for_rule!(self, rule => rule.with_room(room).map(ToAny::any))
+    }
+
     fn with_origin(self, origin: u64) -> Self {
         for_rule!(self, rule => rule.with_origin(origin).any())
     }

@@ -127,9 +127,10 @@ pub struct FixedRule {
     /// The window in which this quota begins: 0, or the window of the change. Counts of earlier
     /// quotas matter in this window only. Smaller numbers are from earlier quotas.
     first: u64,
-    /// The window of the last change: `first`. Without a change `u64::MAX`, no window's number.
+    /// The window of the last change: `first`, unless it is from before a restart. Without a change
+    /// `u64::MAX`, no window's number.
     change_window: u64,
-    /// The count in window `first` of a key that was never seen.
+    /// The count in the window of the last change of a key that was never seen.
     start: u64,
     /// The smallest `start` of all tiers.
     idle: u64,
@@ -377,6 +378,31 @@ impl Numbers for FixedRule {
 }
 
 impl Carry for FixedRule {
+    /// The payload of a key that was never seen, where it counts something since the last change.
+    fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
+        if self.start == 0 {
+            0
+        } else {
+            self.anew(self.payload(self.change_window, self.start), fresh, now).0
+        }
+    }
+
+    fn with_origin(self, origin: u64) -> Self {
+        if origin == 0 {
+            return self;
+        }
+        Self { change_window: self.index.get(origin), start: self.field.get(origin), idle: 0, ..self }
+    }
+
+    /// Payload 0 is of no window, so the windows are numbered from 1: one that was begun before
+    /// this clock may be that of the last change.
+    fn resuming(self, saved: &Self, shift: Shift) -> Self {
+        let windows = self.windows.numbered_later();
+        let resumed = Self { windows, last: windows.left(self.since), ..self };
+        let start = if saved.start == 0 { 0 } else { saved.payload(saved.change_window, saved.start).0 };
+        resumed.with_origin(resumed.carry(start, saved, shift).0)
+    }
+
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
         match self.windows.carry(self.index.get(payload), &saved.windows, shift) {
             index if payload == 0 || index < 0 => Payload::UNSEEN,

@@ -135,8 +135,8 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
     #[doc(hidden)]
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, BuildError>;
 
-    /// Compiles `tiers` for a table whose words were written by `olds`, one rule for each tier,
-    /// until the change.
+    /// Compiles `tiers`, which [`compile`](Self::compile) accepts, for a table whose words were
+    /// written by `olds`, one rule for each tier, until the change.
     #[doc(hidden)]
     fn recompile(
         tiers: &[Self],

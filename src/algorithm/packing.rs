@@ -28,7 +28,7 @@ pub(crate) struct Packing {
     current: Field,
     /// The count of the oldest closed window. The others lie above it, each as wide.
     oldest: Field,
-    closed: u32,
+    pub(super) closed: u32,
     /// Closed counts are multiples of this, rounded up. 1: exact.
     pub(crate) granule: u64,
     /// Where counts stop.
@@ -91,22 +91,11 @@ impl Packing {
     }
 
     /// The limits that this packing can count: large enough for the granule, small enough for the
-    /// counts.
+    /// counts. A packing for the largest of them is the same one.
     pub(crate) fn limits(&self, count: CountPolicy) -> RangeInclusive<u64> {
         let least = (self.granule - 1).saturating_mul(self.closed.into()).saturating_mul(COARSEST);
         let most = if count == CountPolicy::All { self.ceiling / 2 } else { self.ceiling };
         least.max(1)..=most
-    }
-
-    /// Converts a payload of packing `other`, with as many windows, to this one. A count that does
-    /// not fit becomes the largest that does.
-    pub(crate) fn repacked(&self, payload: u64, other: &Self) -> u64 {
-        let index = self.index.of(other.index.get(payload));
-        let current = self.with_current(index, other.current(payload).min(self.ceiling));
-        (1..=self.closed).fold(current, |packed, age| {
-            let count = other.closed(payload, age).min(self.ceiling).div_ceil(self.granule);
-            self.closed_field(age).set(packed, count.min(self.closed_field(age).max()))
-        })
     }
 
     fn closed_field(&self, age: u32) -> Field {
@@ -193,6 +182,11 @@ impl Packing {
     /// below the units that it stands for.
     pub(crate) fn refund(&self, payload: u64, index: u64, cost: u64) -> Option<Refund> {
         let age = u32::try_from(self.index.get(payload).checked_sub(index)?).ok()?;
+        self.refund_aged(payload, age, cost)
+    }
+
+    /// The same of the window `age` before the current one.
+    fn refund_aged(&self, payload: u64, age: u32, cost: u64) -> Option<Refund> {
         let (field, granule) = match age {
             0 => (self.current, 1),
             age if age <= self.closed => (self.closed_field(age), self.granule),
@@ -205,10 +199,9 @@ impl Packing {
 
     /// Gives back up to `units` of the counts of all windows, the newest first.
     pub(crate) fn credit(&self, payload: u64, units: u64) -> Option<Refund> {
-        let index = self.index.get(payload);
         let nothing = Refund { payload: Payload(payload), units: 0 };
-        let given = (0..=index.min(self.closed.into())).fold(nothing, |given, age| {
-            let more = self.refund(given.payload.0, index - age, units - given.units);
+        let given = (0..=self.closed).fold(nothing, |given, age| {
+            let more = self.refund_aged(given.payload.0, age, units - given.units);
             more.map_or(given, |more| Refund { units: given.units + more.units, ..more })
         });
         (given.units > 0).then_some(given)
@@ -293,6 +286,8 @@ mod tests {
                 assert_eq!(*limits.start(), (overstated * COARSEST).max(1), "{packing:?}");
                 let counted = if count == CountPolicy::All { 2 * limits.end() } else { *limits.end() };
                 assert!(counted <= packing.ceiling && counted + 2 > packing.ceiling, "{packing:?}");
+                let same = fit(number, closed, *limits.end(), count).expect("its own largest limit");
+                assert_eq!(format!("{same:?}"), format!("{packing:?}"));
             }
         }
     }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged,
-    Refund, Ringed, Rule, Settings, Stored, Taken, UPTIME, Verdict, sealed,
+    Algorithm, Booking, Carry, Change, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload,
+    Ranged, Refund, Ringed, Rule, Settings, Stored, Taken, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -106,25 +106,12 @@ impl Algorithm for SlidingLog {
             within("rate.count", tier.rate.count(), 1_u64, LONGEST_RING)?;
         }
         let ring = tiers.iter().map(|tier| tier.rate.count()).max().unwrap_or(1);
-        let head = Field::lowest(bits(2 * ring - 1));
-        let newest = head.above(LIVE.start() - head.end());
-        // The step with which the field counts through twenty years.
-        let step = bits(2 * UPTIME / newest.max());
+        let rule = |tier: &Self| LogRule::new(tier.rate.count(), period, ring, count);
+        let rules: Vec<_> = tiers.iter().map(rule).collect();
         // The word must not recur within a window: two laps of the ring take at least two periods.
-        within("rate.period", period, 1_u64 << step, crate::algorithm::LONGEST)?;
-        let end = (newest.max() << step).min(Ring::END);
-        let rule = |tier: &Self| LogRule {
-            limit: tier.rate.count(),
-            period,
-            ring,
-            head,
-            newest,
-            step,
-            end,
-            lead: 0,
-            count,
-        };
-        Ok(tiers.iter().map(rule).collect())
+        let shortest = rules.first().map_or(0, LogRule::shortest_period);
+        within("rate.period", period, shortest, LONGEST)?;
+        Ok(rules)
     }
 
     /// The ring and the word stay as they were built: they are valid under any limit up to the
@@ -188,6 +175,20 @@ struct Seen {
 }
 
 impl LogRule {
+    fn new(limit: u64, period: u64, ring: u64, count: CountPolicy) -> Self {
+        let head = Field::lowest(bits(2 * ring - 1));
+        let newest = head.above(LIVE.start() - head.end());
+        // The step with which the field counts through twenty years.
+        let step = bits(2 * UPTIME / newest.max());
+        let end = (newest.max() << step).min(Ring::END);
+        Self { limit, period, ring, head, newest, step, end, lead: 0, count }
+    }
+
+    /// The shortest period in which the word does not recur.
+    fn shortest_period(&self) -> u64 {
+        1 << self.step
+    }
+
     fn seen(&self, payload: Payload, ring: Ring<'_>, now: u64) -> Seen {
         let head = self.head.get(payload.0);
         let newest = ring.entry(self.wrapped(head + 3 * self.ring - 1 - ring.unstaged()));
@@ -436,6 +437,17 @@ impl LogRule {
 }
 
 impl Carry for LogRule {
+    fn room(&self) -> u64 {
+        self.ring
+    }
+
+    fn with_room(self, ring: u64) -> Option<Self> {
+        let rule = (self.limit..=LONGEST_RING)
+            .contains(&ring)
+            .then(|| Self { lead: self.lead, ..Self::new(self.limit, self.period, ring, self.count) })?;
+        (rule.shortest_period() <= rule.period).then_some(rule)
+    }
+
     fn origin(&self, _: &Self, _: Timestamp) -> u64 {
         self.lead
     }
@@ -461,9 +473,11 @@ impl Carry for LogRule {
     }
 
     /// The ring is saved separately, as `times`.
-    fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
-        let live = |newest: u64| fresh.live(newest.div_ceil(1 << fresh.step), 0);
-        self.newest(payload).map_or(Payload::UNSEEN, live)
+    fn anew(&self, payload: Payload, _: &Self, _: Timestamp) -> Payload {
+        match LIVE.get(payload.0) {
+            0 => Payload::UNSEEN,
+            _ => self.live(self.newest.get(payload.0), 0),
+        }
     }
 
     fn carry_time(&self, when: u64, saved: &Self, shift: Shift) -> Option<u64> {

@@ -284,14 +284,27 @@ impl Numbers for SlidingRule {
 }
 
 impl Carry for SlidingRule {
+    fn room(&self) -> u64 {
+        *self.packing().limits(either!(self, rule => rule.count)).end()
+    }
+
+    fn with_room(mut self, room: u64) -> Option<Self> {
+        let (limit, count) = either!(&self, rule => (rule.limit, rule.count));
+        let Packing { index, closed, .. } = *self.packing();
+        let packing = Packing::fit(index, closed, room, count).ok()?;
+        *either!(&mut self, rule => &mut rule.packing) = packing;
+        packing.limits(count).contains(&limit).then_some(self)
+    }
+
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload {
         let index = self.packing().index.get(payload);
         let index = self.windows().carry(index, saved.windows(), shift);
         Payload(if payload == 0 { 0 } else { self.packing().renumbered(payload, index) })
     }
 
-    fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
-        Payload(fresh.packing().repacked(payload.0, self.packing()))
+    /// A change keeps the windows and the packing.
+    fn anew(&self, payload: Payload, _: &Self, _: Timestamp) -> Payload {
+        payload
     }
 }
 

@@ -150,7 +150,6 @@ impl Algorithm for TokenBucket {
         olds: &[Gcra],
         change: Change<'_>,
     ) -> Result<Vec<Gcra>, BuildError> {
-        tiers.iter().try_for_each(|tier| tier.initial_tokens().map(drop))?;
         Gcra::tiers(&buckets(tiers, origin), Some((olds, change)))
     }
 }

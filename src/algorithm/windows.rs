@@ -56,6 +56,11 @@ impl Windows {
         Ok(Self { offset: offset as u64, ..windows })
     }
 
+    /// The same windows, each with a number larger by one.
+    pub(crate) fn numbered_later(self) -> Self {
+        Self { offset: self.offset + self.length, ..self }
+    }
+
     /// Room for twenty years of window numbers, at the top of a payload.
     pub(crate) fn index_field(length: u64) -> Field {
         let width = bits(2 * UPTIME / length + 2);

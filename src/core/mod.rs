@@ -28,7 +28,7 @@ mod words;
 
 use std::fmt;
 
-use crate::algorithm::{Algorithm, Numbers, Resolution};
+use crate::algorithm::{Algorithm, Carry, Numbers, Resolution};
 use crate::clock::Clock;
 use crate::decision::Outcome;
 use crate::error::BuildError;
@@ -277,23 +277,33 @@ impl std::iter::Sum for Usage {
 }
 
 impl<L: Limits, C: Clock> Core<L, C> {
-    /// Judges the quotas, reserves the words and starts the clock.
+    /// Judges the quotas, reserves the words and starts the clock. `rooms` is what the words of each
+    /// quota have room for, where a saved limiter says so.
     pub(crate) fn new(
         quotas: Vec<L::Quota>,
+        rooms: &[u64],
         space: &Space,
         hasher: KeyHasher,
         clock: impl FnOnce() -> C,
         observer: Observer<OnDecision<L>>,
     ) -> Result<Self, BuildError> {
         let (quotas, numbers) = L::in_order(quotas);
+        let compile = |origin| -> Result<Vec<RuleOf<L>>, BuildError> {
+            let mut rules = L::Quota::compile(&quotas, origin)?;
+            for (index, rule) in rules.iter_mut().enumerate() {
+                let number = numbers.get(index).copied().unwrap_or(index);
+                *rule = rooms.get(number).and_then(|room| rule.with_room(*room)).unwrap_or(*rule);
+            }
+            Ok(rules)
+        };
         // The clock's origin moves windows, not sizes.
-        let needed = L::bytes(space, &L::Quota::compile(&quotas, 0)?)?;
+        let needed = L::bytes(space, &compile(0)?)?;
         if needed > space.memory_budget {
             return Err(BuildError::OverBudget { needed, budget: space.memory_budget });
         }
         let clock = clock();
         let unix_at_zero = nanos(clock.unix_at_zero());
-        let rules = L::Quota::compile(&quotas, unix_at_zero)?;
+        let rules = compile(unix_at_zero)?;
         let places = L::reserve_memory(space, &rules, &numbers, observer.is_some())?;
         let versions = Versions::new(quotas, rules, observer.is_some());
         Ok(Self { versions, places, hasher, clock, observer, max_keys: space.max_keys, unix_at_zero })

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::core::{Core, Limits, OnDecision, Space, Words};
 use crate::key::KeyHasher;
 use crate::observe::Observer;
-use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, payload, same};
+use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, Tier, payload, same};
 use crate::table::dated::Dated;
 use crate::table::{Debt, Fingerprint};
 use crate::time::{Reading, Shift, Timestamp, nanos};
@@ -26,9 +26,10 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let settings: Vec<Settings> = quotas.iter().map(Algorithm::settings).collect();
         header.is_of(L::KIND, &settings)?;
         let hasher = hasher(&header, space.trusted_keys)?;
-        let mut core = Self::new(quotas.clone(), space, hasher, clock, observer)?;
-        let (shift, now) = shift(&header, &core.clock);
         let saved = saved_rules(&header, &quotas)?;
+        let rooms: Vec<u64> = header.tiers.iter().map(|tier| tier.room).collect();
+        let mut core = Self::new(quotas, &rooms, space, hasher, clock, observer)?;
+        let (shift, now) = shift(&header, &core.clock);
         // The rules as the limiter has them, in the order of charging.
         let given = L::as_given(&core.places, saved.len());
         let mut in_order = saved.clone();
@@ -114,7 +115,14 @@ impl SavedDebts<'_> {
 /// The rules as the saved limiter had them, on its clock.
 fn saved_rules<A: Algorithm>(header: &Header, quotas: &[A]) -> Result<Vec<A::Rule>, RestoreError> {
     let rules = A::compile(quotas, header.unix_at_zero)?;
-    Ok(rules.into_iter().zip(header.origins()).map(|(rule, origin)| rule.with_origin(origin)).collect())
+    // The words and rings of one table have one room.
+    let is_one = header.tiers.windows(2).all(|pair| pair[0].room == pair[1].room);
+    if A::IS_SHARED && !is_one {
+        return Err(RestoreError::Corrupt);
+    }
+    let rules = rules.into_iter().zip(&header.tiers);
+    let rule = |(rule, tier): (A::Rule, &Tier<_>)| Some(rule.with_room(tier.room)?.with_origin(tier.origin));
+    rules.map(rule).collect::<Option<_>>().ok_or(RestoreError::Corrupt)
 }
 
 /// Hands every debt to `each`, as this clock tells it, and returns how many keys were saved.

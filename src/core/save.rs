@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::core::version::{Compiled, Version};
 use crate::core::{Core, Limits, Words};
 use crate::key::KeyHasher;
-use crate::saved::{END, Header, KEY, Naming, SHARED, Writer};
+use crate::saved::{END, Header, KEY, Naming, SHARED, Tier, Writer};
 use crate::table::Debt;
 use crate::table::dated::Dated;
 use crate::time::{Reading, Timestamp, nanos};
@@ -19,8 +19,8 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let reading = reading(&self.clock);
             let book = Book::new(version, quotas, self.unix_at_zero, reading);
             let given = L::as_given(&self.places, quotas.len());
-            let tiers: Vec<(Settings, u64)> =
-                given.iter().filter_map(|&index| book.tiers.get(index).cloned()).collect();
+            let tiers: Vec<&Tier<Settings>> =
+                given.iter().filter_map(|&index| book.tiers.get(index)).collect();
             // The tables of several limits are of one size.
             let naming = naming(&self.hasher, self.each().first());
             let mut out = Writer::begin(out)?;
@@ -64,8 +64,7 @@ struct Book<'l, R> {
     /// The rules in a new limiter, tier by tier.
     fresh: Vec<R>,
     now: Timestamp,
-    /// The quotas, and what they count from.
-    tiers: Vec<(Settings, u64)>,
+    tiers: Vec<Tier<Settings>>,
 }
 
 impl<'l, R: Numbers> Book<'l, R> {
@@ -76,11 +75,15 @@ impl<'l, R: Numbers> Book<'l, R> {
         reading: Reading,
     ) -> Self {
         let now = Timestamp::from_nanos(reading.at);
-        // They were compiled before.
+        // Quotas are judged so before they become current.
         let fresh = A::compile(quotas, unix_at_zero).unwrap_or_default();
+        let with_room = |(fresh, old): (R, &Compiled<R>)| fresh.with_room(old.rule().room()).unwrap_or(fresh);
+        let fresh: Vec<R> = fresh.into_iter().zip(version.all()).map(with_room).collect();
         let rules = version.all().zip(&fresh).zip(quotas);
-        let tier = |((old, fresh), quota): ((&Compiled<R>, &R), &A)| {
-            (quota.settings(), old.rule().origin(fresh, now))
+        let tier = |((old, fresh), quota): ((&Compiled<R>, &R), &A)| Tier {
+            settings: quota.settings(),
+            origin: old.rule().origin(fresh, now),
+            room: old.rule().room(),
         };
         let tiers = rules.map(tier).collect();
         Self { version, fresh, now, tiers }
@@ -101,7 +104,6 @@ impl<'l, R: Numbers> Book<'l, R> {
         let anew = |payload| rule.anew(payload, fresh, self.now);
         match debt {
             Debt::Key { fingerprint, payload, times } => {
-                let times = &times[..times.len().min(fresh.ring_len() as usize)];
                 Debt::Key { fingerprint, payload: anew(payload), times }
             }
             Debt::Shared { ending, payload } => Debt::Shared { ending, payload: anew(payload) },

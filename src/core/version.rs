@@ -426,6 +426,8 @@ impl<A: Algorithm> Versions<A> {
         number: u64,
         change: Change<'_>,
     ) -> Result<Version<A::Rule>, BuildError> {
+        // A limiter that was saved is built again with these quotas.
+        A::compile(quotas, origin)?;
         let olds: Vec<A::Rule> = old.all().map(|compiled| *compiled.rule()).collect();
         let rules = A::recompile(quotas, origin, &olds, change)?;
         let rules = Self::remember(old, &rules, change)?;

@@ -169,7 +169,7 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         L: Face<K, C>,
     {
         let (tier_of, hasher) = (self.tier_of.take(), self.space.hasher());
-        let core = Core::new(self.quotas, &self.space, hasher, self.clock, self.observer)?;
+        let core = Core::new(self.quotas, &[], &self.space, hasher, self.clock, self.observer)?;
         Ok(L::limiter(core, tier_of))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kind: u8 | Unix time of the clock's zero: u64 | clock, Unix time at the save: u64 each
-//!   tiers: u32 | each: algorithm: text | settings: u8 | each: text, u64 || origin: u64
+//!   tiers: u32 | each: algorithm: text | settings: u8 | each: text, u64 || origin: u64 | room: u64
 //!   trusted: u8 | secret: 10 u64 | fingerprint: u64 | buckets: u64
 //! ```
 //!
@@ -56,14 +56,17 @@ pub(crate) struct Naming {
     pub(crate) buckets: u64,
 }
 
-/// One tier's settings, and the payload that its rule counts from.
-struct Tier<T> {
-    settings: T,
-    origin: u64,
+/// A tier.
+pub(crate) struct Tier<T> {
+    pub(crate) settings: T,
+    /// The payload that its rule counts from.
+    pub(crate) origin: u64,
+    /// What its words and rings have room for.
+    pub(crate) room: u64,
 }
 
 /// Settings as they were read.
-struct Found {
+pub(crate) struct Found {
     algorithm: String,
     values: Vec<(String, u64)>,
 }
@@ -73,7 +76,7 @@ pub(crate) struct Header {
     kind: Kind,
     pub(crate) unix_at_zero: u64,
     pub(crate) reading: Reading,
-    tiers: Vec<Tier<Found>>,
+    pub(crate) tiers: Vec<Tier<Found>>,
     pub(crate) naming: Naming,
 }
 
@@ -91,13 +94,13 @@ impl Naming {
 }
 
 impl Header {
-    /// Writes a header. `tiers` are the settings of each and the origin of its rule.
+    /// Writes a header.
     pub(crate) fn write<W: Write>(
         to: &mut Writer<W>,
         kind: Kind,
         unix_at_zero: u64,
         reading: Reading,
-        tiers: &[(Settings, u64)],
+        tiers: &[&Tier<Settings>],
         naming: &Naming,
     ) -> io::Result<()> {
         to.byte(kind as u8)?;
@@ -105,7 +108,7 @@ impl Header {
             to.word(time)?;
         }
         to.half(tiers.len() as u32)?;
-        for (settings, origin) in tiers {
+        for Tier { settings, origin, room } in tiers {
             to.text(settings.algorithm)?;
             to.byte(settings.values.len() as u8)?;
             for (name, value) in &settings.values {
@@ -113,6 +116,7 @@ impl Header {
                 to.word(*value)?;
             }
             to.word(*origin)?;
+            to.word(*room)?;
         }
         to.byte(naming.secret.trusted.into())?;
         for word in naming.secret.words.iter().chain([&naming.fingerprint, &naming.buckets]) {
@@ -138,8 +142,8 @@ impl Header {
             for _ in 0..from.byte()? {
                 values.push((from.text()?, from.word()?));
             }
-            let origin = payload(from.word()?)?;
-            tiers.push(Tier { settings: Found { algorithm, values }, origin });
+            let (origin, room) = (payload(from.word()?)?, from.word()?);
+            tiers.push(Tier { settings: Found { algorithm, values }, origin, room });
         }
         let trusted = from.byte()? != 0;
         let mut words = [0; 10];
@@ -172,11 +176,6 @@ impl Header {
             }
         }
         Ok(())
-    }
-
-    /// The payload that each tier's rule counted from.
-    pub(crate) fn origins(&self) -> impl Iterator<Item = u64> {
-        self.tiers.iter().map(|tier| tier.origin)
     }
 }
 

@@ -24,10 +24,10 @@ mod header;
 
 pub(crate) use blocks::{Reader, Writer};
 pub use error::RestoreError;
-pub(crate) use header::{Header, Kind, Naming, payload, same};
+pub(crate) use header::{Header, Kind, Naming, Tier, payload, same};
 
 /// The version written, and the only one read.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// The first bytes of a saved limiter. No text file begins so, and a transfer that converts line
 /// ends changes them.

@@ -1,5 +1,6 @@
 //! Save and restore: a restart forgives no debt.
 
+mod changed;
 mod damage;
 mod exact;
 mod gaps;

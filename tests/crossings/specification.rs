@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use tollgate::Inherit;
 use tollgate_model::{Answer, Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
-use tollgate_testing::limits::Kind;
 
 use super::engine::{KEYS, Sort, Told};
 use super::limits::Limit;
@@ -19,7 +18,6 @@ pub(crate) struct Specification {
     knows: [bool; KEYS],
     receipts: BTreeMap<usize, Receipt>,
     reservations: BTreeMap<usize, Reservation>,
-    is_changed_window: bool,
     has_reserved: bool,
     /// When something came back last: from then on requests at that time are refunded by less.
     marked: Option<u64>,
@@ -33,7 +31,6 @@ impl Specification {
             knows: [true; KEYS],
             receipts: BTreeMap::new(),
             reservations: BTreeMap::new(),
-            is_changed_window: false,
             has_reserved: false,
             marked: None,
         }
@@ -196,7 +193,6 @@ impl Specification {
         if !limits[0].kind.converts() {
             self.model = None;
         }
-        self.is_changed_window = limits[0].kind == Kind::Fixed;
         if let Some(model) = &mut self.model {
             let inherit = match inherit {
                 Inherit::AsIs => ModelInherit::AsIs,
@@ -211,9 +207,8 @@ impl Specification {
 
     /// The clock has reached this time, and never steps back behind it again.
     pub(crate) fn restored(&mut self, reached: u64) {
-        // A saved fixed window does not tell of keys that were in no debt at a change, and no file
-        // tells that a turn was reserved, or when units came back: then a refund gives more.
-        if self.is_changed_window || self.has_reserved || self.marked >= Some(reached) {
+        // No file tells that a turn was reserved, or when units came back: then a refund gives more.
+        if self.has_reserved || self.marked >= Some(reached) {
             self.model = None;
         }
         self.forgave();

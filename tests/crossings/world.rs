@@ -67,8 +67,6 @@ pub(crate) struct World {
     /// Resets of each key's limiter, and changes that forgave.
     ended: [u64; KEYS],
     restores: usize,
-    /// The version that was current when the limiter was restored last.
-    restored: usize,
     /// The latest time that any verb has seen.
     reached: u64,
     /// When each key was last charged since its reset.
@@ -93,7 +91,6 @@ impl World {
             resets: [0; KEYS],
             ended: [0; KEYS],
             restores: 0,
-            restored: 0,
             reached: 0,
             charged: [None; KEYS],
             credited: [false; KEYS],
@@ -368,7 +365,6 @@ impl World {
 
     fn restored(&mut self) {
         self.restores += 1;
-        self.restored = self.versions.len() - 1;
         // A key that was not charged since a change has the largest debt of all tiers in the file,
         // also a key that was never seen.
         if !self.rules.is_multi && self.current().limits.len() > 1 && self.versions.len() > 1 {

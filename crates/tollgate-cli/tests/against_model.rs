@@ -18,7 +18,6 @@ const SPECS: [&str; 18] = [
     "token-bucket:7/s,burst=3,initial=0",
     "token-bucket:1_000_003/d,burst=4",
     "token-bucket:5/10s,burst=12,intervals",
-    "token-bucket:100/10s,burst=250,intervals,first-hit",
     "leaky-bucket:5/10s,capacity=8",
     "leaky-bucket:3/s,capacity=4,mode=queue",
     "fixed-window:4/10s",

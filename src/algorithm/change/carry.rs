@@ -11,6 +11,18 @@ use crate::time::{Shift, Timestamp};
 /// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the
 /// old clock.
 pub trait Carry: Copy {
+    /// What the words and rings of the table have room for, where that is from before a change: the
+    /// limit that they were built for. 0: each version has its own.
+    fn room(&self) -> u64 {
+        0
+    }
+
+    /// The same rule for words and rings with that much room. `None`: no limiter with this quota
+    /// has so much.
+    fn with_room(self, room: u64) -> Option<Self> {
+        (room == 0).then_some(self)
+    }
+
     /// The value from which payloads count, as a save writes it: a limiter built with this quota
     /// then continues this one. `fresh` is the rule of that limiter. 0: payloads count from the
     /// zero of the clock.
@@ -34,8 +46,8 @@ pub trait Carry: Copy {
     /// written to a file. 0: the key has no debt at or after the zero of this clock.
     fn carry(&self, payload: u64, saved: &Self, shift: Shift) -> Payload;
 
-    /// `payload` as a limiter built with this quota would have written it. `fresh` is its rule on
-    /// this clock.
+    /// `payload` as a limiter built with this quota and this [`room`](Self::room) would have
+    /// written it. `fresh` is its rule on this clock.
     fn anew(&self, payload: Payload, fresh: &Self, now: Timestamp) -> Payload;
 
     /// A time of a ring on this clock. `None`: it left the window before the zero of this clock.

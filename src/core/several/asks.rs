@@ -100,7 +100,7 @@ mod tests {
         let quotas =
             [by_address, by_user].map(|count| Each(Quota::from(TokenBucket::new(Rate::per_hour(count)))));
         let hasher = KeyHasher::random(false);
-        Core::new(quotas.to_vec(), &Space::default(), hasher, ManualClock::new, Observer::NONE).unwrap()
+        Core::new(quotas.to_vec(), &[], &Space::default(), hasher, ManualClock::new, Observer::NONE).unwrap()
     }
 
     /// Asks both limits, each by its own key.

@@ -301,7 +301,7 @@ mod tests {
         let quota = |burst| Each(TokenBucket::new(Rate::per_second(1)).burst(burst).into());
         let (space, hasher) = (Space::default(), KeyHasher::random(false));
         let core: Core<Several, _> =
-            Core::new(vec![quota(5)], &space, hasher, ManualClock::new, Observer::NONE).unwrap();
+            Core::new(vec![quota(5)], &[], &space, hasher, ManualClock::new, Observer::NONE).unwrap();
         let ask = |cost| OneKey { fingerprint: Fingerprint::from_bits(core.hasher.short(7)), cost };
         let (is_old, receipts) = (Cell::new(true), RefCell::new(Vec::new()));
         let time = || {

@@ -44,7 +44,7 @@ fn every_flipped_bit_is_found() {
         let error = restore(&flipped[..]).expect_err("a damaged file");
         let expected = match bit / 8 {
             0..8 => matches!(error, RestoreError::Foreign),
-            8..12 => matches!(error, RestoreError::Version { known: 2, .. }),
+            8..12 => matches!(error, RestoreError::Version { known: 3, .. }),
             _ => matches!(error, RestoreError::Corrupt | RestoreError::Truncated),
         };
         assert!(expected, "bit {bit}: {error:?}");
@@ -62,7 +62,7 @@ fn a_foreign_file_is_named_so() {
 fn a_newer_format_is_named_so() {
     let mut newer = file();
     newer[8] += 1;
-    assert!(matches!(restore(&newer[..]), Err(RestoreError::Version { found: 3, known: 2 })));
+    assert!(matches!(restore(&newer[..]), Err(RestoreError::Version { found: 4, known: 3 })));
 }
 
 #[test]

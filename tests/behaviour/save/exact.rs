@@ -79,7 +79,7 @@ fn lives() -> impl Strategy<Value = Vec<Life>> {
 }
 
 /// Every field of a decision.
-fn answer(decision: &Decision<'_>) -> String {
+pub(crate) fn answer(decision: &Decision<'_>) -> String {
     format!(
         "allowed {} never {} limit {} remaining {} retry {:?} reset {:?} delay {:?}",
         decision.is_allowed(),
@@ -149,7 +149,7 @@ fn restarts_change_nothing(quota: Quota, lives: &[Life]) -> Result<(), TestCaseE
     Ok(())
 }
 
-fn config(cases: u32) -> ProptestConfig {
+pub(crate) fn config(cases: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(cases), failure_persistence: None, ..ProptestConfig::default() }
 }

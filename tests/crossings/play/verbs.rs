@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate::WhenFull;
 use tollgate_testing::clocks::{at_reading, unhook};
+use tollgate_testing::limits::Kind;
 
 use super::{Booked, LATEST, Leased, Player, Receipt, Waiting, picked};
 use crate::engine::{KEYS, ROOM, Room, Sort, Told, Way};
@@ -295,6 +296,16 @@ impl<'l> Player<'l> {
                 self.hear(Event::Restored)?;
                 let _ = self.arena[self.number + 1].set(Arc::new(restored));
                 self.number += 1;
+                // A restart may make a window from the first hit some ticks longer.
+                let has_ticks = self.limits.iter().any(|limit| limit.kind == Kind::FirstHitWindow);
+                let is_same = |(now, before): (&Told, &Told)| {
+                    now == before || has_ticks && now.remaining == before.remaining
+                };
+                let sight = self.sight();
+                let mut both = sight.iter().flatten().zip(before.iter().flatten());
+                if self.program.is_roomy() && self.tiers() == 1 && !both.all(is_same) {
+                    return Err(format!("it was {before:?}, and is restored as {sight:?}"));
+                }
                 // What the old limiter is given back now is not the new one's.
                 let sight = self.sight();
                 for Receipt { key, mut kept, .. } in std::mem::take(&mut self.receipts) {

@@ -62,10 +62,6 @@ pub(super) struct Found {
 impl World {
     /// The state as the current version of the rule reads it.
     pub(super) fn read(&self, key: usize, slot: usize, rule: usize) -> State {
-        // A saved fixed window does not tell of keys that were in no debt at a change, from which
-        // they have less than the new limit.
-        let is_unseen =
-            matches!(self.states[key][slot], State::Fixed { version, .. } if version < self.restored);
         let mut state = self.converted(self.states[key][slot].clone(), rule);
         // A key is never better than one that was never seen, under no tier.
         let unseen = self.converted(unseen(self.limit(rule).kind), rule);
@@ -76,7 +72,7 @@ impl World {
         // back since.
         match &mut state {
             State::Bucket { lo, .. } if *lo <= self.reached => *lo = 0,
-            State::Fixed { end, lo, .. } if *end <= self.reached || is_unseen => *lo = 0,
+            State::Fixed { end, lo, .. } if *end <= self.reached => *lo = 0,
             _ => {}
         }
         state

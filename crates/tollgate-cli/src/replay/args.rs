@@ -32,8 +32,7 @@ pub(crate) struct Args {
     ///
     ///   token-bucket    burst=N (default COUNT), initial=N (default burst): what
     ///                   every bucket holds at the log's first record;
-    ///                   intervals: COUNT at once, at each multiple of PERIOD;
-    ///                   intervals,first-hit: at each PERIOD since a key's first
+    ///                   intervals: COUNT at once, at each multiple of PERIOD
     ///   leaky-bucket    capacity=N (default COUNT), meter or queue (default meter)
     ///   fixed-window    count=allowed|all; first-hit: the window begins with a
     ///                   key's first admitted request

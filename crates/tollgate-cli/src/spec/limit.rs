@@ -34,7 +34,7 @@ pub enum Spec {
         /// Whether the tokens of a period come back at once, at its end.
         intervals: bool,
     },
-    /// `fixed-window` or `token-bucket` with `first-hit`.
+    /// `fixed-window` with `first-hit`.
     FirstHit(FirstHit),
     /// `leaky-bucket`.
     LeakyBucket {

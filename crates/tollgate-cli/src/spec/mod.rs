@@ -41,7 +41,6 @@ mod tests {
             TokenBucket::new(rate).initial(0).into(),
             LeakyBucket::meter(rate).capacity(7).into(),
             TokenBucket::new(rate).by_intervals().into(),
-            TokenBucket::new(rate).initial(3).from_first_hit().into(),
             FixedWindow::new(rate).from_first_hit().into(),
             LeakyBucket::queue(rate).into(),
             FixedWindow::new(rate).count(CountPolicy::All).into(),

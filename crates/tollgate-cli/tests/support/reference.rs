@@ -115,14 +115,8 @@ fn algorithm(spec: Spec, start_ns: u64, resolution: Resolution) -> Algorithm {
         Spec::FirstHit(first_hit) => {
             let quota = Quota::from(first_hit);
             let (rate, limit) = (quota.rate(), quota.limit());
-            if quota.is_by_intervals() {
-                let initial = quota.initial().unwrap_or(limit);
-                let (count, period_ns, burst) = (rate.count(), period(rate), limit);
-                Algorithm::FirstHitBucket { count, period_ns, burst, initial, tick_ns }
-            } else {
-                let (window_ns, count) = (period(rate), policy(quota.count_policy()));
-                Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling }
-            }
+            let (window_ns, count) = (period(rate), policy(quota.count_policy()));
+            Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling }
         }
         Spec::TokenBucket { rate, burst, initial, .. } => {
             Algorithm::TokenBucket { count: rate.count(), period_ns: period(rate), burst, initial, grains }

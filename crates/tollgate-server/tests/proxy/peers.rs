@@ -222,7 +222,7 @@ fn the_page_shows_what_the_examples_say() {
         "path_separated_prefix: /try",
         "token_bucket: { max_tokens: 10, tokens_per_fill: 10, fill_interval: 60s }",
         "filter_enforced: { default_value: { numerator: 0 } }",
-        "limits = \"10/min,first-hit\"",
+        "limits = \"fixed-window:10/min,first-hit\"",
     ] {
         assert!(page.contains(shown) && all.contains(shown), "{shown}");
     }

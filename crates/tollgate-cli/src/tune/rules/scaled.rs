@@ -1,6 +1,6 @@
 //! A quota with another count, and all its other numbers in proportion.
 
-use tollgate::{FixedWindow, Quota, Rate, TokenBucket};
+use tollgate::{FixedWindow, Quota, Rate};
 
 use crate::spec::Spec;
 
@@ -23,12 +23,6 @@ pub(super) fn scaled(quota: Quota, count: u64) -> Quota {
         Spec::FixedWindow { count, .. } => Spec::FixedWindow { rate, count },
         Spec::SlidingWindow { subwindows, count, .. } => Spec::SlidingWindow { rate, subwindows, count },
         Spec::SlidingLog { count, .. } => Spec::SlidingLog { rate, count },
-        Spec::FirstHit(_) if quota.is_by_intervals() => {
-            let bucket = TokenBucket::new(rate).burst(in_proportion(quota.limit()));
-            let initial = quota.initial().map(in_proportion);
-            let bucket = initial.map_or(bucket, |initial| bucket.initial(initial));
-            Spec::FirstHit(bucket.from_first_hit())
-        }
         Spec::FirstHit(_) => {
             Spec::FirstHit(FixedWindow::new(rate).count(quota.count_policy()).from_first_hit())
         }
@@ -51,11 +45,6 @@ mod tests {
             ("sliding-window:60/h,subwindows=6", 1, "sliding-window:1/h,subwindows=6"),
             ("sliding-log:5/d", 9, "sliding-log:9/d"),
             ("fixed-window:10/s,first-hit", 7, "fixed-window:7/s,first-hit"),
-            (
-                "token-bucket:10/s,burst=20,intervals,first-hit",
-                5,
-                "token-bucket:5/s,burst=10,intervals,first-hit",
-            ),
         ] {
             let quota: Quota = text.parse().expect(text);
             let expected: Quota = expected.parse().expect(expected);
