@@ -380,11 +380,11 @@ impl Numbers for FixedRule {
 impl Carry for FixedRule {
     /// The payload of a key that was never seen, where it counts something since the last change.
     fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
-        if self.start == 0 {
-            0
-        } else {
-            self.anew(self.payload(self.change_window, self.start), fresh, now).0
+        let is_over = self.change_window < self.moment(now).tick;
+        if is_over || self.start == 0 {
+            return 0;
         }
+        self.anew(self.payload(self.change_window, self.start), fresh, now).0
     }
 
     fn with_origin(self, origin: u64) -> Self {

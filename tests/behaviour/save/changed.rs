@@ -45,6 +45,9 @@ fn a_key_never_seen_has_no_more_after_a_restart() {
             assert!(reset > Duration::ZERO && reset < Duration::from_secs(60));
             after.advance(reset);
             assert_eq!((left(&limiter, 1), left(&limiter, 2)), (100, 100), "restart {restart}");
+            let again = clock(BEGUN + restart + reset.as_nanos() as u64, 0);
+            let again = restored(quota(100), &saved(&limiter), &again);
+            assert_eq!((left(&again, 1), left(&again, 2)), (100, 100), "restart {restart}");
         }
     }
 }
@@ -273,5 +276,81 @@ proptest! {
         family in select(families()), ops in prop::collection::vec(op(), 1..25),
     ) {
         restarts_after_changes_change_nothing(&family, &ops)?;
+    }
+}
+
+/// A file has one debt for each key: the largest that any tier makes of it.
+fn tiers_are_restored_no_better(
+    tiers: &[[Quota; 2]; 2],
+    ops: &[Op],
+    shown: u64,
+) -> Result<(), TestCaseError> {
+    let builder = |number: usize, clock: &ManualClock| {
+        Limiter::<u64, Quota>::builder(tiers[number][0])
+            .tier(tiers[number][1])
+            .max_keys(8)
+            .clock(clock.clone())
+    };
+    let before = clock(BEGUN, 0);
+    let (saved, mut unix, mut number) = (builder(0, &before).build().unwrap(), BEGUN, 0);
+    // When each key was charged last, and under which tier.
+    let (mut charged, mut changes) = ([None; 4], 0);
+    for op in ops {
+        match *op {
+            Op::Wait(nanos) => unix += nanos,
+            Op::Change { to, inherit } if saved.reconfigure_tiers(&tiers[to % 2], inherit).is_ok() => {
+                (number, changes) = (to % 2, changes + 1);
+            }
+            Op::Check { key, cost } | Op::Refund { key, cost } => {
+                let tier = saved.tier(key as usize % 2).expect("there are two");
+                if tier.check_n(&key, cost).is_allowed() && cost > 0 {
+                    charged[key as usize] = Some(changes);
+                }
+            }
+            _ => {}
+        }
+        before.set(Timestamp::from_nanos(unix - BEGUN));
+    }
+    let mut file = Vec::new();
+    saved.save(&mut file).expect("it is written to memory");
+    let after = clock(unix, shown);
+    let restored = builder(number, &after).restore(&file[..]).expect("it was saved just now");
+    for later in [0, SECOND / 3, SECOND, 30 * SECOND, 3_600 * SECOND] {
+        before.set(Timestamp::from_nanos(unix + later - BEGUN));
+        after.set(Timestamp::from_nanos(shown + later));
+        for key in 0..4 {
+            for tier in 0..2 {
+                let left = |limiter: &Limiter<u64, Quota, ManualClock>| {
+                    limiter.tier(tier).expect("there are two").at(limiter.now()).peek_n(&key, 0).remaining()
+                };
+                let (one, other) = (left(&saved), left(&restored));
+                prop_assert!(other <= one, "key {key}, tier {tier}, {later} later: {other} for {one}");
+                let is_exact = charged[key as usize].is_none_or(|at| at == changes);
+                prop_assert!(!is_exact || other == one, "key {key}, tier {tier}: {other} for {one}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tiers() -> [[[Quota; 2]; 2]; 3] {
+    let bucket = |count, burst| Quota::from(TokenBucket::new(Rate::per_minute(count)).burst(burst));
+    let window = |count| Quota::from(FixedWindow::new(Rate::per_minute(count)));
+    let parts = |count| Quota::from(TokenBucket::new(Rate::per_minute(count)).burst(9).by_intervals());
+    [
+        [[bucket(6, 9), bucket(12, 4)], [bucket(12, 20), bucket(6, 8)]],
+        [[window(9), window(4)], [window(20), window(8)]],
+        [[parts(2), parts(4)], [parts(4), parts(1)]],
+    ]
+}
+
+proptest! {
+    #![proptest_config(super::exact::config(500))]
+
+    #[test]
+    fn tiers_are_restored_no_better_after_changes(
+        tiers in select(tiers().to_vec()), ops in prop::collection::vec(op(), 1..20), shown in span(),
+    ) {
+        tiers_are_restored_no_better(&tiers, &ops, shown)?;
     }
 }

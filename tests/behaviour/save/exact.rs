@@ -24,8 +24,6 @@ pub(crate) fn quotas() -> Vec<Quota> {
         TokenBucket::new(Rate::per_hour(6)).initial(2).into(),
         TokenBucket::new(second(10)).burst(25).by_intervals().into(),
         TokenBucket::new(Rate::per_minute(7)).initial(2).by_intervals().into(),
-        TokenBucket::new(second(5)).burst(12).from_first_hit().into(),
-        TokenBucket::new(Rate::per_minute(3)).burst(9).initial(2).from_first_hit().into(),
         FixedWindow::new(second(3)).from_first_hit().into(),
         FixedWindow::new(Rate::per_minute(2)).count(CountPolicy::All).from_first_hit().into(),
         LeakyBucket::meter(second(3)).into(),
