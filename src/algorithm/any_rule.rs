@@ -26,7 +26,7 @@ pub enum AnyRule {
     Sliding(SlidingRule),
     /// The sliding window log.
     Log(LogRule),
-    /// The window and the bucket from a key's first hit.
+    /// The window from a key's first hit.
     FirstHit(FirstHitRule),
 }
 
@@ -90,6 +90,12 @@ impl AnyRule {
     /// for each. A change of the quota keeps this, because it keeps the algorithm.
     pub(crate) fn is_brief(&self) -> bool {
         matches!(self, Self::Gcra(_) | Self::Fixed(_))
+    }
+
+    /// Whether units come back at the ends of intervals, so that a turn may come when more has come
+    /// back than the debt was.
+    pub(crate) fn refills_by_steps(&self) -> bool {
+        matches!(self, Self::Gcra(rule) if rule.refill.steps())
     }
 
     /// Whether each admitted request waits for its own departure.

@@ -288,6 +288,11 @@ impl Refill {
         (i128::from(target) + moved).clamp(0, i128::from(TOP)) as u64
     }
 
+    /// Whether the clock stands still within intervals.
+    pub(crate) fn steps(&self) -> bool {
+        self.steps
+    }
+
     /// Whether grain boundaries miss whole nanoseconds, so that a token may come up to one grain
     /// early.
     pub(crate) fn is_grained(&self) -> bool {

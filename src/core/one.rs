@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, Ringed, Rule};
+use crate::algorithm::{Algorithm, Booking, Ringed, Rule};
 use crate::clock::Clock;
 use crate::core::version::{Compiled, MOST_TIERS, Versions};
 use crate::core::words::{OneWord, Words, peek};
@@ -177,10 +177,11 @@ impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
         asked: Asked<'l, Self>,
         request: Patient,
     ) -> Result<Turn<Decision<'l>>, ReserveError> {
-        let decision = core.charge_by(asked, Some(Manner::Patient(request)), request.cost, || request.now);
-        let decision = decision.ok_or(ReserveError::NoTurns)?;
-        let wait = decision.wait_for_turn();
-        Ok(Turn { decision, wait })
+        if core.versions.renewed(asked.tier).shown.any.refills_by_steps() {
+            core.reserve_departure(asked, request)
+        } else {
+            core.reserve_now(asked, request)
+        }
     }
 
     fn take_ahead<'l, C: Clock>(
@@ -244,6 +245,62 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
         self.observer.tell(decision)
     }
 
+    /// Charges a request for its turn as of now.
+    fn reserve_now<'l>(
+        &'l self,
+        asked: Asked<'l, One<A, W>>,
+        request: Patient,
+    ) -> Result<Turn<Decision<'l>>, ReserveError> {
+        let decision = self.charge_by(asked, Some(Manner::Patient(request)), request.cost, || request.now);
+        let decision = decision.ok_or(ReserveError::NoTurns)?;
+        let wait = decision.wait_for_turn();
+        Ok(Turn { decision, wait })
+    }
+
+    /// Charges a request as at its departure. There a bucket by intervals may be full before the
+    /// request, and then holds no more than that: charged as of now, later turns would have what was
+    /// lost.
+    ///
+    /// The departure is computed from a probe, and charged by a plain rule. When another thread was
+    /// faster, it is computed anew: that thread has then been admitted.
+    fn reserve_departure<'l>(
+        &'l self,
+        asked: Asked<'l, One<A, W>>,
+        request: Patient,
+    ) -> Result<Turn<Decision<'l>>, ReserveError> {
+        let Patient { cost, max_wait, now } = request;
+        let mut refused_after = None;
+        loop {
+            let compiled = self.versions.renewed(asked.tier);
+            let (rule, dated) = (compiled.rule(), compiled.dated());
+            let asked = Asked { tier: compiled, ..asked };
+            let ask = Ask { rule: dated, fingerprint: asked.fingerprint, cost: 1 };
+            let found = self.places.probe(ask, dated.moment_to_read(now)).ok();
+            let is_departure = compiled.shown.any.refills_by_steps() && (1..=rule.limit()).contains(&cost);
+            let Some((payload, _)) = found.filter(|_| is_departure) else {
+                return self.reserve_now(asked, request);
+            };
+            let wait = rule.wait(payload, now, cost);
+            if wait > max_wait {
+                let decision = <One<A, W>>::peek(self, asked, cost, now);
+                if decision.outcome() == Outcome::Denied {
+                    let wait = decision.wait_for_turn();
+                    return Ok(Turn { decision, wait });
+                }
+                // Another thread gave something back meanwhile.
+                continue;
+            }
+            let decision = self.charge_by(asked, Some(Manner::Departing(now, wait)), cost, || now);
+            let Some(decision) = decision else { continue };
+            // The clock of a version ends: for a turn beyond that there is no departure.
+            let is_without_turn = refused_after.replace(wait) == Some(wait);
+            if decision.outcome() == Outcome::Allowed || is_without_turn {
+                let wait = decision.wait_for_turn();
+                return Ok(Turn { decision, wait });
+            }
+        }
+    }
+
     /// Decides by the rule that a verb's `manner` makes of the current one, on the same word. The
     /// observer is not told. `None`: the algorithm has no such rule.
     #[cold]
@@ -271,7 +328,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
                 compiled = self.versions.renewed(compiled);
                 continue;
             }
-            if let Some(Manner::Patient(_)) = manner {
+            if let Some(Manner::Patient(_) | Manner::Departing(..)) = manner {
                 self.places.refunds().book();
             }
             // Not the function above: one that is called from two places is inlined into neither.

@@ -1,10 +1,11 @@
 //! Reservations: their departures, their cost for others, and the refund of a cancellation.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate::{
-    Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate, ReserveError,
-    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, Rate,
+    ReserveError, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 type Keyed<A> = Limiter<u64, A, ManualClock>;
@@ -224,4 +225,35 @@ fn a_global_limiter_reserves_and_cancels() {
     assert_eq!(second.cancel(), 1);
     assert_eq!(limiter.prepare().reserve(1, LONG).unwrap().departure(), tick(1));
     assert_eq!(clock.now(), Timestamp::ZERO);
+}
+
+/// A bucket that gets more at once than it holds: what does not fit is lost, also to turns.
+#[test]
+fn no_more_turns_depart_at_once_than_a_bucket_by_intervals_holds() {
+    for (count, burst) in [(6, 4), (3, 2), (2, 4), (100, 7)] {
+        let clock = ManualClock::starting_at(Duration::from_secs(1_700_000_000));
+        let quota = TokenBucket::new(Rate::per_minute(count)).burst(burst).by_intervals();
+        let limiter = Limiter::<str>::builder(quota).clock(clock.clone()).build().unwrap();
+        let several = MultiLimiter::<str>::builder([quota]).clock(clock.clone()).build().unwrap();
+        let global = GlobalLimiter::builder(quota).clock(clock).build().unwrap();
+        for cost in 1..=burst {
+            let mut departures = BTreeMap::<_, [u64; 3]>::new();
+            for _ in 0..20 {
+                let turns = [
+                    limiter.prepare("alice").reserve(cost, Duration::MAX).unwrap().departure(),
+                    several.prepare("alice").reserve(cost, Duration::MAX).unwrap().departure(),
+                    global.prepare().reserve(cost, Duration::MAX).unwrap().departure(),
+                ];
+                for (place, departure) in turns.into_iter().enumerate() {
+                    departures.entry(departure).or_default()[place] += cost;
+                }
+            }
+            for (departure, units) in departures {
+                assert!(units.iter().all(|units| *units <= burst), "{quota}: {units:?} at {departure}");
+            }
+            limiter.prepare("alice").reset();
+            several.prepare("alice").reset();
+            global.prepare().reset();
+        }
+    }
 }

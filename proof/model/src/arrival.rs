@@ -99,10 +99,18 @@ impl Arrivals {
 
     /// The turn of a reservation whose cost is at most the capacity. It departs when a check of the
     /// same cost would pass: when the clock shows `base + cost * S - capacity * S`.
+    ///
+    /// It is charged as such a check: a clock that counts intervals may show more than the TAT
+    /// there, and then the bucket is full before the request.
     pub(crate) fn turn(&self, tat: u128, now: u64, cost: u64) -> Turn<u128> {
         let charged = tat.max(self.clock(now)).saturating_add(self.grains(cost));
         let departure = self.first_instant(charged.saturating_sub(self.grains(self.capacity)));
-        Turn::After { wait: departure.saturating_sub(now.into()), charged }
+        let (departure, wait) = (departure.max(now.into()), departure.saturating_sub(now.into()));
+        let full = match (self.offset, u64::try_from(departure)) {
+            (Some(_), Ok(departure)) => self.clock(departure),
+            _ => 0,
+        };
+        Turn::After { wait, charged: charged.max(full.saturating_add(self.grains(cost))) }
     }
 
     /// The turn in a queue, if there is room. It departs when the clock shows the TAT before the

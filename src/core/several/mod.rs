@@ -239,7 +239,8 @@ impl<C: Clock> Core<Several, C> {
     ) -> Result<Turn<MultiDecision<'_>>, ReserveError> {
         let (request, manner) =
             (OneKey { fingerprint, cost }, Manner::Patient(Patient { cost, max_wait, now }));
-        if self.places.len() == 1 {
+        let steps = self.versions.current().default.shown.any.refills_by_steps();
+        if self.places.len() == 1 && !steps {
             let decision = self.charge_untold(request, Some(manner), now).ok_or(ReserveError::NoTurns)?;
             let wait = decision.wait_for_turn();
             return Ok(Turn { decision, wait });
