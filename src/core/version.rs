@@ -51,6 +51,9 @@ use Ordering::{Acquire, Relaxed, Release};
 /// Chunks of 1, 2, 4, ... versions.
 const CHUNKS: usize = 32;
 
+/// The latest start of a version that has a horizon: 292 years after the limiter's.
+const LATEST_START: u64 = u64::MAX - Horizon::MOST;
+
 /// The most tiers: decisions and receipts have 16 bits for the number of one.
 pub(crate) const MOST_TIERS: usize = 1 << 16;
 
@@ -160,9 +163,16 @@ impl<R: Numbers> Version<R> {
         self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default)
     }
 
-    /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock.
-    fn end_at(&self, clock: &impl Clock) -> u64 {
-        clock.now().as_nanos().max(self.since)
+    /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock. Not
+    /// when so much time has passed that an earlier time would read as one after it: its difference
+    /// wraps around to less than a horizon.
+    fn end_at(&self, clock: &impl Clock) -> Result<u64, BuildError> {
+        let since = clock.now().as_nanos().max(self.since);
+        if since > LATEST_START && self.term().is_some() {
+            Err(BuildError::ChangedTooOften)
+        } else {
+            Ok(since)
+        }
     }
 
     /// How long it lasts. All of its rules that have a horizon share one.
@@ -375,7 +385,7 @@ impl<A: Algorithm> Versions<A> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (quotas, inherits) = renew(&writer.quotas)?;
         let old = self.current();
-        let since = old.end_at(clock);
+        let since = old.end_at(clock)?;
         let term = old.term();
         loop {
             // The horizon lies beyond the change: it stops only threads that are late.
@@ -406,7 +416,7 @@ impl<A: Algorithm> Versions<A> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let (wanted, inherits) = renew(&writer.quotas)?;
         let old = self.current();
-        let since = old.end_at(clock);
+        let since = old.end_at(clock)?;
         let until = old.term().map_or(0, |term| term.extend(since - old.since));
         let number = writer.last + 1;
         let change = Change { inherits: &inherits, since, until };

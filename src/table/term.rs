@@ -56,6 +56,9 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
+    /// No horizon is further from the start of its version.
+    pub(crate) const MOST: u64 = UNTIL.max();
+
     pub(crate) fn new() -> Self {
         Self { word: AtomicU64::new(0), next: AtomicU64::new(0), end: AtomicU64::new(0) }
     }

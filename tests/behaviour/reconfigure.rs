@@ -3,6 +3,7 @@
 mod buckets;
 mod exact;
 mod forgotten;
+mod late;
 mod model;
 mod several;
 mod several_model;
