@@ -59,9 +59,10 @@ pub enum BuildError {
         /// The setting, as it is called in the API.
         field: &'static str,
     },
-    /// The quota was changed so often that the keys' words have no room for another change; or more
-    /// than a thousand times before a debt of the first quota had run out: wait, or build a new
-    /// limiter.
+    /// The quota was changed so often that the keys' words have no room for another change; or so
+    /// often before a debt of the first of these quotas had run out that reading it would take long:
+    /// see [`reconfigure`](crate::Limiter::reconfigure). Or the limiter's clock shows centuries.
+    /// Wait, or build a new limiter.
     ChangedTooOften,
 }
 

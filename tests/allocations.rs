@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use tollgate::{
-    CallQuota, Counters, GlobalLimiter, Limiter, ManualClock, MultiLimiter, PerCallLimiter, Quota, Rate,
+    BuildError, CallQuota, Counters, GlobalLimiter, Inherit, Limiter, ManualClock, MultiLimiter,
+    PerCallLimiter, Quota, Rate, TokenBucket,
 };
 use tollgate_testing::limits;
 
@@ -124,6 +125,43 @@ fn an_observed_check_allocates_nothing() {
     }
     let (counts, each) = (counters.counts(), 3 * every().len() as u64);
     assert_eq!((counts.allowed, counts.denied, counts.never), (each, each, each));
+}
+
+/// A limiter of a bucket with so many tiers.
+fn tiered(tiers: u64) -> Limiter<str, TokenBucket, ManualClock> {
+    let bucket = |tier| TokenBucket::new(Rate::per_day(1)).burst(1 + tier);
+    let builder = Limiter::builder(bucket(0)).clock(ManualClock::new()).max_keys(60);
+    (1..tiers).map(bucket).fold(builder, |builder, tier| builder.tier(tier)).build().unwrap()
+}
+
+/// What the documentation of `reconfigure` says.
+#[test]
+fn a_change_keeps_a_kilobyte_for_each_tier() {
+    const CHANGES: u64 = 64;
+    for tiers in [1, 2, 16, 64] {
+        let limiter = tiered(tiers);
+        assert!(limiter.check("alice").is_allowed(), "a debt remains of every version");
+        let seen = allocation_counter::measure(|| {
+            for _ in 0..CHANGES {
+                limiter.reconfigure(TokenBucket::new(Rate::per_day(1)), Inherit::Additive).unwrap();
+            }
+        });
+        let kept = seen.bytes_current as u64 / CHANGES;
+        println!("{tiers} tiers: {kept} bytes a change");
+        assert!(kept <= 1_024 * (tiers + 1), "{tiers} tiers: {kept} bytes a change");
+    }
+}
+
+/// A debt is read through every change since, in every tier.
+#[test]
+fn more_tiers_are_changed_less_often_while_a_debt_remains() {
+    for (tiers, most) in [(1, 1_024), (16, 1_024), (64, 256), (128, 128)] {
+        let limiter = tiered(tiers);
+        assert!(limiter.check("alice").is_allowed());
+        let change = || limiter.reconfigure(TokenBucket::new(Rate::per_day(1)), Inherit::Additive);
+        let made = (0..2_000).find(|_| change() == Err(BuildError::ChangedTooOften));
+        assert_eq!(made, Some(most), "{tiers} tiers");
+    }
 }
 
 #[test]

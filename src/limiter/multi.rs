@@ -206,8 +206,8 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     ///
     /// A quota that stays as it is can be given again: its debts stay, but by [`Inherit::Reset`].
     ///
-    /// **Cost.** As there, once for each limit, also for those whose quota stays: some hundred
-    /// bytes that are kept until the limiter is dropped, and room in the words. The first limit
+    /// **Cost.** As there, once for each limit, also for those whose quota stays: about a
+    /// kilobyte that is kept until the limiter is dropped, and room in the words. The first limit
     /// whose words have no room left refuses the change for all.
     ///
     /// # Errors

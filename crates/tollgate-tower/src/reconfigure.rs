@@ -90,7 +90,7 @@ impl<R, B> TollgateLayer<R, B> {
     /// its name in headers, even if the period changes. A limit [in flight](Limit::InFlight) takes
     /// another number, for any `inherit`: requests in flight keep their places.
     ///
-    /// **Cost.** Each change keeps a few hundred bytes per limit until the layer is dropped. After
+    /// **Cost.** Each change keeps about a kilobyte per limit until the layer is dropped. After
     /// the first change, a request that sends `RateLimit-Policy` needs a few loads more, however
     /// many changes follow. No request waits for a change.
     ///

@@ -1,5 +1,6 @@
 //! The earlier versions of a rule, and the conversion of their payloads.
 
+use std::iter;
 use std::sync::Arc;
 
 use crate::algorithm::change::Change;
@@ -11,9 +12,14 @@ use crate::time::Timestamp;
 /// How many changes a debt may outlive. It bounds the cost of reading an old payload.
 const DEEPEST: u32 = 1_024;
 
-/// Every so many changes, old versions that no debt remains from are dropped. Seldom, because this
-/// copies the others.
-const TRIM: u32 = 16;
+/// The most changes of a tier that a debt may outlive, of all tiers together: where it is not known
+/// which tier a key has, its debt is read through each of them.
+const MOST_STEPS: u32 = 16 * DEEPEST;
+
+/// Old versions that no debt remains from are dropped when the others are twice as many as after the
+/// last time, and at least so many. Seldom, because this copies those that stay, and the versions
+/// before keep what they had.
+const FEWEST: u32 = 16;
 
 /// The version before the one of a rule.
 #[derive(Clone, Debug)]
@@ -32,6 +38,8 @@ pub(crate) struct Past {
     before: Option<Arc<Self>>,
     /// How many versions, counted back from here, may still have debts.
     depth: u32,
+    /// At how many the next change drops what it can.
+    enough: u32,
 }
 
 /// A rule and the versions before it that debts remain from.
@@ -58,25 +66,31 @@ impl Past {
         };
         let steps: Arc<[Step]> = olds.iter().zip(rules).zip(change.inherits).map(step).collect();
         let ended = |old: &AnyRule| old.moment(Timestamp::from_nanos(change.since));
-        let depth = olds.iter().filter_map(|(_, past)| past.as_ref()).map(|past| past.depth).max();
-        let depth = depth.unwrap_or(0);
+        let pasts = || olds.iter().filter_map(|(_, past)| past.as_ref());
+        let depth = pasts().map(|past| past.depth).max().unwrap_or(0);
+        let enough = pasts().map(|past| past.enough).max().unwrap_or(FEWEST);
+        let tiers = u32::try_from(olds.len()).unwrap_or(u32::MAX);
+        let most = DEEPEST.min(MOST_STEPS / tiers).max(FEWEST);
+        let is_deep = depth >= enough.min(most);
         let kept = |(old, past): &WithPast<AnyRule>| {
-            let (ended, is_deep) = (ended(old), depth > 0 && depth % TRIM == 0);
+            let ended = ended(old);
             // A payload that the new version already reads as the debt of a key never seen.
             let is_settled = |payload| old.debt(payload, ended) <= old.debt(Payload::UNSEEN, ended);
-            Self::trimmed(past.as_ref(), old, is_deep, &is_settled)
+            Self::trimmed(past.as_ref(), old, is_deep, is_settled)
         };
         let befores: Vec<_> = olds.iter().map(kept).collect();
         let depth = befores.iter().flatten().map(|past| past.depth).max().unwrap_or(0) + 1;
-        if depth > DEEPEST {
+        if depth > most {
             return Err(BuildError::ChangedTooOften);
         }
+        let enough = if is_deep { FEWEST.max(2 * depth) } else { enough };
         let tiers = olds.iter().zip(befores).zip(rules).enumerate();
         let pasts = tiers.map(|(tier, (((old, _), before), rule))| {
             // Payloads of older versions may convert to more than the last version ever wrote.
             let most = before.as_ref().map_or(0, |past| past.settled.bits()).max(rule.floor() - 1);
             let (steps, ended) = (steps.clone(), ended(old));
-            let mut past = Self { rule: *old, ended, steps, tier, settled: Payload::UNSEEN, before, depth };
+            let settled = Payload::UNSEEN;
+            let mut past = Self { rule: *old, ended, steps, tier, settled, before, depth, enough };
             past.settled = past.convert(rule, Payload(most), Self::carried_by_any);
             past
         });
@@ -94,16 +108,34 @@ impl Past {
         past: Option<&Arc<Self>>,
         rule: &AnyRule,
         is_deep: bool,
-        is_settled: &dyn Fn(Payload) -> bool,
+        is_settled: impl Fn(Payload) -> bool,
     ) -> Option<Arc<Self>> {
         let past = past.filter(|past| !is_settled(past.settled))?;
         if !is_deep {
             return Some(past.clone());
         }
-        let converted = |payload| is_settled(past.convert(rule, payload, Self::carried_by_any));
-        let before = Self::trimmed(past.before.as_ref(), &past.rule, is_deep, &converted);
-        let depth = before.as_ref().map_or(0, |before| before.depth) + 1;
-        Some(Arc::new(Self { before, depth, ..Self::clone(past) }))
+        let chain: Vec<&Arc<Self>> = iter::successors(Some(past), |past| past.before.as_ref()).collect();
+        let rule_after = |index: usize| index.checked_sub(1).map_or(rule, |index| &chain[index].rule);
+        // What the payloads from before a version convert to at the most: the less, the older it is.
+        let remains = |version: usize| {
+            let convert = |payload: Payload, index: usize| {
+                chain[index].convert(rule_after(index), payload, Self::carried_by_any)
+            };
+            !is_settled((0..version).rev().fold(chain[version].settled, convert))
+        };
+        let (mut kept, mut dropped) = (0, chain.len());
+        while kept + 1 < dropped {
+            let middle = kept.midpoint(dropped);
+            if remains(middle) { kept = middle } else { dropped = middle }
+        }
+        if dropped == chain.len() {
+            return Some(past.clone());
+        }
+        let copy = |before: Option<Arc<Self>>, past: &&Arc<Self>| {
+            let depth = before.as_ref().map_or(0, |before| before.depth) + 1;
+            Some(Arc::new(Self { before, depth, ..Self::clone(past) }))
+        };
+        chain[..dropped].iter().rev().fold(None, copy)
     }
 
     /// The payload, if the rule's version wrote it, or a later one.

@@ -207,8 +207,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// are forgotten first.
     ///
     /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
-    /// limit whose numbers change takes some microseconds, for which requests wait, and some
-    /// hundred bytes until its rule is gone: see
+    /// limit whose numbers change takes some microseconds, for which requests wait, and about
+    /// a kilobyte until its rule is gone: see
     /// [`MultiLimiter::reconfigure`](tollgate::MultiLimiter::reconfigure).
     ///
     /// # Errors
