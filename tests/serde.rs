@@ -34,12 +34,8 @@ fn written() -> Vec<(Quota, Value)> {
             json!({ "token-bucket": { "rate": as_json, "burst": 100, "intervals": true } }),
         ),
         (
-            TokenBucket::new(rate).burst(20).from_first_hit().into(),
-            json!({ "first-hit": { "token-bucket": { "rate": as_json, "burst": 20, "intervals": true } } }),
-        ),
-        (
             FixedWindow::new(rate).from_first_hit().into(),
-            json!({ "first-hit": { "fixed-window": { "rate": as_json, "count": "allowed" } } }),
+            json!({ "first-hit": { "rate": as_json, "count": "allowed" } }),
         ),
         (FixedWindow::new(rate).into(), json!({ "fixed-window": { "rate": as_json, "count": "allowed" } })),
         (

@@ -114,7 +114,7 @@ fn assert_no_debt_is_lost(
     restored: &Limiter<u64, Quota, ManualClock>,
 ) {
     let late = match limit.kind {
-        Kind::FirstHitBucket | Kind::FirstHitWindow => 2 * restored.resolution().tick,
+        Kind::FirstHitWindow => 2 * restored.resolution().tick,
         _ => 0,
     };
     let later = restored.now() + Duration::from_nanos(late);
@@ -212,7 +212,7 @@ fn max_within(limit: &Limit, nanos: u64) -> u128 {
         }
         Kind::Log | Kind::SubWindows => most * (nanos / period + 1),
         // So many interval ends may be in it.
-        Kind::Intervals | Kind::FirstHitBucket => most + count * (nanos / period + 1),
+        Kind::Intervals => most + count * (nanos / period + 1),
         // Twice the limit may pass around a window boundary.
         Kind::Fixed | Kind::FirstHitWindow | Kind::Sliding => {
             most * (nanos / period + 2)

@@ -192,7 +192,7 @@ impl Contest {
             return Some(());
         }
         let may_differ = match self.spec {
-            Spec::TokenBucket { .. } | Spec::FirstHit(_) | Spec::LeakyBucket { queue: false, .. } => {
+            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => {
                 outcome.back < right
             }
             Spec::SlidingLog { .. } => true,

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::algorithm::first_hit::Of;
 use crate::algorithm::{
     Algorithm, AnyRule, Change, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Settings, SlidingLog,
     SlidingWindow, ToAny, TokenBucket, sealed,
@@ -40,7 +39,7 @@ pub enum Quota {
     SlidingWindow(SlidingWindow),
     /// A [`SlidingLog`].
     SlidingLog(SlidingLog),
-    /// A fixed window or a token bucket [from the first hit](FirstHit).
+    /// A fixed window [from the first hit](FirstHit).
     FirstHit(FirstHit),
 }
 
@@ -88,7 +87,7 @@ impl Quota {
             Self::FixedWindow(window) => window.rate,
             Self::SlidingWindow(window) => window.rate,
             Self::SlidingLog(log) => log.rate,
-            Self::FirstHit(first) => first.rate(),
+            Self::FirstHit(first) => first.0.rate,
         }
     }
 
@@ -99,7 +98,6 @@ impl Quota {
         match self {
             Self::TokenBucket(bucket) => bucket.burst,
             Self::LeakyBucket(bucket) => bucket.capacity,
-            Self::FirstHit(first) => first.limit(),
             _ => self.rate().count(),
         }
     }
@@ -109,7 +107,7 @@ impl Quota {
     #[must_use]
     pub const fn initial(&self) -> Option<u64> {
         match self {
-            Self::TokenBucket(bucket) | Self::FirstHit(FirstHit(Of::TokenBucket(bucket))) => bucket.initial,
+            Self::TokenBucket(bucket) => bucket.initial,
             _ => None,
         }
     }
@@ -130,20 +128,15 @@ impl Quota {
             Self::FixedWindow(window) => window.count,
             Self::SlidingWindow(window) => window.count,
             Self::SlidingLog(log) => log.count,
-            Self::FirstHit(first) => first.count_policy(),
+            Self::FirstHit(first) => first.0.count,
             Self::TokenBucket(_) | Self::LeakyBucket(_) => CountPolicy::Allowed,
         }
     }
 
-    /// Whether the tokens of a period come back at once, at its end: [`TokenBucket::by_intervals`],
-    /// and [`TokenBucket::from_first_hit`].
+    /// Whether the tokens of a period come back at once, at its end: [`TokenBucket::by_intervals`].
     #[must_use]
     pub const fn is_by_intervals(&self) -> bool {
-        match self {
-            Self::TokenBucket(bucket) => bucket.intervals,
-            Self::FirstHit(first) => matches!(first.0, Of::TokenBucket(_)),
-            _ => false,
-        }
+        matches!(self, Self::TokenBucket(bucket) if bucket.intervals)
     }
 
     /// Whether admitted requests wait for a departure time: a [`LeakyBucket::queue`].

@@ -27,7 +27,7 @@ pub enum WhenFull {
     /// the other keys would pay for it.
     ///
     /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding
-    /// window, the sliding log and the forms [from the first hit](crate::FirstHit) refuse, as
+    /// window, the sliding log and windows [from the first hit](crate::FirstHit) refuse, as
     /// [`Deny`](Self::Deny) does.
     #[default]
     Share,

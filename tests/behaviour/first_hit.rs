@@ -1,4 +1,4 @@
-//! Windows and intervals of each key's own, and buckets that refill by aligned intervals.
+//! Windows of each key's own, and buckets that refill by intervals.
 
 use std::time::Duration;
 
@@ -52,23 +52,17 @@ fn counted_refusals_end_with_the_keys_window() {
 
 #[test]
 fn tokens_come_back_at_the_end_of_an_interval() {
-    for (quota, first) in [
-        (Quota::from(TokenBucket::new(Rate::per_minute(5)).burst(12).by_intervals()), 40),
-        (TokenBucket::new(Rate::per_minute(5)).burst(12).from_first_hit().into(), 60),
-    ] {
-        let clock = clock();
-        let limiter = limiter(quota, &clock);
-        assert!(limiter.check_n("alice", 12).is_allowed());
-        let waits = [1, 5, 6, 11].map(|cost| limiter.check_n("alice", cost).retry_after());
-        let ends = [first, first, first + 60, first + 120].map(|seconds| Some(seconds * SECOND));
-        assert_eq!(waits, ends, "{quota}");
-        clock.advance(first * SECOND);
-        assert_eq!(limiter.at(limiter.now()).peek_n("alice", 0).remaining(), 5, "{quota}");
-        clock.advance(60 * SECOND);
-        assert!(limiter.check_n("alice", 10).is_allowed(), "{quota} carries over");
-        clock.advance(24 * 60 * SECOND);
-        assert!(!limiter.check_n("alice", 13).is_allowed() && limiter.check_n("alice", 12).is_allowed());
-    }
+    let (clock, quota) = (clock(), TokenBucket::new(Rate::per_minute(5)).burst(12).by_intervals());
+    let limiter = limiter(quota, &clock);
+    assert!(limiter.check_n("alice", 12).is_allowed());
+    let waits = [1, 5, 6, 11].map(|cost| limiter.check_n("alice", cost).retry_after());
+    assert_eq!(waits, [40, 40, 100, 160].map(|seconds| Some(seconds * SECOND)));
+    clock.advance(40 * SECOND);
+    assert_eq!(limiter.at(limiter.now()).peek_n("alice", 0).remaining(), 5);
+    clock.advance(60 * SECOND);
+    assert!(limiter.check_n("alice", 10).is_allowed(), "they are carried over");
+    clock.advance(24 * 60 * SECOND);
+    assert!(!limiter.check_n("alice", 13).is_allowed() && limiter.check_n("alice", 12).is_allowed());
 }
 
 /// A configuration that is read again every few seconds must not keep a key out.
@@ -76,7 +70,6 @@ fn tokens_come_back_at_the_end_of_an_interval() {
 fn a_quota_set_again_and_again_readmits_a_key() {
     for quota in [
         Quota::from(FixedWindow::new(Rate::per_minute(3)).from_first_hit()),
-        TokenBucket::new(Rate::per_minute(3)).from_first_hit().into(),
         TokenBucket::new(Rate::per_minute(3)).by_intervals().into(),
     ] {
         for inherit in [Inherit::AsIs, Inherit::Proportional, Inherit::Additive] {
@@ -95,45 +88,35 @@ fn a_quota_set_again_and_again_readmits_a_key() {
 
 /// Their debts do not compare at all later times.
 #[test]
-fn a_full_bucket_refuses_new_keys_of_first_hit_rules() {
-    for quota in [
-        FixedWindow::new(Rate::per_minute(3)).from_first_hit(),
-        TokenBucket::new(Rate::per_minute(3)).from_first_hit(),
-    ] {
-        let clock = clock();
-        let builder = Limiter::<u64, _>::builder(quota).max_keys(1).when_full(WhenFull::Share);
-        let limiter = builder.clock(clock.clone()).build().expect("the quota is valid");
-        let admitted = (0..200).filter(|key| limiter.check(key).is_allowed()).count();
-        assert!(admitted < 100, "{admitted}");
-        clock.advance(SECOND);
-        let late = (200..300).find_map(|key| limiter.check_n(&key, 3).retry_after());
-        assert_eq!(late, Some(59 * SECOND), "{quota}");
-        clock.advance(59 * SECOND);
-        assert!((300..310).all(|key| limiter.check_n(&key, 3).is_allowed()), "{quota}");
-    }
+fn a_full_bucket_refuses_new_keys_of_first_hit_windows() {
+    let (clock, quota) = (clock(), FixedWindow::new(Rate::per_minute(3)).from_first_hit());
+    let builder = Limiter::<u64, _>::builder(quota).max_keys(1).when_full(WhenFull::Share);
+    let limiter = builder.clock(clock.clone()).build().expect("the quota is valid");
+    let admitted = (0..200).filter(|key| limiter.check(key).is_allowed()).count();
+    assert!(admitted < 100, "{admitted}");
+    clock.advance(SECOND);
+    let late = (200..300).find_map(|key| limiter.check_n(&key, 3).retry_after());
+    assert_eq!(late, Some(59 * SECOND));
+    clock.advance(59 * SECOND);
+    assert!((300..310).all(|key| limiter.check_n(&key, 3).is_allowed()));
 }
 
 #[test]
 fn tiers_refill_their_own_tokens_at_shared_times() {
     let clock = clock();
     let (free, paid) = (TokenBucket::new(Rate::per_minute(4)), TokenBucket::new(Rate::per_minute(6)));
-    for (free, paid, first) in [
-        (Quota::from(free.by_intervals()), Quota::from(paid.burst(20).by_intervals()), 40),
-        (free.from_first_hit().into(), paid.burst(20).from_first_hit().into(), 60),
-    ] {
-        let clock = clock.clone();
-        clock.set(tollgate::Timestamp::ZERO);
-        let limiter = Limiter::<str, _>::builder(free).tier(paid).clock(clock.clone()).build().unwrap();
-        let paid = limiter.tier(1).expect("there is one");
-        assert!(limiter.check_n("free", 4).is_allowed() && paid.check_n("paid", 20).is_allowed());
-        clock.advance(first * SECOND);
-        assert_eq!(limiter.at(limiter.now()).peek_n("free", 0).remaining(), 4);
-        assert!(!paid.check_n("paid", 7).is_allowed() && paid.check_n("paid", 6).is_allowed());
-    }
+    let (free, paid) = (free.by_intervals(), paid.burst(20).by_intervals());
+    let limiter = Limiter::<str, _>::builder(free).tier(paid).clock(clock.clone()).build().unwrap();
+    let paid = limiter.tier(1).expect("there is one");
+    assert!(limiter.check_n("free", 4).is_allowed() && paid.check_n("paid", 20).is_allowed());
+    clock.advance(40 * SECOND);
+    assert_eq!(limiter.at(limiter.now()).peek_n("free", 0).remaining(), 4);
+    assert!(!paid.check_n("paid", 7).is_allowed() && paid.check_n("paid", 6).is_allowed());
+    let of = |count| FixedWindow::new(count).from_first_hit().into();
     let (a, b) = (TokenBucket::new(Rate::per_minute(4)), TokenBucket::new(Rate::per_hour(4)));
     for (a, b) in [
         (Quota::from(a.by_intervals()), Quota::from(b.by_intervals())),
-        (a.from_first_hit().into(), b.from_first_hit().into()),
+        (of(Rate::per_minute(4)), of(Rate::per_hour(4))),
     ] {
         let error = Limiter::<str, _>::builder(a).tier(b).build().map(drop).unwrap_err();
         assert_eq!(error, BuildError::TiersDiffer { field: "rate.period" });

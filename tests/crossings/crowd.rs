@@ -24,15 +24,8 @@ use super::table::Word;
 const VERBS: usize = 120;
 
 /// Algorithms of the rounds.
-const PLANNED: [Kind; 7] = [
-    Kind::Bucket,
-    Kind::Meter,
-    Kind::Fixed,
-    Kind::Log,
-    Kind::Intervals,
-    Kind::FirstHitBucket,
-    Kind::FirstHitWindow,
-];
+const PLANNED: [Kind; 6] =
+    [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log, Kind::Intervals, Kind::FirstHitWindow];
 
 /// Keys that the threads share: the fewer, the more they meet.
 const SHARED: u64 = 2;

@@ -121,7 +121,7 @@ fn at(go: Go, verb: Verb) -> Line {
 /// they were. docs/engine.md, "Known limits", allows it.
 #[test]
 fn a_refund_in_the_past_gives_back_others_units() {
-    for kind in [Kind::Bucket, Kind::FirstHitBucket] {
+    for kind in [Kind::Bucket, Kind::Intervals] {
         let check = |units| Verb::Check(Cost::Units(units), Way::Plain);
         let program = Program {
             sort: Sort::Keyed,
@@ -146,7 +146,7 @@ fn a_paid_key_is_forgotten_at_earlier_times() {
     let program = Program {
         sort: Sort::Keyed,
         room: Room::Growing,
-        limits: vec![Limit { kind: Kind::FirstHitBucket, most: 5, nanos: 1_000_000_000 }],
+        limits: vec![Limit { kind: Kind::Intervals, most: 5, nanos: 1_000_000_000 }],
         lines: [
             vec![at(Go::Stay, check(5)), at(Go::Ahead(41, 0), Verb::Poll)],
             others,
@@ -162,7 +162,7 @@ fn a_paid_key_is_forgotten_at_earlier_times() {
 #[test]
 fn a_restored_limiter_has_no_marks() {
     let check = |cost| Verb::Check(cost, Way::Plain);
-    for kind in [Kind::Bucket, Kind::FirstHitBucket] {
+    for kind in [Kind::Bucket, Kind::Intervals] {
         let program = Program {
             sort: Sort::Keyed,
             room: Room::Enough,

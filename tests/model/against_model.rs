@@ -79,11 +79,6 @@ fn a_bucket_by_intervals_decides_as_the_model_does() {
 }
 
 #[test]
-fn a_first_hit_bucket_decides_as_the_model_does() {
-    agrees(draw::case(Kind::FirstHitBucket));
-}
-
-#[test]
 fn a_first_hit_window_decides_as_the_model_does() {
     agrees(draw::case(Kind::FirstHitWindow));
 }
@@ -126,11 +121,6 @@ fn a_fixed_window_gives_back_as_the_model_does() {
 #[test]
 fn a_bucket_by_intervals_refunds_and_reserves_like_the_model() {
     agrees(draw::with_all_verbs(Kind::Intervals));
-}
-
-#[test]
-fn a_first_hit_bucket_gives_back_like_the_model() {
-    agrees(draw::with_all_verbs(Kind::FirstHitBucket));
 }
 
 #[test]

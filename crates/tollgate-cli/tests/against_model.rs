@@ -13,7 +13,7 @@ use tollgate_testing::random::Random;
 const SECOND: u64 = 1_000_000_000;
 
 /// Every algorithm with its options.
-const SPECS: [&str; 18] = [
+const SPECS: [&str; 17] = [
     "token-bucket:5/10s",
     "token-bucket:7/s,burst=3,initial=0",
     "token-bucket:1_000_003/d,burst=4",

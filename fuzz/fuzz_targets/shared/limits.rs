@@ -27,7 +27,8 @@ enum AnyKind {
     Queue { capacity: Number },
     Fixed { all: bool },
     Intervals { burst: Number, initial: Option<u8> },
-    FirstHitBucket { burst: Number, initial: Option<u8> },
+    /// Again, so that the seeds keep their kinds.
+    Other { burst: Number, initial: Option<u8> },
     FirstHitWindow { all: bool },
     Sliding { all: bool },
     SubWindows { k: u8, all: bool },
@@ -61,8 +62,9 @@ impl AnyLimit {
         };
         match self.kind {
             AnyKind::TokenBucket { ref burst, initial } => bucket(Kind::Bucket, burst, initial),
-            AnyKind::Intervals { ref burst, initial } => bucket(Kind::Intervals, burst, initial),
-            AnyKind::FirstHitBucket { ref burst, initial } => bucket(Kind::FirstHitBucket, burst, initial),
+            AnyKind::Intervals { ref burst, initial } | AnyKind::Other { ref burst, initial } => {
+                bucket(Kind::Intervals, burst, initial)
+            }
             AnyKind::Meter { ref capacity } => bucket(Kind::Meter, capacity, None),
             AnyKind::Queue { ref capacity } => bucket(Kind::Queue, capacity, None),
             AnyKind::Fixed { all } => windows(Kind::Fixed, all),

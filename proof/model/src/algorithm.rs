@@ -29,19 +29,6 @@ pub enum Algorithm {
         /// The tokens of every bucket at the clock's zero; at most `burst`.
         initial: u64,
     },
-    /// The same at the end of each period since the key's request that found the bucket full.
-    FirstHitBucket {
-        /// Tokens that each period adds.
-        count: u64,
-        /// The period.
-        period_ns: u64,
-        /// The tokens of a full bucket.
-        burst: u64,
-        /// The tokens of every bucket at the clock's zero; at most `burst`.
-        initial: u64,
-        /// Counts time in ticks of so many nanoseconds; 1 is exact.
-        tick_ns: u64,
-    },
     /// A bucket from which units leak at `count / period`; a request that would overflow it is
     /// refused.
     LeakyMeter {

@@ -37,7 +37,7 @@
 //! | `leaky_bucket.rs`   | the leaky bucket, as a meter and as a queue                    |
 //! | `grid.rs`           | aligned windows                                                |
 //! | `fixed_window.rs`   | the fixed window                                               |
-//! | `first_hit.rs`      | the window and the bucket from a key's first request           |
+//! | `first_hit.rs`      | the fixed window from a key's first request                    |
 //! | `sliding_window.rs` | the sliding window counter: previous * overlap + current       |
 //! | `sub_windows.rs`    | the sliding window in sub-windows, which never admits too much |
 //! | `sliding_log.rs`    | the sliding window log                                         |

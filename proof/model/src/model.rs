@@ -151,11 +151,8 @@ fn keys(algorithm: Algorithm) -> Box<dyn Keys + Send + Sync> {
         Algorithm::IntervalBucket { count, period_ns, origin_ns, burst, initial } => {
             States::boxed(TokenBucket::by_intervals(count, period_ns, origin_ns, burst, initial))
         }
-        Algorithm::FirstHitBucket { count, period_ns, burst, initial, tick_ns } => {
-            States::boxed(FirstHit::bucket(count, period_ns, burst, initial, tick_ns))
-        }
         Algorithm::FirstHitWindow { limit, window_ns, tick_ns, count, ceiling } => {
-            States::boxed(FirstHit::window(limit, window_ns, tick_ns, count, ceiling))
+            States::boxed(FirstHit::new(limit, window_ns, tick_ns, count, ceiling))
         }
         Algorithm::LeakyMeter { count, period_ns, capacity, grains } => {
             States::boxed(LeakyBucket::meter(count, period_ns, capacity, grains))

@@ -21,8 +21,6 @@ pub enum Kind {
     Bucket,
     /// A token bucket that refills at the ends of intervals.
     Intervals,
-    /// The same, with intervals that begin at a key's first request.
-    FirstHitBucket,
     /// A leaky bucket that refuses.
     Meter,
     /// A leaky bucket whose requests wait.
@@ -41,10 +39,9 @@ pub enum Kind {
 
 impl Kind {
     /// Every algorithm.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::Bucket,
         Self::Intervals,
-        Self::FirstHitBucket,
         Self::Meter,
         Self::Queue,
         Self::Fixed,
@@ -61,7 +58,7 @@ impl Kind {
 
     /// Whether units come back one by one, each at the end of an interval.
     pub fn refills_by_steps(self) -> bool {
-        matches!(self, Self::Intervals | Self::FirstHitBucket)
+        self == Self::Intervals
     }
 
     /// Whether units refill one after another, and a key holds at most some number of them.
@@ -191,7 +188,6 @@ impl Limit {
         match self.kind {
             Kind::Bucket => bucket.into(),
             Kind::Intervals => bucket.by_intervals().into(),
-            Kind::FirstHitBucket => bucket.from_first_hit().into(),
             Kind::Meter => LeakyBucket::meter(rate).capacity(self.burst).into(),
             Kind::Queue => LeakyBucket::queue(rate).capacity(self.burst).into(),
             Kind::Fixed => fixed.into(),
@@ -216,7 +212,6 @@ impl Limit {
         match kind {
             Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst, initial, grains },
             Kind::Intervals => Algorithm::IntervalBucket { count, period_ns, origin_ns, burst, initial },
-            Kind::FirstHitBucket => Algorithm::FirstHitBucket { count, period_ns, burst, initial, tick_ns },
             Kind::Meter => Algorithm::LeakyMeter { count, period_ns, capacity, grains },
             Kind::Queue => Algorithm::LeakyQueue { count, period_ns, capacity, grains },
             Kind::Fixed => Algorithm::FixedWindow { limit, window_ns, origin_ns, count: policy, ceiling },

@@ -92,23 +92,23 @@ impl Step {
         // The debt at the new price, when a token keeps its worth.
         let same = || (wide(debt) * wide(new.price)).div_ceil(wide(old.price));
         let (grows, shrinks) = (new.burst.saturating_sub(old.burst), old.burst.saturating_sub(new.burst));
+        // The debt in whole steps, and the part of its last step that is paid.
+        let whole = wide(debt).next_multiple_of(wide(old.step));
+        let paid = (whole - wide(debt)) * wide(new.price) / wide(old.price);
         let owed = match inherit {
             Inherit::AsIs => {
                 (same() + wide(grows) * wide(new.price)).saturating_sub(wide(shrinks) * wide(new.price))
             }
             Inherit::Proportional => {
-                // Only unpaid debt is scaled, in whole steps.
-                let whole = wide(debt).next_multiple_of(wide(old.step));
                 let owed = (whole * wide(new.price * new.burst)).div_ceil(wide(old.price * old.burst));
-                let paid = (whole - wide(debt)) * wide(new.price) / wide(old.price);
                 owed.next_multiple_of(wide(new.step)).saturating_sub(paid)
             }
             // Debt beyond a full bucket was booked ahead: it stays on top of an empty bucket.
             Inherit::Additive => {
-                let booked = same().saturating_sub(wide(old.empty_debt(new.price)));
-                let within = same() - booked;
+                let same = (whole * wide(new.price)).div_ceil(wide(old.price));
+                let booked = same.saturating_sub(wide(old.empty_debt(new.price)));
                 let most = wide(new.price) * wide(new.burst);
-                within.min(most) + booked
+                ((same - booked).min(most) + booked).saturating_sub(paid)
             }
             Inherit::Reset => 0,
         };

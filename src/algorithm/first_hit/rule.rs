@@ -1,32 +1,15 @@
-//! The rule behind both forms: when a key's debt ends, and how much of it the last interval pays.
+//! The rule of a window from the first hit: when the key's window ends, and what it has counted.
 //!
 //! ```text
 //!   61                       w   w-1        0
 //!  +---------------------------+--------------+
-//!  |  end of the debt, in ticks |  last units |
+//!  | end of the window, ticks  |    count     |
 //!  +---------------------------+--------------+
-//!
-//!           refill        refill        last units
-//!   used  |------------|-------------|------------|
-//!        now          ...   one period before    end
 //! ```
 //!
-//! A window is the same with one interval, which pays everything. A larger payload has its debt for
-//! longer, so the table finds the key that is idle longest. But of two debts with different phases
-//! neither is the larger at all later times: there is no `half`.
-//!
-//! # Refunds
-//!
-//! A window gives back what the same window has counted. In a bucket the refills pay the oldest
-//! units first. Up to and with the request, `charged` tells how many units were in debt, and how
-//! many of them still are: the request's own units are the last of these. Once another request than
-//! the newest was given back, that is too many. What still holds: the refills since the request
-//! paid at most so many of its units. Only a debit books ahead here, which changes nothing of that.
-//!
-//! ```text
-//!   since the charge, only newest requests came back:   back = min(cost, used of `charged` now)
-//!   otherwise:                                          back = cost - refill * intervals since
-//! ```
+//! A larger payload has its debt for longer, so the table finds the key that is idle longest. But of
+//! two windows with different ends neither has the larger count at all later times: there is no
+//! `half`.
 
 use crate::algorithm::change::Unit;
 use crate::algorithm::{
@@ -40,15 +23,6 @@ use crate::time::{Shift, Timestamp};
 
 /// A tick is at most this part of the period.
 const FINE: u64 = 1_000;
-
-/// What the end of an interval pays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Everything.
-    Window,
-    /// The refill.
-    Bucket,
-}
 
 /// The clock of one table, and the fields of its words.
 #[derive(Clone, Copy, Debug)]
@@ -64,24 +38,15 @@ pub(crate) struct Ticks {
     last: u64,
     /// The tick at the start of the version. Smaller ends are of older versions, and none is 0.
     first: u64,
-    /// Ticks of an interval.
+    /// Ticks of a window.
     period: u64,
-    /// Ticks until the debt of an empty bucket of any tier ends.
-    longest: u64,
 }
 
 impl Ticks {
-    /// The finest ticks that leave room for the uptime and the longest debt beside the units, from
-    /// `since` on, above `top`. An error names the largest count that would fit.
-    pub(super) fn fit(
-        form: Form,
-        period: u64,
-        most: u64,
-        longest: u64,
-        since: u64,
-        top: u64,
-    ) -> Result<Self, BuildError> {
-        let fit = |most| Self::try_fit(form, period, most, longest, since, top);
+    /// The finest ticks that leave room for the uptime and a window beside the units, from `since`
+    /// on, above `top`. An error names the largest count that would fit.
+    pub(super) fn fit(period: u64, most: u64, since: u64, top: u64) -> Result<Self, BuildError> {
+        let fit = |most| Self::try_fit(period, most, since, top);
         fit(most).ok_or_else(|| {
             let largest = (0..u64::BITS).rev().fold(0, |found, bit| {
                 let larger = found | 1 << bit;
@@ -91,10 +56,9 @@ impl Ticks {
         })
     }
 
-    fn try_fit(form: Form, period: u64, most: u64, longest: u64, since: u64, top: u64) -> Option<Self> {
+    fn try_fit(period: u64, most: u64, since: u64, top: u64) -> Option<Self> {
         // A window also counts beyond its limit.
-        let most = if form == Form::Window { most.checked_mul(2)? } else { most };
-        let width = bits(most);
+        let width = bits(most.checked_mul(2)?);
         let units = Field::lowest(width);
         let end = units.above(PAYLOAD_BITS.checked_sub(width).filter(|&left| left > 0)?);
         let first = (top >> width) + 1;
@@ -102,11 +66,10 @@ impl Ticks {
         (0..u64::BITS).take_while(|&shift| shift == 0 || 1 << shift <= period / FINE).find_map(|shift| {
             // A request comes at most one tick after the start of its tick.
             let period = period.div_ceil(1 << shift) + u64::from(shift > 0);
-            let longest = period.checked_mul(longest)?;
-            let last = end.max().checked_sub(first)?.checked_sub(longest)?;
+            let last = end.max().checked_sub(first)?.checked_sub(period)?;
             (last > uptime >> shift).then(|| {
                 let last = u64::try_from((u128::from(last) << shift) - 1).unwrap_or(u64::MAX);
-                Self { end, units, shift, since, last, first, period, longest }
+                Self { end, units, shift, since, last, first, period }
             })
         })
     }
@@ -123,16 +86,13 @@ impl Ticks {
     }
 }
 
-/// A window or bucket whose intervals begin with the key's first request.
+/// A window that begins with the key's first request.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstHitRule {
     pub(super) ticks: Ticks,
-    form: Form,
-    /// Units that the end of an interval pays. Of a window: more than it ever counts.
-    refill: u64,
     limit: u64,
     count: CountPolicy,
-    /// The steps of a debt per unit: they tell where in its interval a key is.
+    /// The steps of a debt per unit: they tell where in its window a key is.
     price: u64,
     /// The payload of a key that was never seen. A payload below the floor stands for it.
     start: Payload,
@@ -141,22 +101,15 @@ pub struct FirstHitRule {
 }
 
 impl FirstHitRule {
-    pub(super) fn new(ticks: Ticks, form: Form, refill: u64, limit: u64, count: CountPolicy) -> Self {
-        let refill = if form == Form::Window { ticks.units.max() } else { refill };
+    pub(super) fn new(ticks: Ticks, limit: u64, count: CountPolicy) -> Self {
         let none = Payload(ticks.end.of(ticks.first));
-        let price = ticks.period.min((1 << 60) / limit.max(refill)).max(1);
-        Self { ticks, form, refill, limit, count, price, start: none, idle: none }
+        let price = ticks.period.min((1 << 60) / ticks.units.max()).max(1);
+        Self { ticks, limit, count, price, start: none, idle: none }
     }
 
     /// Where counts stop.
     pub(crate) fn ceiling(&self) -> u64 {
-        if self.form == Form::Window { self.ticks.units.max() } else { self.limit }
-    }
-
-    /// Whether the end of an interval pays everything.
-    #[cfg(test)]
-    pub(crate) fn is_window(&self) -> bool {
-        self.form == Form::Window
+        self.ticks.units.max()
     }
 
     /// Nanoseconds of a tick.
@@ -164,24 +117,7 @@ impl FirstHitRule {
         1 << self.ticks.shift
     }
 
-    /// The debt of so many units at the start of an interval.
-    pub(super) fn debt_of(&self, units: u64) -> u64 {
-        units.saturating_mul(self.price)
-    }
-
-    /// The intervals after the current one in which debt up to `end` remains.
-    #[inline]
-    fn behind(&self, end: u64, tick: u64) -> u64 {
-        let left = end.saturating_sub(tick);
-        if left <= self.ticks.period || self.form == Form::Window {
-            0
-        } else {
-            (left - 1) / self.ticks.period
-        }
-    }
-
-    /// The end of the key's current interval, and its units in debt. A key without debt begins an
-    /// interval now.
+    /// The end of the key's window, and its count. A key without debt begins a window now.
     #[inline]
     fn seen(&self, payload: Payload, tick: u64) -> (u64, u64) {
         let Ticks { end, units, period, .. } = self.ticks;
@@ -191,18 +127,14 @@ impl FirstHitRule {
             // A late request does not lower the end.
             return (tick.max(end.saturating_sub(period)) + period, 0);
         }
-        let behind = self.behind(end, tick);
-        (end - behind * period, behind.saturating_mul(self.refill).saturating_add(units))
+        (end, units)
     }
 
-    /// The payload of a key with so many units in debt, whose current interval ends at `end`.
+    /// The payload of a key with this count, whose window ends at `end`.
     #[inline]
     fn payload(&self, end: u64, used: u64) -> Payload {
-        let Ticks { end: ends, units, period, .. } = self.ticks;
-        let behind =
-            if used <= self.refill || self.form == Form::Window { 0 } else { (used - 1) / self.refill };
-        let end = end.saturating_add(behind.saturating_mul(period)).min(ends.max());
-        Payload(ends.of(end) | (used - behind * self.refill).min(units.max()))
+        let Ticks { end: ends, units, .. } = self.ticks;
+        Payload(ends.of(end.min(ends.max())) | used.min(units.max()))
     }
 
     fn floor_payload(&self) -> Payload {
@@ -216,22 +148,6 @@ impl FirstHitRule {
             return u64::MAX;
         }
         u64::try_from((when - i128::from(now.as_nanos())).max(0)).unwrap_or(u64::MAX)
-    }
-
-    /// The units of `taken` that are certainly still in debt at `tick`.
-    fn remaining_debt(&self, payload: Payload, taken: Taken, tick: u64, order: Order) -> u64 {
-        let Taken { charged, since, cost } = taken;
-        let end = self.ticks.end.get(charged.0);
-        match (self.form, order) {
-            (Form::Window, _) if self.ticks.end.get(payload.0) == end => cost,
-            // A reset has forgiven the debt meanwhile.
-            (Form::Bucket, Order::Kept) if payload >= charged => cost.min(self.seen(charged, tick).1),
-            (Form::Bucket, Order::Lost | Order::LostAndBooked) if tick < end => {
-                let intervals = self.behind(end, since.tick) - self.behind(end, tick);
-                cost.saturating_sub(intervals.saturating_mul(self.refill))
-            }
-            _ => 0,
-        }
     }
 }
 
@@ -262,22 +178,22 @@ impl Ranged for FirstHitRule {
     }
 
     fn top(&self, until: u64) -> u64 {
-        let Ticks { end, units, longest, .. } = self.ticks;
-        end.of((self.after(until).tick + longest).min(end.max())) | units.max()
+        let Ticks { end, units, period, .. } = self.ticks;
+        end.of((self.after(until).tick + period).min(end.max())) | units.max()
     }
 
     fn needs(&self, payload: Payload, at: Moment) -> u64 {
-        let Ticks { end, longest, since, .. } = self.ticks;
-        // Of a request at an earlier time than the key has seen, or one that was booked.
-        let tick = end.get(payload.0).saturating_sub(longest);
+        let Ticks { end, period, since, .. } = self.ticks;
+        // Of a request at an earlier time than the key has seen.
+        let tick = end.get(payload.0).saturating_sub(period);
         let needed = self.ticks.nanos(tick) - i128::from(since);
         if tick <= at.tick { 0 } else { u64::try_from(needed).unwrap_or(u64::MAX) }
     }
 
     #[inline]
     fn own(&self, stored: Stored, at: Moment) -> Option<Payload> {
-        let is_own = stored.bits() >= self.floor()
-            && self.ticks.end.get(stored.bits()) <= at.tick + self.ticks.longest;
+        let is_own =
+            stored.bits() >= self.floor() && self.ticks.end.get(stored.bits()) <= at.tick + self.ticks.period;
         is_own.then(|| Payload(stored.bits()))
     }
 
@@ -286,7 +202,7 @@ impl Ranged for FirstHitRule {
         Some(Payload(stored.bits() | self.ticks.units.max()))
     }
 
-    /// At no later time either: its interval ends no later, and it has no more units.
+    /// At no later time either: its window ends no later, and it has no more units.
     fn is_least(&self, payload: Payload) -> bool {
         let ((end, used), (idle, units)) =
             (self.seen(payload, self.ticks.first), self.seen(self.idle, self.ticks.first));
@@ -297,12 +213,12 @@ impl Ranged for FirstHitRule {
         Unit { price: self.price, burst: self.limit, step: self.price }
     }
 
-    /// The units, less the share of the current interval that is over.
+    /// The units, less the share of the window that is over.
     fn debt(&self, payload: Payload, at: Moment) -> u64 {
         let (end, used) = self.seen(payload, at.tick);
         let over = self.ticks.period.saturating_sub(end - at.tick);
         let share = u128::from(over) * u128::from(self.price) / u128::from(self.ticks.period);
-        self.debt_of(used).saturating_sub(share as u64)
+        used.saturating_mul(self.price).saturating_sub(share as u64)
     }
 
     fn owing(&self, debt: u64) -> Payload {
@@ -353,17 +269,20 @@ impl Rule for FirstHitRule {
         self.seen(payload, at.tick).1 > self.seen(Payload::UNSEEN, at.tick).1
     }
 
-    /// The slot stays the key's until the interval ends.
+    /// The slot stays the key's until the window ends.
     fn forgive(&self, payload: Payload, at: Moment) -> Payload {
         let (end, unseen) = self.seen(Payload::UNSEEN, at.tick);
         if unseen > 0 { self.payload(end, unseen) } else { self.payload(self.seen(payload, at.tick).0, 0) }
     }
 
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
-        let tick = at.tick.max(taken.since.tick);
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+        let (tick, ends) = (at.tick.max(taken.since.tick), self.ticks.end);
+        if ends.get(payload.0) != ends.get(taken.charged.0) {
+            return None;
+        }
         let ((end, used), (_, unseen)) = (self.seen(payload, tick), self.seen(Payload::UNSEEN, tick));
         let most = used.saturating_sub(unseen);
-        let units = self.remaining_debt(payload, taken, tick, order).min(most);
+        let units = taken.cost.min(most);
         (units > 0).then(|| Refund { payload: self.payload(end, used - units), units })
     }
 
@@ -373,21 +292,6 @@ impl Rule for FirstHitRule {
         let more = if units.get(payload.0) == units.max() { units.max() + 1 } else { 1 };
         Payload(payload.0 + more)
     }
-
-    fn less(&self, charged: Payload, units: u64) -> Payload {
-        let Ticks { end, units: field, period, .. } = self.ticks;
-        let (ends, last) = (end.get(charged.0), field.get(charged.0));
-        if self.form == Form::Window || units < last {
-            return if self.form == Form::Window { charged } else { Payload(charged.0 - units) };
-        }
-        let before = (units - last) / self.refill + 1;
-        let last = last + before * self.refill - units;
-        Payload(end.of(ends.saturating_sub(before * period)) | last.min(field.max()))
-    }
-
-    fn reorders(&self, payload: Payload, taken: Taken) -> bool {
-        self.form == Form::Bucket && payload != taken.charged
-    }
 }
 
 impl Booking for FirstHitRule {
@@ -395,16 +299,9 @@ impl Booking for FirstHitRule {
         Some(Self { count: CountPolicy::Allowed, ..*self })
     }
 
-    /// A window counts up to its ceiling; a bucket's debt ends within the term at the latest.
-    fn debit(&self, payload: Payload, at: Moment, cost: u64, last: u64) -> Option<(u64, Payload)> {
+    fn debit(&self, payload: Payload, at: Moment, cost: u64, _: u64) -> Option<(u64, Payload)> {
         let (end, used) = self.seen(payload, at.tick);
-        let latest = self.ticks.end.get(self.top(last.min(self.last())));
-        let behind = latest.saturating_sub(end) / self.ticks.period;
-        let most = match self.form {
-            Form::Window => self.ceiling(),
-            Form::Bucket => self.refill.saturating_mul(behind + 1),
-        };
-        let units = cost.min(most.saturating_sub(used));
+        let units = cost.min(self.ceiling().saturating_sub(used));
         Some((units, self.payload(end, used + units)))
     }
 }
@@ -416,9 +313,7 @@ impl Numbers for FirstHitRule {
 
     fn retry_after(&self, payload: Payload, _: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
         let (end, used) = self.seen(payload, self.moment(now).tick);
-        // The end of the interval that pays the last unit that is too many.
-        let over = used.saturating_add(cost).saturating_sub(self.limit);
-        if over == 0 { 0 } else { self.until(self.ticks.end.get(self.payload(end, over).0), now) }
+        if used.saturating_add(cost) <= self.limit { 0 } else { self.until(end, now) }
     }
 
     fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {

@@ -37,7 +37,7 @@ static SYNTAXES: [Syntax; 5] = [
     Syntax {
         algorithm: "token-bucket",
         example: "token-bucket:60/min,burst=20",
-        options: &["burst=N", "initial=N", "intervals", "first-hit"],
+        options: &["burst=N", "initial=N", "intervals"],
     },
     Syntax {
         algorithm: "leaky-bucket",
@@ -68,8 +68,7 @@ static ALGORITHMS: [&str; 5] =
 ///   A month and a year have no fixed length: write `30d`, `365d`.
 /// * `burst=N` and `initial=N`, of a token bucket: see [`TokenBucket`].
 /// * `intervals`, of a token bucket: see [`TokenBucket::by_intervals`].
-/// * `first-hit`, of a fixed window, or of a token bucket, which then refills by intervals: see
-///   [`FirstHit`](crate::FirstHit).
+/// * `first-hit`, of a fixed window: see [`FixedWindow::from_first_hit`].
 /// * `capacity=N`, and `queue` or `meter` (also `mode=queue`), of a leaky bucket, which is a meter
 ///   by default: see [`LeakyBucket`].
 /// * `subwindows=N`, of a sliding window: see [`SlidingWindow`].
@@ -131,8 +130,7 @@ fn quota<'t>(syntax: &Syntax, text: &'t str) -> Result<Quota, Problem<'t>> {
             let bucket = TokenBucket::new(rate);
             let bucket = burst.map_or(bucket, |tokens| bucket.burst(tokens));
             let bucket = initial.map_or(bucket, |tokens| bucket.initial(tokens));
-            let bucket = if intervals.is_some() { bucket.by_intervals() } else { bucket };
-            if first_hit.is_some() { bucket.from_first_hit().into() } else { bucket.into() }
+            if intervals.is_some() { bucket.by_intervals().into() } else { bucket.into() }
         }
         "leaky-bucket" => {
             let bucket =

@@ -84,7 +84,6 @@ fn quick_decisions_equal_slow_ones() {
         first(LeakyBucket::queue(ten())),
         first(FixedWindow::new(ten())),
         first(FixedWindow::new(ten()).from_first_hit()),
-        first(bucket.burst(30).from_first_hit()),
         first(SlidingWindow::new(ten())),
         first(bucket).changed(bucket, Inherit::AsIs, SECOND),
         first(FixedWindow::new(ten())).changed(FixedWindow::new(third), Inherit::AsIs, SECOND),
@@ -176,8 +175,6 @@ fn an_older_version_admits_nothing_after_a_later_ones_payload() {
         (fixed(10, SECOND).into(), fixed(20, 60 * SECOND).into()),
         (fixed(10, 60 * SECOND).into(), fixed(20, SECOND).into()),
         (fixed(10, SECOND).from_first_hit().into(), fixed(20, 60 * SECOND).from_first_hit().into()),
-        (bucket.from_first_hit().into(), bucket.burst(40).from_first_hit().into()),
-        (bucket.from_first_hit().into(), fixed(10, SECOND).from_first_hit().into()),
         (bucket.by_intervals().into(), bucket.burst(40).by_intervals().into()),
     ] {
         let (since, old) = (5 * SECOND / 2, first(quota));

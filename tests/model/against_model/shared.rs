@@ -64,7 +64,7 @@ impl Shared {
         }
         let since = |from: usize| script.lines[from..number].iter().filter(|other| other.key == line.key);
         match limit.kind {
-            Kind::Bucket | Kind::Meter | Kind::Intervals | Kind::FirstHitBucket => {
+            Kind::Bucket | Kind::Meter | Kind::Intervals => {
                 self.may_give_less(limit, script, number, taken).then_some(back)
             }
             Kind::Log => {
@@ -127,7 +127,6 @@ fn booked_by_the_engine_alone(line: &Line) -> bool {
 fn grain(limit: &Limit, script: &Script) -> u64 {
     match limit.kind {
         Kind::Intervals => limit.period,
-        Kind::FirstHitBucket => script.resolution.tick,
         _ => script.resolution.grains.map_or(0, |grains| limit.period / limit.count.saturating_mul(grains)),
     }
 }

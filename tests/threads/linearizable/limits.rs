@@ -11,7 +11,6 @@ pub(crate) const LIMITS: &[Limit] = &[
     Kind::Fixed.limit(4, SECOND),
     Kind::Log.limit(3, SECOND),
     Kind::Intervals.limit(3, SECOND),
-    Kind::FirstHitBucket.limit(3, SECOND),
     Kind::FirstHitWindow.limit(4, SECOND),
     Kind::Queue.limit(3, SECOND),
     Kind::Sliding.limit(4, SECOND),

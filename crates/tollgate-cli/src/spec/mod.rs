@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_limit_is_the_quota_of_its_text() {
         let rate = Rate::per_minute(60);
-        let quotas: [Quota; 12] = [
+        let quotas: [Quota; 11] = [
             TokenBucket::new(rate).burst(20).into(),
             TokenBucket::new(rate).initial(0).into(),
             LeakyBucket::meter(rate).capacity(7).into(),

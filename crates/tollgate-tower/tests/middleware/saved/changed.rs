@@ -73,7 +73,7 @@ async fn debts_without_a_meaning_are_told() {
         (&[FixedWindow::new(Rate::per_hour(4)).into()], "algorithm"),
         (&four, "limits"),
         (&[SlidingLog::new(Rate::per_hour(4)).into()], "algorithm"),
-        (&[TokenBucket::new(Rate::per_hour(4)).from_first_hit().into()], "algorithm"),
+        (&[FixedWindow::new(Rate::per_hour(4)).from_first_hit().into()], "algorithm"),
     ];
     let file = after_four(api(hourly_bucket(4))).await;
     for (new, field) in changes {
