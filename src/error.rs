@@ -60,9 +60,9 @@ pub enum BuildError {
         field: &'static str,
     },
     /// The quota was changed so often that the keys' words have no room for another change; or so
-    /// often before a debt of the first of these quotas had run out that reading it would take long:
-    /// see [`reconfigure`](crate::Limiter::reconfigure). Or the limiter's clock shows centuries.
-    /// Wait, or build a new limiter.
+    /// often before a debt of the first of these quotas had run out that reading it would take
+    /// long: see [`reconfigure`](crate::Limiter::reconfigure). Or the limiter's clock shows
+    /// centuries. Wait, or build a new limiter.
     ChangedTooOften,
 }
 

@@ -30,8 +30,8 @@ use rule::Ticks;
 /// **Formula.** The word holds the end of the window and its count; from `end` on the count is 0.
 /// Admitted iff `count + cost <= limit`.
 ///
-/// **Memory.** One word per key. Windows with different ends do not compare at all later times, so a
-/// [full bucket](crate::WhenFull) of the table refuses new keys, as it does for a sliding window.
+/// **Memory.** One word per key. Windows with different ends do not compare at all later times, so
+/// a [full bucket](crate::WhenFull) of the table refuses new keys, as it does for a sliding window.
 ///
 /// **A change of the quota** keeps the end of each key's window, and what
 /// [`Inherit`](crate::Inherit) says of its units. To another period, it keeps the share of the

@@ -12,7 +12,8 @@
 //! * A charge increases the payload, so a compare-exchange on an old word fails. Only a refund, a
 //!   reset and a guard decrease it, and only while the key owns the slot. No key starts from a
 //!   payload that an earlier owner of the slot had: windows and logs expire with time alone,
-//!   refunds or not; a bucket's new owner changes the fingerprint of the slot; the in-flight rule counts its charges.
+//!   refunds or not; a bucket's new owner changes the fingerprint of the slot; the in-flight rule
+//!   counts its charges.
 //! * Where a rule gives `half`, a smaller payload has no more debt than a larger one, now and at
 //!   every later time. This holds for payloads of one version of the quota.
 //!
@@ -109,14 +110,14 @@ pub struct Resolution {
     /// Sliding counters: counts of closed windows are rounded up to a multiple of this. 1: exact.
     pub granule: u64,
     /// [`FirstHit`]: the nanoseconds of a tick, in which time is counted: a power of two, and at
-    /// most a thousandth of the period. A window is then less than two ticks longer than its period,
-    /// and never shorter. 1: exact.
+    /// most a thousandth of the period. A window is then less than two ticks longer than its
+    /// period, and never shorter. 1: exact.
     pub tick: u64,
 }
 
 /// A rate-limiting algorithm with its settings: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`],
-/// [`SlidingWindow`], [`SlidingLog`]; [`FirstHit`], a form of the fixed window; or [`Quota`] for any of
-/// them chosen at run time.
+/// [`SlidingWindow`], [`SlidingLog`]; [`FirstHit`], a form of the fixed window; or [`Quota`] for
+/// any of them chosen at run time.
 ///
 /// Sealed: the table relies on the properties of its rules.
 pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed {

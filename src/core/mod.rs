@@ -277,8 +277,8 @@ impl std::iter::Sum for Usage {
 }
 
 impl<L: Limits, C: Clock> Core<L, C> {
-    /// Judges the quotas, reserves the words and starts the clock. `rooms` is what the words of each
-    /// quota have room for, where a saved limiter says so.
+    /// Judges the quotas, reserves the words and starts the clock. `rooms` is what the words of
+    /// each quota have room for, where a saved limiter says so.
     pub(crate) fn new(
         quotas: Vec<L::Quota>,
         rooms: &[u64],

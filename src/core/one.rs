@@ -258,8 +258,8 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     }
 
     /// Charges a request as at its departure. There a bucket by intervals may be full before the
-    /// request, and then holds no more than that: charged as of now, later turns would have what was
-    /// lost.
+    /// request, and then holds no more than that: charged as of now, later turns would have what
+    /// was lost.
     ///
     /// The departure is computed from a probe, and charged by a plain rule. When another thread was
     /// faster, it is computed anew: that thread has then been admitted.

@@ -163,9 +163,9 @@ impl<R: Numbers> Version<R> {
         self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default)
     }
 
-    /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock. Not
-    /// when so much time has passed that an earlier time would read as one after it: its difference
-    /// wraps around to less than a horizon.
+    /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock.
+    /// Not when so much time has passed that an earlier time would read as one after it: its
+    /// difference wraps around to less than a horizon.
     fn end_at(&self, clock: &impl Clock) -> Result<u64, BuildError> {
         let since = clock.now().as_nanos().max(self.since);
         if since > LATEST_START && self.term().is_some() {

@@ -292,14 +292,15 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// ttl, but none after `Inherit::Reset`.
     ///
     /// **Cost.** About a kilobyte for each tier, kept until the limiter is dropped, and the time to
-    /// work out the new quotas' numbers; writers take turns, and wait for a [save](Self::save). A check never waits. A check costs some more instructions once the
-    /// limiter has been reconfigured, and while older debts remain a little for each change in
-    /// between. The words make room: each change takes a second or two of their ten years, the time
-    /// in which the largest debt runs out, and the time by which callers' own times or reservations
-    /// were ahead of the clock; for most limits that is tens of millions of changes. (A fixed
-    /// window takes a number or two of its twenty years' windows.) Then it is an error, and so is a
-    /// change while a debt from 1,024 changes ago remains; with more than 16 tiers, from 16,384
-    /// divided by their number, and at least from 16.
+    /// work out the new quotas' numbers; writers take turns, and wait for a [save](Self::save). A
+    /// check never waits. A check costs some more instructions once the limiter has been
+    /// reconfigured, and while older debts remain a little for each change in between. The words
+    /// make room: each change takes a second or two of their ten years, the time in which the
+    /// largest debt runs out, and the time by which callers' own times or reservations were ahead
+    /// of the clock; for most limits that is tens of millions of changes. (A fixed window takes a
+    /// number or two of its twenty years' windows.) Then it is an error, and so is a change while a
+    /// debt from 1,024 changes ago remains; with more than 16 tiers, from 16,384 divided by their
+    /// number, and at least from 16.
     ///
     /// # Errors
     ///

@@ -229,7 +229,7 @@ fn a_global_limiter_reserves_and_cancels() {
 
 /// A bucket that gets more at once than it holds: what does not fit is lost, also to turns.
 #[test]
-fn no_more_turns_depart_at_once_than_a_bucket_by_intervals_holds() {
+fn turns_departing_at_once_fit_a_bucket_by_intervals() {
     for (count, burst) in [(6, 4), (3, 2), (2, 4), (100, 7)] {
         let clock = ManualClock::starting_at(Duration::from_secs(1_700_000_000));
         let quota = TokenBucket::new(Rate::per_minute(count)).burst(burst).by_intervals();

@@ -207,7 +207,8 @@ impl Specification {
 
     /// The clock has reached this time, and never steps back behind it again.
     pub(crate) fn restored(&mut self, reached: u64) {
-        // No file tells that a turn was reserved, or when units came back: then a refund gives more.
+        // No file tells that a turn was reserved, or when units came back: then a refund gives
+        // more.
         if self.has_reserved || self.marked >= Some(reached) {
             self.model = None;
         }

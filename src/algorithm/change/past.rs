@@ -16,9 +16,9 @@ const DEEPEST: u32 = 1_024;
 /// which tier a key has, its debt is read through each of them.
 const MOST_STEPS: u32 = 16 * DEEPEST;
 
-/// Old versions that no debt remains from are dropped when the others are twice as many as after the
-/// last time, and at least so many. Seldom, because this copies those that stay, and the versions
-/// before keep what they had.
+/// Old versions that no debt remains from are dropped when the others are twice as many as after
+/// the last time, and at least so many. Seldom, because this copies those that stay, and the
+/// versions before keep what they had.
 const FEWEST: u32 = 16;
 
 /// The version before the one of a rule.
@@ -116,7 +116,8 @@ impl Past {
         }
         let chain: Vec<&Arc<Self>> = iter::successors(Some(past), |past| past.before.as_ref()).collect();
         let rule_after = |index: usize| index.checked_sub(1).map_or(rule, |index| &chain[index].rule);
-        // What the payloads from before a version convert to at the most: the less, the older it is.
+        // What the payloads from before a version convert to at the most: the less, the older it
+        // is.
         let remains = |version: usize| {
             let convert = |payload: Payload, index: usize| {
                 chain[index].convert(rule_after(index), payload, Self::carried_by_any)

@@ -7,8 +7,8 @@
 //!  +---------------------------+--------------+
 //! ```
 //!
-//! A larger payload has its debt for longer, so the table finds the key that is idle longest. But of
-//! two windows with different ends neither has the larger count at all later times: there is no
+//! A larger payload has its debt for longer, so the table finds the key that is idle longest. But
+//! of two windows with different ends neither has the larger count at all later times: there is no
 //! `half`.
 
 use crate::algorithm::change::Unit;

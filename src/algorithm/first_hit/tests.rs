@@ -129,7 +129,7 @@ fn a_change_keeps_the_place_in_the_window() {
 
 /// What a key has after a change of its limit, it has until the same window ends.
 #[test]
-fn a_change_of_the_limit_keeps_the_end_of_the_window() {
+fn a_change_of_the_limit_keeps_the_windows_end() {
     let since = 7 * SECOND;
     for (limit, inherit, known) in [
         (1_000, Inherit::AsIs, 40),

@@ -22,7 +22,7 @@ fn drained<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>) -> usize {
 /// The clock shows a time near its end, and is right again after a change. No time comes back that
 /// has been reached, so nothing refills.
 #[test]
-fn a_change_at_the_end_of_the_clock_gives_nothing_anew() {
+fn a_change_at_the_clocks_end_gives_nothing_anew() {
     for (number, quota) in [
         Quota::from(TokenBucket::new(RATE)),
         TokenBucket::new(Rate::new(1, Duration::from_millis(37))).burst(10).into(),

@@ -73,7 +73,7 @@ fn a_lowered_sliding_window_keeps_its_counts_over_a_restart() {
 
 /// Ten units are in the window, seven more than the new limit: a credit of three leaves none.
 #[test]
-fn a_lowered_log_keeps_what_is_above_its_limit_over_a_restart() {
+fn a_lowered_log_keeps_all_times_over_a_restart() {
     let quota = |count| Quota::from(SlidingLog::new(Rate::per_minute(count)));
     let before = clock(BEGUN, 0);
     let limiter = built(quota(10), &before);
@@ -90,8 +90,8 @@ fn a_lowered_log_keeps_what_is_above_its_limit_over_a_restart() {
     assert!(restored.reconfigure(quota(10), Additive).is_ok(), "its ring has room for ten still");
 }
 
-/// Some rates have no common grain that is fine enough. The grain of a later version is another one,
-/// so it may be fine enough there, and not in the limiter that is built to go on.
+/// Some rates have no common grain that is fine enough. The grain of a later version is another
+/// one, so it may be fine enough there, and not in the limiter that is built to go on.
 #[test]
 fn what_no_limiter_can_be_built_with_is_no_change() {
     let bucket = |count| TokenBucket::new(Rate::per_second(count));
