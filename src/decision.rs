@@ -203,8 +203,8 @@ impl<'l> Decision<'l> {
     ///
     /// A request that was refused because its bucket was full (see [`WhenFull`](crate::WhenFull))
     /// is told when the first slot of the bucket is vacant; where new keys share an allowance,
-    /// how long that takes is an estimate. At the end of the clock's time, beyond ten years, it
-    /// is 584 years.
+    /// when that has room for the request, or the slot that it may inherit first. At the end of the
+    /// clock's time, beyond ten years, it is 584 years.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = || match self.ring.is_anothers() {
@@ -215,8 +215,8 @@ impl<'l> Decision<'l> {
     }
 
     /// How long until more than [`remaining`](Self::remaining) can be admitted, if no request
-    /// comes: not one nanosecond earlier. Zero if all of the limit is available. Estimated as
-    /// [`retry_after`](Self::retry_after) is when the key's bucket is full.
+    /// comes: not one nanosecond earlier. Zero if all of the limit is available. An estimate when
+    /// the key's bucket is full.
     ///
     /// # Examples
     ///

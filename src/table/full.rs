@@ -46,8 +46,8 @@ pub(crate) enum Placement {
     Vacant(SlotIndex, Word),
     /// Into the slot of an evicted key, inheriting its debt.
     Evict(SlotIndex, Word),
-    /// To the bucket's overflow word.
-    Shared,
+    /// To the bucket's overflow word. This payload is the least that a slot has.
+    Shared(Payload),
     /// No slot: refused, until the slot with this payload is vacant.
     Refuse(Payload, SlotIndex),
     /// No slot: admitted, and counted nowhere. The payload is that of a key without debt.
@@ -123,7 +123,7 @@ impl WhenFull {
         match self {
             Self::Share => match rule.half(at) {
                 Some(half) if payload <= half => Placement::Evict(index, word),
-                Some(_) if R::SHARES => Placement::Shared,
+                Some(_) if R::SHARES => Placement::Shared(payload),
                 _ => Placement::Refuse(payload, index),
             },
             Self::Allow if self.admits(rule) => Placement::AdmitUncounted(rule.forgive(word.payload(), at)),

@@ -105,11 +105,15 @@ impl<'a> View<'a> {
                         events.evicted_with_debt()
                     })
                 }
-                Placement::Evict(..) | Placement::Shared if R::SHARES && shares < TRIES => {
+                Placement::Shared(least) if shares < TRIES => {
                     shares += 1;
-                    view.share(ask, header, overflow, at)
+                    view.share(ask, header, overflow, least, at)
                 }
-                Placement::Evict(..) | Placement::Shared => {
+                Placement::Evict(..) if R::SHARES && shares < TRIES => {
+                    shares += 1;
+                    view.share(ask, header, overflow, Payload::UNSEEN, at)
+                }
+                Placement::Evict(..) | Placement::Shared(_) => {
                     Some(refused::<R>(shared_debt(rule, overflow, at), Ring::NONE))
                 }
                 Placement::Refuse(payload, index) => {
@@ -230,20 +234,19 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Charges the bucket's overflow word. `None` when the bucket changed.
+    /// Charges the bucket's overflow word. `least` is the least debt of a slot. `None` when the
+    /// bucket changed.
     fn share<R: Rule>(
         self,
         ask: Ask<'_, R>,
         header: Header,
         overflow: Stored,
+        least: Payload,
         at: Moment,
     ) -> Option<Ruling<'a>> {
         let Some(payload) = shared_allowance(ask, overflow, at) else {
-            return Some(Ruling {
-                allowed: false,
-                payload: shared_debt(ask.rule, overflow, at),
-                ring: Ring::NONE.marked(Mark::Shared),
-            });
+            let payload = waited_debt(ask, overflow, least, at);
+            return Some(Ruling { allowed: false, payload, ring: Ring::NONE.marked(Mark::Shared) });
         };
         // The header last: an insertion that has not seen this charge can no longer commit, and if
         // one committed before, the header is not the one that was read.
@@ -270,6 +273,19 @@ pub(super) fn inheriting<R: Rule>(ring: Ring<'_>) -> Ring<'_> {
 /// was evicted. So the overflow word is at least the debt of any key that is not in the bucket.
 pub(super) fn shared_debt<R: Rule>(rule: Dated<'_, R>, overflow: Stored, at: Moment) -> Payload {
     rule.current(overflow).max(rule.half(at).unwrap_or(Payload::UNSEEN))
+}
+
+/// The debt that a new key waits for, where it may not inherit the `least` debt of a slot: that of
+/// the new keys together. A request that is larger than what those ever have waits until there is
+/// room for it in the slot, too: it inherits that by then.
+pub(super) fn waited_debt<R: Rule>(ask: Ask<'_, R>, overflow: Stored, least: Payload, at: Moment) -> Payload {
+    let shared = shared_debt(ask.rule, overflow, at);
+    let most = ask.rule.half(at).unwrap_or(Payload::UNSEEN);
+    // By the rule itself, since a peek writes nothing: not even the horizon.
+    match ask.rule.rule.decide(most, Ring::NONE, at, ask.cost) {
+        Verdict::Allow(_) => shared,
+        _ => shared.max(least),
+    }
 }
 
 /// The overflow word after the request, if it is admitted.
@@ -339,7 +355,7 @@ mod tests {
         };
         let share = || {
             let (overflow, header) = (view.bucket.shared(), view.bucket.header());
-            view.share(ask, header, overflow, at).is_some_and(|ruling| ruling.allowed)
+            view.share(ask, header, overflow, Payload::UNSEEN, at).is_some_and(|ruling| ruling.allowed)
         };
         assert!(share());
         let (stale, slot) = (view.bucket.header(), view.bucket.slot(SlotIndex::FIRST));

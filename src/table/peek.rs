@@ -11,7 +11,7 @@ use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
-use crate::table::insert::{inheriting, shared_debt};
+use crate::table::insert::{inheriting, waited_debt};
 use crate::table::slot::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::view::{Found, View};
@@ -84,8 +84,9 @@ impl<'a> View<'a> {
                     (SlotIndex::FIRST, Word::ZERO, Fingerprint::VACANT)
                 }
                 Placement::Evict(index, word) => (index, word, Fingerprint::IN_DEBT),
-                Placement::Shared => {
-                    return Ok((shared_debt(ask.rule, overflow, at), Ring::NONE.marked(Mark::Shared)));
+                Placement::Shared(least) => {
+                    let debt = waited_debt(ask, overflow, least, at);
+                    return Ok((debt, Ring::NONE.marked(Mark::Shared)));
                 }
                 Placement::Refuse(payload, index) => {
                     let ring = view.ring::<R>(index).marked(Mark::Another);

@@ -219,6 +219,28 @@ fn a_refusal_tells_that_a_table_is_full() {
     }
 }
 
+/// More than the keys without a slot share is there once a slot can be inherited, or is vacant.
+#[test]
+fn a_new_key_knows_when_it_may_have_much() {
+    let sharing = limits::every(Rate::per_minute(10)).into_iter();
+    for quota in sharing.filter(|quota| !limits::refuses_when_full(quota)) {
+        for (taken, cost) in [0, 2, 5].into_iter().flat_map(|taken| (1..=10).map(move |cost| (taken, cost))) {
+            let clock = start();
+            let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).clock(clock.clone());
+            let limiter = builder.when_full(WhenFull::Share).build().unwrap();
+            fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
+            assert!(limiter.check_n(&Fellow(1_001), taken).is_allowed());
+            let what = format!("{quota}: {cost}, where {taken} are taken");
+            let Some(wait) = limiter.prepare(&STRANGER).peek_n(cost).retry_after() else {
+                assert!(limiter.check_n(&STRANGER, cost).is_allowed(), "{what}");
+                continue;
+            };
+            assert_eq!(limiter.check_n(&STRANGER, cost).retry_after(), Some(wait), "{what}");
+            is_admitted_after(wait, &clock, &what, || limiter.check_n(&STRANGER, cost).is_allowed());
+        }
+    }
+}
+
 /// The debt is that of several keys: no refusal of one is charged to all, by a check or a peek.
 #[test]
 fn a_refusal_by_a_shared_allowance_is_not_counted() {

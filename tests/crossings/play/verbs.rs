@@ -448,11 +448,8 @@ impl<'l> Player<'l> {
         if self.now < self.reached {
             return Ok(());
         }
-        if self.refuses_when_full() {
-            return self.has_room_in_time(key, tier, cost, wait);
-        }
         if !self.program.is_roomy() {
-            return Ok(());
+            return self.has_room_in_time(key, tier, cost, wait);
         }
         let engine = self.engine();
         let (sooner, then) = (
