@@ -36,6 +36,11 @@ fn a_key_never_seen_has_no_more_after_a_restart() {
         limiter.reconfigure(quota(100), AsIs).unwrap();
         assert_eq!((left(&limiter, 1), left(&limiter, 2)), (6, 10));
         let mut file = saved(&limiter);
+        // The window is over before the next clock begins.
+        let minute = || clock(BEGUN + 60 * SECOND, 0);
+        let late = restored(quota(100), &file, &minute());
+        let late = restored(quota(100), &saved(&late), &minute());
+        assert_eq!((left(&late, 1), left(&late, 2)), (100, 100));
         for restart in 0..3 {
             let after = clock(BEGUN + restart, 7 * restart);
             let limiter = restored(quota(100), &file, &after);
