@@ -96,6 +96,7 @@ impl Parser {
         let [_, _, _, cost] = self.columns;
         let read = self.texts(line).and_then(|texts| {
             self.fields.record(&texts, cost.is_some(), batch)?;
+            // Never an error: the same cells were just read.
             self.push_parts(line, batch)
         });
         read.or_else(|reason| if line == self.header { Ok(()) } else { Err(reason) })

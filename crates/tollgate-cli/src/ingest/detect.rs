@@ -102,6 +102,8 @@ fn by_header(line: &[u8]) -> Option<Format> {
 mod tests {
     use tollgate_testing::random::Random;
 
+    use super::super::durations;
+    use super::super::parts::{Part, Wanted};
     use super::super::testing::{LINE, options};
     use super::*;
 
@@ -170,6 +172,8 @@ mod tests {
                 format!("{LINE}\n{}\n", LINE.replace("192.0.2.7", "2001:db8::7")),
             ),
             (Format::Clf, "field:agent", format!("{LINE}\n")),
+            (Format::Clf, "field:extra.rt", format!("{LINE} 0.005 \"-\" rt=1.500\n")),
+            (Format::Json, "client", "{\"ts\":1,\"ip\":\"a\",\"duration\":\"1m2.5e-1s\"}\n".to_owned()),
             (Format::Json, "client", "{\"ts\":\"2016-02-20T00:00:45.5+01:00\",\"ip\":\"a\\n\"}\n".to_owned()),
             (Format::Json, "field:r.c", "{\"ts\":1761019822.31,\"r\":{\"c\":17,\"d\":[1,{}]}}\n".to_owned()),
             (Format::Trace, "client", "{\"t_ns\":1,\"key\":\"a\",\"cost\":2,\"op\":\"peek\"}\n".to_owned()),
@@ -183,7 +187,8 @@ mod tests {
         let mut random = Random::with_seed(1);
         for (format, key, text) in samples {
             let (mut records, mut malformed) = (0, 0);
-            let options = Options { format, key: key.parse().expect("a key"), ..options() };
+            let wanted = vec![Wanted { part: Part::Duration, field: None, unit: None }];
+            let options = Options { format, key: key.parse().expect("a key"), wanted, ..options() };
             let parser = Parser::new("noise", &options, text.as_bytes()).expect("the sample is whole");
             for _ in 0..3_000 {
                 let mut text = text.clone().into_bytes();
@@ -193,6 +198,9 @@ mod tests {
                 assert_eq!(batch.lines, lines::split(&text).count() as u64);
                 assert!(batch.len() as u64 + batch.malformed <= batch.lines);
                 assert!(batch.records(0).all(|record| !record.key.is_empty() && record.line <= batch.lines));
+                for index in 0..batch.len() {
+                    let _ = durations::read(batch.parts(index).get(0), batch.times().unit);
+                }
                 records += batch.len();
                 malformed += batch.malformed;
                 // Choosing a parser by such a sample must not panic either.

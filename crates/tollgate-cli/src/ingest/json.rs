@@ -61,8 +61,9 @@ impl Parser {
         batch.begin_parts(&self.file);
         lines::parse_each(text, batch, |line, batch| {
             let texts = texts(line, names)?;
-            self.fields.record(&texts, cost.is_some(), batch)?;
-            self.push_parts(line, batch)
+            // Before the record: a line whose parts cannot be read is none.
+            self.push_parts(line, batch)?;
+            self.fields.record(&texts, cost.is_some(), batch)
         });
     }
 }
@@ -269,6 +270,20 @@ mod tests {
 
     fn refusal(line: &str) -> Option<Refusal> {
         parse(&named("ts", "ip"), line).samples.first().map(|sample: &Malformed| sample.reason)
+    }
+
+    #[test]
+    fn a_line_whose_parts_cannot_be_read_is_no_record() {
+        let wanted = vec![parts::Wanted { part: parts::Part::Method, field: None, unit: None }];
+        let mut batch = Batch::default();
+        let sample = br#"{"ts":1,"ip":"a","method":"GET"}"#;
+        let parser = Parser::new("f.json", &Options { wanted, ..options() }, sample).expect("fields");
+        parser.block(
+            b"{\"ts\":1,\"ip\":\"a\",\"method\":\"\xff\"}\n{\"ts\":2,\"ip\":\"b\",\"method\":\"PUT\"}\n",
+            &mut batch,
+        );
+        assert_eq!((batch.len(), batch.malformed), (1, 1));
+        assert_eq!((keys_of(&batch), batch.parts(0).get(0)), (vec!["b".to_owned()], &b"PUT"[..]));
     }
 
     #[test]
