@@ -22,7 +22,7 @@ run! {
     fn a_refund_knows_the_owner_of_its_word();
     fn a_refusal_is_by_the_keys_own_word();
     fn a_refund_knows_of_the_refund_before();
-    fn a_refund_comes_after_those_that_were_overtaken();
+    fn a_refund_comes_after_those_beside_a_reset();
     fn a_new_fingerprint_comes_after_the_claim();
     fn a_booked_word_knows_that_a_caller_booked();
     fn a_refund_knows_that_a_caller_booked();

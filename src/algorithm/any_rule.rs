@@ -248,8 +248,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.less(charged, units))
     }
 
-    fn reorders(&self, payload: Payload, taken: Taken) -> bool {
-        for_rule!(self, rule => rule.reorders(payload, taken))
+    fn needs_order(&self) -> bool {
+        for_rule!(self, rule => rule.needs_order())
     }
 }
 

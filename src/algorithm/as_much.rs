@@ -120,7 +120,7 @@ impl<R: Numbers> Rule for AsMuch<'_, R> {
         fn half(at: Moment) -> Option<Payload>;
         fn bump(payload: Payload) -> Payload;
         fn less(charged: Payload, units: u64) -> Payload;
-        fn reorders(payload: Payload, taken: Taken) -> bool;
+        fn needs_order() -> bool;
     }
 
     /// What was used already is charged, or it is an error.

@@ -329,7 +329,7 @@ impl Rule for FixedRule {
         let start = if index == self.change_window { self.start } else { 0 };
         let is_same = index == self.index.get(taken.charged.0);
         let units = if is_same { taken.cost.min(count.saturating_sub(start)) } else { 0 };
-        (units > 0).then(|| Refund { payload: Payload(payload.0 - units), units })
+        (units > 0).then(|| Refund::of(Payload(payload.0 - units), units))
     }
 
     fn half(&self, at: Moment) -> Option<Payload> {

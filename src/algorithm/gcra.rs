@@ -17,18 +17,20 @@
 //!
 //! ```text
 //!   since the charge, only       back = min(cost * price, charged - now), less TAT - charged
-//!   newest requests came back:     while a request is booked ahead (TAT - now > burst * price)
-//!   otherwise:                   back = cost * price - (now - since),
-//!                                  or nothing if a request was ever booked ahead
+//!   newest requests came back:     while a request is booked ahead, and TAT - now > burst * price
+//!   otherwise:                   back = min(cost * price, the larger of
+//!                                  cost * price - (now - since), and the least debt since the
+//!                                  charge, as the key's refunds remember it),
+//!                                  or nothing if a request may have been booked ahead since
 //! ```
 //!
 //! Until `charged` the bucket was never full, so `charged - now` of the request is not refilled
 //! yet. A request that is booked ahead relies on the earlier charges. Once another request than the
 //! newest was given back, `charged` is too late an instant, and the TAT no longer shows which
 //! requests are booked. What still holds: the bucket cannot have been full for longer than
-//! `now - since`. `proof/model/tests/refund_search.rs` tries the rule on every short
-//! sequence of checks, reservations, refunds and cancellations. In a queue only the newest request
-//! can be given back.
+//! `now - since`, and not while its debt was above zero: see [`staircase`](super::staircase).
+//! `proof/model/tests/refund_search.rs` tries the rule on every short sequence of checks,
+//! reservations, refunds and cancellations. In a queue only the newest request can be given back.
 //!
 //! A *reservation* that may wait for `w` is decided as a request of a larger bucket: larger by the
 //! refill of `w`. It departs when the bucket of the true size would admit it, at
@@ -39,6 +41,7 @@
 
 use crate::algorithm::change::Unit;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
+use crate::algorithm::staircase::Owed;
 use crate::algorithm::{
     Booking, Carry, Change, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken,
     Verdict,
@@ -196,20 +199,23 @@ impl Rule for Gcra {
         let Taken { charged: Payload(charged), since, cost } = taken;
         let Payload(payload) = payload;
         let (now, cost) = (at.tick.max(since.tick), cost.saturating_mul(self.price));
-        let owed = charged.saturating_sub(now).min(cost);
-        let back = match order {
-            Order::Kept if payload == charged => owed,
-            _ if self.queue => 0,
+        let debt = payload.saturating_sub(now.max(self.start));
+        let (back, rest, short) = Owed { since: since.tick, cost, charged, now, debt }.back(order);
+        let is_newest = matches!(order, Order::Kept | Order::KeptAndBooked) && payload == charged;
+        let (back, rest, short) = match order {
+            _ if is_newest => (back, rest, short),
+            _ if self.queue => (0, 0, back + short),
             // A reset has forgiven the debt meanwhile.
-            Order::Kept if payload < charged => 0,
-            Order::Kept if payload > now + self.full => owed.saturating_sub(payload - charged),
-            Order::Kept => owed,
-            Order::Lost => (since.tick + cost).saturating_sub(now),
-            Order::LostAndBooked => 0,
+            Order::Kept | Order::KeptAndBooked if payload < charged => (0, 0, 0),
+            Order::KeptAndBooked if payload > now + self.full => {
+                // What requests that are booked ahead rely on stays.
+                let kept = back.min(payload - charged);
+                (back - kept, 0, kept)
+            }
+            _ => (back, rest, short),
         };
-        let back = back.min(payload.saturating_sub(now.max(self.start)));
-        let units = back.div_ceil(self.price);
-        (back > 0).then(|| Refund { payload: Payload(payload - back), units })
+        let (units, short) = (back.div_ceil(self.price), short / self.price);
+        (units + short > 0).then(|| Refund { payload: Payload(payload - back), units, short, rest })
     }
 
     fn half(&self, at: Moment) -> Option<Payload> {
@@ -220,8 +226,8 @@ impl Rule for Gcra {
         Payload(charged.0.saturating_sub(units * self.price))
     }
 
-    fn reorders(&self, payload: Payload, taken: Taken) -> bool {
-        !self.queue && payload != taken.charged
+    fn needs_order(&self) -> bool {
+        !self.queue
     }
 }
 

@@ -39,6 +39,7 @@ mod refill;
 mod settings;
 mod sliding_log;
 mod sliding_window;
+pub(crate) mod staircase;
 mod sub_windows;
 #[cfg(test)]
 mod tests;
@@ -172,6 +173,17 @@ pub struct Refund {
     pub(crate) payload: Payload,
     /// Units given back. A unit of which only a part comes back counts as one.
     pub(crate) units: u64,
+    /// Units that the request may still cause, and that do not come back: an upper bound.
+    pub(crate) short: u64,
+    /// Of a bucket: a lower bound of the least debt since the request, without it. In ticks.
+    pub(crate) rest: u64,
+}
+
+impl Refund {
+    /// All that the request still causes.
+    pub(crate) fn of(payload: Payload, units: u64) -> Self {
+        Self { payload, units, short: 0, rest: 0 }
+    }
 }
 
 /// An admitted request whose charge is to be given back.
@@ -189,8 +201,13 @@ pub struct Taken {
 pub enum Order {
     /// There was none, or each gave back the newest request.
     Kept,
+    /// As `Kept`, and some request may be booked ahead.
+    KeptAndBooked,
     /// A request that was not the newest may have been given back.
-    Lost,
+    Lost {
+        /// Of a bucket: a lower bound of the least debt since. In ticks.
+        least: u64,
+    },
     /// As `Lost`, and some request may be booked ahead.
     LostAndBooked,
 }
@@ -280,9 +297,8 @@ pub trait Rule: Ranged + Ringed {
         true
     }
 
-    /// Whether giving back `taken` from `payload` depends on the order of refunds, and destroys
-    /// that order for earlier requests.
-    fn reorders(&self, _payload: Payload, _taken: Taken) -> bool {
+    /// Whether what a refund gives back depends on the refunds before it.
+    fn needs_order(&self) -> bool {
         false
     }
 }

@@ -194,12 +194,12 @@ impl Packing {
         };
         let back = (cost / granule).min(field.get(payload));
         let payload = Payload(field.set(payload, field.get(payload) - back));
-        (back > 0).then(|| Refund { payload, units: back * granule })
+        (back > 0).then(|| Refund::of(payload, back * granule))
     }
 
     /// Gives back up to `units` of the counts of all windows, the newest first.
     pub(crate) fn credit(&self, payload: u64, units: u64) -> Option<Refund> {
-        let nothing = Refund { payload: Payload(payload), units: 0 };
+        let nothing = Refund::of(Payload(payload), 0);
         let given = (0..=self.closed).fold(nothing, |given, age| {
             let more = self.refund_aged(given.payload.0, age, units - given.units);
             more.map_or(given, |more| Refund { units: given.units + more.units, ..more })

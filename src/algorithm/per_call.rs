@@ -18,6 +18,7 @@
 
 use std::time::Duration;
 
+use crate::algorithm::staircase::Owed;
 use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule, Taken, Verdict};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -251,14 +252,13 @@ impl Rule for PerCallRule {
     fn refund(&self, Payload(payload): Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
         let Taken { charged: Payload(charged), since, cost } = taken;
         let now = at.tick.max(since.tick);
-        let back = match order {
-            // A reset has forgiven the debt meanwhile.
-            Order::Kept if payload < charged => 0,
-            Order::Kept => charged.saturating_sub(now).min(cost),
-            Order::Lost | Order::LostAndBooked => (since.tick + cost).saturating_sub(now),
-        };
-        let back = back.min(payload.saturating_sub(now));
-        (back > 0).then(|| Refund { payload: Payload(payload - back), units: back })
+        // A reset has forgiven the debt meanwhile.
+        if matches!(order, Order::Kept | Order::KeptAndBooked) && payload < charged {
+            return None;
+        }
+        let debt = payload.saturating_sub(now);
+        let (back, rest, short) = Owed { since: since.tick, cost, charged, now, debt }.back(order);
+        (back + short > 0).then(|| Refund { payload: Payload(payload - back), units: back, short, rest })
     }
 
     /// Half of the tolerance of the call that asks.
@@ -270,7 +270,7 @@ impl Rule for PerCallRule {
         Payload(charged.0.saturating_sub(units))
     }
 
-    fn reorders(&self, payload: Payload, taken: Taken) -> bool {
-        payload != taken.charged
+    fn needs_order(&self) -> bool {
+        true
     }
 }

@@ -309,10 +309,14 @@ impl Rule for LogRule {
     fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
         // `expired` alone is too late: the word holds the newest time rounded up.
         let left = self.expired(payload, at) || taken.since.tick.saturating_add(self.period) <= at.tick;
-        if payload != taken.charged || left {
+        if left {
             return None;
         }
-        Some(Refund { payload: self.less(payload, taken.cost), units: taken.cost })
+        Some(if payload == taken.charged {
+            Refund::of(self.less(payload, taken.cost), taken.cost)
+        } else {
+            Refund { short: taken.cost, ..Refund::of(payload, 0) }
+        })
     }
 
     /// The newest entries that are inside the window. An entry that a refused request wrote over
@@ -326,7 +330,7 @@ impl Rule for LogRule {
             entry.is_proposed() && !entry.is_over_live() && entry.when().is_some_and(is_inside)
         };
         let units = (1..=units.min(self.ring)).take_while(|&back| counts(back)).count() as u64;
-        (units > 0).then(|| Refund { payload: self.less(payload, units), units })
+        (units > 0).then(|| Refund::of(self.less(payload, units), units))
     }
 
     fn bump(&self, payload: Payload) -> Payload {

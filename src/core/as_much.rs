@@ -79,8 +79,6 @@ impl<L: Limits, C: Clock> Core<L, C> {
         // No word holds more.
         let cost = cost.min(1 << PAYLOAD_BITS);
         let Dated { rule, term } = compiled.dated();
-        // As a reservation: what a refund may give back is different from now on.
-        words.refunds().book();
         for _ in 0..MAX_RETRIES {
             let units = Cell::new(0);
             let rule = AsMuch::over(rule, term.last(), &units);

@@ -37,7 +37,9 @@ impl<L: Limits, C: Clock> Core<L, C> {
             charged.left -= cost;
             let rule = version.dated(usize::from(receipt.rule) + index);
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
-            let back = words.refund(rule, charged.fingerprint, taken, receipt.resets, &time);
+            let charge = (receipt.since, receipt.resets);
+            let (back, short) = words.refund(rule, charged.fingerprint, taken, charge, &time);
+            words.refunds_short(charged.fingerprint, short);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
             charged.payload = rule.rule.less(charged.payload, cost);

@@ -404,4 +404,14 @@ impl Manner {
             Self::Uncounted => Some(rule.ahead().unwrap_or(*rule)),
         }
     }
+
+    /// When a request departs at the latest that may be booked ahead. `None`: it is not.
+    fn departs_until(self) -> Option<Timestamp> {
+        let (now, wait) = match self {
+            Self::Patient(Patient { now, max_wait, .. }) => (now, max_wait),
+            Self::Departing(now, wait) => (now, wait),
+            Self::Ahead | Self::Uncounted => return None,
+        };
+        (wait > 0).then(|| Timestamp::from_nanos(now.as_nanos().saturating_add(wait)))
+    }
 }

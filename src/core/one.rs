@@ -328,8 +328,8 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
                 compiled = self.versions.renewed(compiled);
                 continue;
             }
-            if let Some(Manner::Patient(_) | Manner::Departing(..)) = manner {
-                self.places.refunds().book();
+            if let Some(until) = manner.and_then(Manner::departs_until) {
+                self.places.refunds().book(fingerprint, until);
             }
             // Not the function above: one that is called from two places is inlined into neither.
             let rule = Dated { rule: &rule, ..compiled.dated() };

@@ -5,7 +5,7 @@ use crossbeam_utils::CachePadded;
 use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Tally, TallyOrdering};
 use crate::table::dated::{Current, Dated};
 use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
@@ -38,17 +38,22 @@ pub trait Words {
     #[doc(hidden)]
     fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<(Payload, Ring<'_>), Ruling<'_>>;
 
-    /// Gives back the units `taken`, unless a reset later than number `resets` forgave them.
-    /// Returns how many units came back.
+    /// Gives back the units `taken`, which were `charged` at this time and after the reset of this
+    /// number, unless a later one forgave them. Returns how many units came back, and how many
+    /// [may be lost](Refund::short).
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,
         rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
-        resets: u32,
+        charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
-    ) -> u64;
+    ) -> (u64, u64);
+
+    /// Counts units that may be lost.
+    #[doc(hidden)]
+    fn refunds_short(&self, fingerprint: Fingerprint, units: u64);
 
     /// Gives the key up to `ask.cost` units without a receipt. Returns how many.
     #[doc(hidden)]
@@ -142,10 +147,14 @@ impl Words for Table {
         rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
-        resets: u32,
+        charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
-    ) -> u64 {
-        self.view(fingerprint).refund(rule, fingerprint.kept(), taken, resets, clock)
+    ) -> (u64, u64) {
+        self.view(fingerprint).refund(rule, fingerprint.kept(), taken, charged, clock)
+    }
+
+    fn refunds_short(&self, fingerprint: Fingerprint, units: u64) {
+        self.events(fingerprint).refunds_short(units);
     }
 
     fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
@@ -215,6 +224,8 @@ pub struct OneWord {
     slot: CachePadded<Slot>,
     entries: Zeroed<AtomicU64>,
     refunds: Refunds,
+    /// Units that refunds may have lost.
+    refunds_short: Tally,
 }
 
 impl OneWord {
@@ -224,7 +235,12 @@ impl OneWord {
     /// A slot with a ring of `ring_len` entries.
     pub(crate) fn new(ring_len: usize) -> Result<Self, BuildError> {
         let slot = CachePadded::new(Slot::new(Self::KEY));
-        Ok(Self { slot, entries: zeroed_words(ring_len)?, refunds: Refunds::new(1)? })
+        Ok(Self {
+            slot,
+            entries: zeroed_words(ring_len)?,
+            refunds: Refunds::new(1, 1)?,
+            refunds_short: Tally::new(0),
+        })
     }
 
     #[inline]
@@ -279,17 +295,25 @@ impl Words for OneWord {
         rule: Dated<'_, R>,
         _: Fingerprint,
         taken: Taken,
-        resets: u32,
+        charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
-    ) -> u64 {
-        let begun = Refunding::begin(&self.refunds, Self::KEY, taken, resets, clock);
-        let Some(mut refunding) = begun else { return 0 };
-        self.lower(|payload| refunding.less(rule, payload))
+    ) -> (u64, u64) {
+        let begun = Refunding::begin(&self.refunds, Self::KEY, taken, charged, clock);
+        // One still runs beside which a reset forgave.
+        let Some(mut refunding) = begun else { return (0, taken.cost) };
+        let units = self.lower(|payload| refunding.less(rule, payload));
+        (units, refunding.done())
+    }
+
+    fn refunds_short(&self, _: Fingerprint, units: u64) {
+        if units > 0 {
+            self.refunds_short.fetch_add(units, TallyOrdering::Relaxed);
+        }
     }
 
     fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
-        let Some(_running) = self.refunds.begin(Self::KEY) else { return 0 };
-        self.lower(|payload| self.refunds.credit(ask, payload, self.ring::<R>(), clock()))
+        let Some(running) = self.refunds.begin(Self::KEY) else { return 0 };
+        self.lower(|payload| running.credit(ask, payload, self.ring::<R>(), clock()))
     }
 
     fn reset<R: Rule>(
@@ -303,8 +327,8 @@ impl Words for OneWord {
         loop {
             let seen = self.slot.load();
             let forgiven = |payload| {
-                running.forgive(count());
-                Some(Refund { payload: rule.forgive(payload, at), units: 0 })
+                running.forgive(count(), at.tick);
+                Some(Refund::of(rule.forgive(payload, at), 0))
             };
             if rule.erase(seen.payload(), self.ring::<R>(), || self.slot.is_still(seen))
                 && self.slot.refund(seen, Self::KEY, forgiven).is_some()
@@ -360,7 +384,9 @@ impl Words for OneWord {
         self.entries.len() * size_of::<AtomicU64>()
     }
 
-    fn add_stats(&self, _: &mut Stats) {}
+    fn add_stats(&self, stats: &mut Stats) {
+        stats.refunds_short += self.refunds_short.load(TallyOrdering::Relaxed);
+    }
 }
 
 impl OneWord {

@@ -42,8 +42,8 @@ impl<'a> View<'a> {
                     let slot = view.bucket.slot(index);
                     // Held meanwhile, so that no other key is forgiven: see `Slot::refund`.
                     let forgiven = |payload| {
-                        running.forgive(count());
-                        Some(Refund { payload: rule.forgive(payload, at), units: 0 })
+                        running.forgive(count(), at.tick);
+                        Some(Refund::of(rule.forgive(payload, at), 0))
                     };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
                         && slot.refund(word, fingerprint, forgiven).is_some()
@@ -58,26 +58,28 @@ impl<'a> View<'a> {
     }
 
     /// Gives back the units `taken` under `fingerprint`, unless a reset later than number `resets`
-    /// forgave them. Returns the units; 0 when the bucket does not hold the key.
+    /// forgave them. Returns the units, 0 when the bucket does not hold the key; and those that
+    /// [may be lost](Refund::short).
     pub(crate) fn refund<R: Rule>(
         self,
         rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
-        resets: u32,
+        charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
-    ) -> u64 {
-        let begun = Refunding::begin(&self.table.refunds, fingerprint, taken, resets, clock);
-        let Some(mut refunding) = begun else { return 0 };
-        self.lower::<R>(fingerprint, |payload, _| refunding.less(rule, payload))
+    ) -> (u64, u64) {
+        let begun = Refunding::begin(&self.table.refunds, fingerprint, taken, charged, clock);
+        // One still runs beside which a reset forgave.
+        let Some(mut refunding) = begun else { return (0, taken.cost) };
+        let units = self.lower::<R>(fingerprint, |payload, _| refunding.less(rule, payload));
+        (units, refunding.done())
     }
 
     /// Gives the key up to `ask.cost` units without a receipt. Returns the units; 0 when the bucket
     /// does not hold the key.
     pub(crate) fn credit<R: Rule>(self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
-        let refunds = &self.table.refunds;
-        let Some(_running) = refunds.begin(ask.fingerprint) else { return 0 };
-        self.lower::<R>(ask.fingerprint, |payload, ring| refunds.credit(ask, payload, ring, clock()))
+        let Some(running) = self.table.refunds.begin(ask.fingerprint) else { return 0 };
+        self.lower::<R>(ask.fingerprint, |payload, ring| running.credit(ask, payload, ring, clock()))
     }
 
     /// Changes the key's word as `less` says while it is held. Returns the units that came back; 0

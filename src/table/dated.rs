@@ -177,11 +177,6 @@ impl<'v, R: Rule> Dated<'v, R> {
         given.filter(|given| self.lasts_for(given.payload, at))
     }
 
-    /// Whether giving back `taken` depends on the order of refunds: see [`Rule::reorders`].
-    pub(crate) fn reorders(self, stored: Stored, taken: Taken) -> bool {
-        self.rule.reorders(self.converted(stored), taken)
-    }
-
     /// The largest payload of a key that may be evicted: see [`Rule::half`].
     pub(crate) fn half(self, at: Moment) -> Option<Payload> {
         self.rule.half(at)

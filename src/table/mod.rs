@@ -90,8 +90,14 @@ impl RingPlace {
     }
 }
 
-/// How many marks the refunds of all keys share.
+/// How many marks the refunds of all keys share at least.
 const MARKS: usize = if cfg!(loom) { 1 } else { 1024 };
+
+/// How many keys of a mark are remembered.
+const KEYS_OF_A_MARK: usize = if cfg!(loom) { 1 } else { 4 };
+
+/// Slots for each mark beyond those.
+const SLOTS_OF_A_MARK: usize = 512;
 
 /// How many stripes the event counters have.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
@@ -180,7 +186,7 @@ impl Table {
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
             when_full,
-            refunds: Refunds::new(MARKS)?,
+            refunds: Refunds::new(MARKS.max(size.slots() / SLOTS_OF_A_MARK), KEYS_OF_A_MARK)?,
             shards: std::array::from_fn(|_| Events::new()),
         })
     }

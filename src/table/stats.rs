@@ -31,6 +31,12 @@ pub struct Stats {
     pub retried: u64,
     /// How often the clock stepped back, as far as the two readings of an insertion show it.
     pub clock_stepped_back: u64,
+    /// Units that refunds asked back, that the key still owes, and that did not come back: an upper
+    /// bound of what was lost. Those that time has paid do not count.
+    ///
+    /// A queue and a log give back the newest request only. A bucket loses some where more requests
+    /// of one key come back out of order than it remembers.
+    pub refunds_short: u64,
 }
 
 impl std::iter::Sum for Stats {
@@ -44,6 +50,7 @@ impl std::iter::Sum for Stats {
             total.admitted_uncounted += stats.admitted_uncounted;
             total.retried += stats.retried;
             total.clock_stepped_back += stats.clock_stepped_back;
+            total.refunds_short += stats.refunds_short;
             total
         })
     }
@@ -51,7 +58,7 @@ impl std::iter::Sum for Stats {
 
 /// The counters of one stripe, on cache lines of their own.
 #[derive(Debug)]
-pub(crate) struct Events(CachePadded<[Tally; 8]>);
+pub(crate) struct Events(CachePadded<[Tally; 9]>);
 
 impl Events {
     pub(crate) fn new() -> Self {
@@ -101,6 +108,12 @@ impl Events {
         self.count(7);
     }
 
+    pub(crate) fn refunds_short(&self, units: u64) {
+        if units > 0 {
+            self.0[8].fetch_add(units, Relaxed);
+        }
+    }
+
     /// Adds these counts to `stats`.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         let [
@@ -112,6 +125,7 @@ impl Events {
             admitted_uncounted,
             retried,
             clock_stepped_back,
+            refunds_short,
         ] = std::array::from_fn(|event| self.0[event].load(Relaxed));
         stats.inserted += inserted;
         stats.recycled += recycled;
@@ -121,5 +135,6 @@ impl Events {
         stats.admitted_uncounted += admitted_uncounted;
         stats.retried += retried;
         stats.clock_stepped_back += clock_stepped_back;
+        stats.refunds_short += refunds_short;
     }
 }

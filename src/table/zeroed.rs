@@ -1,7 +1,7 @@
 //! Zeroed memory, and what stands for it under loom.
 
 use crate::error::BuildError;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Tally};
 #[cfg(not(loom))]
 pub(crate) use crate::table::memory::{Zeroed, prefetch};
 
@@ -19,4 +19,12 @@ pub(crate) fn zeroed_words(len: usize) -> Result<Zeroed<AtomicU64>, BuildError> 
     return Zeroed::new(len);
     #[cfg(loom)]
     return Ok((0..len).map(|_| AtomicU64::new(0)).collect());
+}
+
+/// The same of words that one thread at a time uses.
+pub(crate) fn zeroed_tallies(len: usize) -> Result<Zeroed<Tally>, BuildError> {
+    #[cfg(not(loom))]
+    return Zeroed::new(len);
+    #[cfg(loom)]
+    return Ok((0..len).map(|_| Tally::new(0)).collect());
 }

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod as_much;
+mod closed_loop;
 mod credit;
 mod first_hit;
 mod full_bucket;

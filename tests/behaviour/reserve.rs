@@ -70,6 +70,18 @@ fn a_cancelled_reservation_gives_its_turn_to_the_next() {
     assert_eq!(reserve(2).departure(), tick(2));
 }
 
+/// Its clock moves on, as any but a manual one does.
+#[test]
+fn a_reservation_that_departs_at_once_is_given_back_as_a_check() {
+    let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
+    let turn = limiter.prepare(&1).reserve(2, Duration::ZERO).unwrap();
+    clock.advance(Duration::from_nanos(50));
+    assert_eq!(turn.cancel(), 2);
+    let turn = limiter.prepare(&1).reserve(2, Duration::ZERO).unwrap();
+    clock.advance(Duration::from_millis(150));
+    assert_eq!(turn.cancel(), 1, "the refill has paid one and a half");
+}
+
 #[test]
 fn a_reservation_that_has_departed_cannot_be_cancelled() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(2));

@@ -41,7 +41,8 @@ fn full_table_effects(stats: &Stats) -> [(&'static str, u64); 4] {
 /// recorder must be installed before. Requests to which the rule does not apply are counted in
 /// `tollgate_not_applied_total{rule, mode}`. `tollgate_full_table_total{rule, effect}` follows the
 /// counters of the tables, up to 63 requests of each thread late; it is registered when it is above
-/// zero. Of a queue, the gauge `tollgate_waiting_requests{rule}` has the number of requests that
+/// zero, and so does `tollgate_refunds_short_total{rule}`, the units that refunds may have lost. Of
+/// a queue, the gauge `tollgate_waiting_requests{rule}` has the number of requests that
 /// wait, and the histogram `tollgate_wait_seconds{rule}` how long those waited that departed.
 pub(crate) struct RuleTelemetry {
     waiting: AtomicUsize,
@@ -52,6 +53,9 @@ pub(crate) struct RuleTelemetry {
     /// The counts of [`full_table_effects`] that have been added to the counters.
     #[cfg(feature = "metrics")]
     full_table_counted: [std::sync::atomic::AtomicU64; 4],
+    /// Units that refunds may have lost, as far as they have been added to the counter.
+    #[cfg(feature = "metrics")]
+    short_counted: std::sync::atomic::AtomicU64,
     #[cfg(feature = "metrics")]
     not_applied: std::sync::OnceLock<metrics::Counter>,
     #[cfg(feature = "tracing")]
@@ -73,6 +77,8 @@ impl RuleTelemetry {
             counters: std::sync::OnceLock::new(),
             #[cfg(feature = "metrics")]
             full_table_counted: Default::default(),
+            #[cfg(feature = "metrics")]
+            short_counted: Default::default(),
             #[cfg(feature = "metrics")]
             not_applied: std::sync::OnceLock::new(),
             #[cfg(feature = "tracing")]
@@ -123,9 +129,9 @@ impl RuleTelemetry {
         metrics::histogram!("tollgate_wait_seconds", "rule" => self.labels.0.to_string()).record(wait);
     }
 
-    /// Counts and warns if the tables were full for some keys.
+    /// Counts what refunds may have lost. Counts and warns if the tables were full for some keys.
     #[cfg(any(feature = "metrics", feature = "tracing"))]
-    pub(crate) fn report_full_tables(&self, stats: &Stats) {
+    pub(crate) fn report_tables(&self, stats: &Stats) {
         let effects = full_table_effects(stats);
         #[cfg(feature = "metrics")]
         for ((effect, count), counted) in effects.into_iter().zip(&self.full_table_counted) {
@@ -135,6 +141,14 @@ impl RuleTelemetry {
                 let rule = self.labels.0.to_string();
                 metrics::counter!("tollgate_full_table_total", "rule" => rule, "effect" => effect)
                     .increment(count - before);
+            }
+        }
+        #[cfg(feature = "metrics")]
+        {
+            let before = self.short_counted.fetch_max(stats.refunds_short, Relaxed);
+            if stats.refunds_short > before {
+                metrics::counter!("tollgate_refunds_short_total", "rule" => self.labels.0.to_string())
+                    .increment(stats.refunds_short - before);
             }
         }
         #[cfg(feature = "tracing")]

@@ -33,6 +33,7 @@
 //! | `rule.rs`           | common to all algorithms: cost 0, cost above the limit         |
 //! | `arrival.rs`        | the arithmetic of GCRA, shared by both buckets                 |
 //! | `refund.rs`         | what a bucket gives back                                       |
+//! | `exact.rs`          | [`Exact`]: what a bucket should give back                      |
 //! | `token_bucket.rs`   | the token bucket                                               |
 //! | `leaky_bucket.rs`   | the leaky bucket, as a meter and as a queue                    |
 //! | `grid.rs`           | aligned windows                                                |
@@ -51,6 +52,7 @@
 mod algorithm;
 mod answer;
 mod arrival;
+mod exact;
 mod first_hit;
 mod fixed_window;
 mod grid;
@@ -70,6 +72,7 @@ mod turn;
 
 pub use algorithm::{Algorithm, CountPolicy};
 pub use answer::Answer;
+pub use exact::Exact;
 pub use inherit::Inherit;
 pub use model::Model;
 pub use multi::{MultiAnswer, MultiModel, Refusal};

@@ -106,14 +106,15 @@ impl Model {
     }
 
     /// Gives back a reservation that has not departed yet; returns how many units came back, as for
-    /// a refund. A departed reservation gives back nothing.
+    /// a refund. A reservation that has waited and departed gives back nothing.
     ///
     /// # Panics
     ///
     /// When the reservation is from another algorithm's model.
     pub fn cancel(&mut self, reservation: Reservation, now_ns: u64) -> u64 {
         let Reservation { receipt, departs_at } = reservation;
-        if now_ns >= departs_at { 0 } else { self.refund(receipt, now_ns) }
+        let has_waited = departs_at > receipt.at();
+        if has_waited && now_ns >= departs_at { 0 } else { self.refund(receipt, now_ns) }
     }
 
     /// Replaces the limit at `now_ns`, which must not be earlier than any time before; each key
@@ -264,7 +265,11 @@ impl<R: Rule> Keys for States<R> {
     }
 
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable> {
-        let before = self.state(key);
+        let mut before = self.state(key);
+        if (1..=self.rule.limit()).contains(&cost) && max_wait > 0 {
+            before = self.rule.booked(&before, now.saturating_add(max_wait));
+            self.states.insert(key.to_owned(), before.clone());
+        }
         Ok(match rule::reserve(&self.rule, &before, now, cost, max_wait)? {
             Reserved::Booked { wait, charged } => {
                 self.states.insert(key.to_owned(), charged.clone());

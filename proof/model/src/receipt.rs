@@ -72,6 +72,11 @@ impl Receipt {
         Self { cost: self.cost.min(units), ..self }
     }
 
+    /// When the request was admitted.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
     /// The cost of the request, less the units asked back so far.
     pub fn cost(&self) -> u64 {
         self.cost

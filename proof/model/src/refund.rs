@@ -2,43 +2,48 @@
 //!
 //! In terms of [`crate::arrival`], with c = cost * I, `at` the time of the admission, `charged` the
 //! TAT right after it, and `now` never before `at`. A refund *out of order* gives back another
-//! admission than the newest and leaves a mark with its time on the key. The key is *marked* for an
-//! admission at or before that time:
+//! admission than the newest, or one of a key that had such a refund before. It is noted:
 //!
 //! ```text
-//!   marked:  mark >= at
+//!   latest   the time of the last refund that was noted; debt   what it left
+//!   steps    for each of them its time x, the one before it, and L, which the least debt since x
+//!            is not below
 //!
-//!   newest         not marked, TAT == charged    back = min(c, charged - now)
-//!   out of order   not marked                    back = min(c, charged - now)
+//!   kept:    latest < at
+//!
+//!   kept     TAT == charged                      back = min(c, charged - now)
+//!   kept     otherwise                           back = min(c, charged - now)
 //!                                                back -= TAT - charged    if TAT > now + burst * I
-//!                  marked, never a reservation   back = min(c, at + c - now)
-//!                  marked otherwise              back = 0
+//!                                                  and booked ahead until at, or later
+//!   lost     booked ahead until at, or later     back = 0
+//!   lost     otherwise                           back = min(c, the largest of
+//!                                                  at + c - now
+//!                                                  L of the last step with x <= at
+//!                                                  min(L, charged - x) of the first with x > at,
+//!                                                    if the refund before it came before at)
 //!   in a queue     TAT != charged                back = 0
-//!
-//!   TAT  = TAT - back, but not below `now` nor below that of a key never seen
-//!   mark = max(mark, now)      out of order, also with back = 0; never in a queue
-//!                              a credit
 //! ```
 //!
-//! A *credit* is given back as the newest charge is, and marks the key. A queue reads no marks.
+//! Each L is at most the debt that the last refund left, less the time since. A refund lowers the L
+//! of the steps after `at` by what comes back. Those before are at most the least debt that is left
+//! without the request. The TAT never falls below `now` nor below that of a key never seen.
+//!
+//! A *credit* is given back as the newest charge is, and forgets all steps. A queue notes nothing.
 //!
 //! # Why a refund creates no tokens
 //!
-//! *Not marked*: all later admissions were charged on top of this one. Without this one, the TAT
-//! would now be lower by at least `min(c, charged - now)`: by c at first, and a later charge
-//! reduces the difference only by what the refill had paid by then. A reservation beyond the burst
-//! got a departure that depends on all charges before it; what it depends on is not given back
-//! (this is the rule of Go's `x/time/rate`).
+//! Without the request the debt would be lower by c from `at` on, until it would have been zero:
+//! from there on by what the debt was. So what comes back is at most `min(c, least debt since at)`,
+//! which [`Exact`](crate::Exact) computes. All the rules above are at most that.
 //!
-//! *Newest*: without a mark, later admissions only raised the TAT, and giving them back lowered it
-//! again. When the TAT is the same as right after the charge, no later admission depends on the
-//! charge. On a *marked* key other admissions may have led to the same TAT, so no admission counts
-//! as the newest.
+//! *Kept*: since the charge, no refund lowered the debt. So it was never below what the charge
+//! left, less the time. A reservation beyond the burst got a departure that depends on all charges
+//! before it; what it depends on is not given back (this is the rule of Go's `x/time/rate`).
 //!
-//! *Marked*: `charged` may include charges that were given back. But this request alone, charged at
-//! `at`, would still have a debt of `at + c - now`. So the refund gives back at most that. The TAT
-//! may no longer show that a reservation depends on it, so once a key had a reservation, nothing is
-//! given back.
+//! *Lost*: `charged` may include charges that were given back. But this request alone, charged at
+//! `at`, would still have a debt of `at + c - now`. And between two refunds that were noted the
+//! debt falls by at most the time between them, whatever is charged. The TAT may no longer show
+//! that a reservation depends on it, so nothing is given back from before a reservation departs.
 //!
 //! `tests/refund_search.rs` tries this rule, and simpler ones, with every short sequence of
 //! operations.
@@ -46,52 +51,115 @@
 //! # A refund at an old time
 //!
 //! The argument above needs a refund that is not earlier than the key's latest charge, at T. An
-//! earlier refund creates at most `min(c, T - now)`, which was refilled in between. Its mark is
-//! also too early for the admissions after `now`: each of them may later get back up to its cost
-//! too much. If the mark were T, only the refill would be too much.
+//! earlier refund creates at most `min(c, T - now)`, which was refilled in between. It is also
+//! noted too early for the admissions after `now`: each of them may later get back up to its cost
+//! too much. If it were noted at T, only the refill would be too much.
 
 use crate::arrival::Arrivals;
 use crate::rule::{Charge, clamp};
 use crate::turn::Turn;
+
+/// How many steps a key keeps.
+const STEPS: usize = 23;
 
 /// The state of a bucket's key, in grains.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketState {
     /// When the bucket will be full.
     pub(crate) tat: u128,
-    /// The latest time of a refund out of order.
-    mark: Option<u128>,
-    /// Whether the key ever had a reservation.
-    had_reservation: bool,
+    /// The latest nanosecond at which a reservation would have departed that was asked for.
+    booked: Option<u64>,
+    refunds: Refunds,
+}
+
+/// What is known of the refunds out of order.
+#[derive(Clone, Debug, Default)]
+struct Refunds {
+    /// When the last one came.
+    latest: Option<u128>,
+    /// The debt that it left.
+    debt: u128,
+    steps: Vec<Step>,
+    /// Whether the order was lost since the key was new, or credited.
+    noted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    at: u128,
+    before: Option<u128>,
+    least: u128,
+}
+
+impl Refunds {
+    /// The least debt between `at` and `now`, as far as it is known.
+    fn least(&self, at: u128, charged: u128, now: u128) -> u128 {
+        let left = self.left(now);
+        let before = self.steps.iter().rfind(|step| step.at <= at).map_or(0, |step| step.least.min(left));
+        let after = self.steps.iter().find(|step| step.at > at).filter(|step| step.before < Some(at));
+        let after = after.map_or(0, |step| step.least.min(left).min(charged.saturating_sub(step.at)));
+        before.max(after)
+    }
+
+    /// What is left at least of the debt after the last refund.
+    fn left(&self, now: u128) -> u128 {
+        self.debt.saturating_sub(now.saturating_sub(self.latest.unwrap_or(0)))
+    }
+
+    /// Notes that `back` came back of what was charged at `at`. It left `debt`, and `rest` of the
+    /// least debt since.
+    fn note(&mut self, at: u128, now: u128, back: u128, rest: u128, debt: u128) {
+        let noted_at = self.latest.map_or(now, |latest| latest.max(now));
+        let debt = debt.saturating_sub(noted_at - now);
+        let left = self.left(noted_at);
+        for step in &mut self.steps {
+            let least = step.least.min(left);
+            step.least = if step.at <= at { least.min(rest) } else { least.saturating_sub(back) }.min(debt);
+        }
+        self.steps.push(Step { at: noted_at, before: self.latest, least: debt });
+        if self.steps.len() > STEPS {
+            self.drop_one();
+        }
+        (self.latest, self.debt, self.noted) = (Some(noted_at), debt, true);
+    }
+
+    /// Drops the step that rises least above the one before it, in parts of 2^32 of its own height.
+    fn drop_one(&mut self) {
+        let mut least_rise = (u128::MAX, 0);
+        let mut below = 0;
+        for (nth, step) in self.steps.iter().enumerate() {
+            let rise = (step.least.saturating_sub(below) << 32).checked_div(step.least).unwrap_or(0);
+            least_rise = least_rise.min((rise, nth));
+            below = step.least;
+        }
+        self.steps.remove(least_rise.1);
+    }
+
+    fn forget(&mut self, now: u128) {
+        *self = Self { latest: self.latest.max(Some(now)), ..Self::default() };
+    }
 }
 
 impl BucketState {
     pub(crate) fn new(tat: u128) -> Self {
-        Self { tat, mark: None, had_reservation: false }
+        Self { tat, booked: None, refunds: Refunds::default() }
     }
 
     pub(crate) fn with_tat(&self, tat: u128) -> Self {
-        Self { tat, ..*self }
+        Self { tat, ..self.clone() }
     }
 
-    /// The state after a debit, which may lie ahead as a reservation does.
-    pub(crate) fn debited(&self, tat: u128) -> Self {
-        Self { tat, had_reservation: true, ..*self }
+    /// The state when a reservation is asked for that departs until then.
+    pub(crate) fn booked(&self, until: u64) -> Self {
+        Self { booked: self.booked.max(Some(until)), ..self.clone() }
     }
 
     /// The state once a reservation has this turn.
     pub(crate) fn with_reservation(&self, turn: Turn<u128>) -> Turn<Self> {
         match turn {
-            Turn::After { wait, charged: tat } => {
-                Turn::After { wait, charged: Self { tat, had_reservation: true, ..*self } }
-            }
+            Turn::After { wait, charged } => Turn::After { wait, charged: self.with_tat(charged) },
             Turn::Full { wait } => Turn::Full { wait },
         }
-    }
-
-    /// Whether a refund out of order was tried, or a credit given, at this time or later.
-    fn marked(&self, at: u128) -> bool {
-        self.mark >= Some(at)
     }
 }
 
@@ -107,19 +175,30 @@ impl Arrivals {
     ) -> (BucketState, u64) {
         let (at, now) = (self.clock(charge.at), self.clock(now));
         let (cost, charged) = (self.grains(charge.cost), charge.after.tat);
-        let left = cost.min(charged.saturating_sub(now));
-        if state.tat == charged && !state.marked(at) {
-            return self.lowered(state, left, now.max(unseen));
-        }
-        let reserved_ahead = state.tat > now.saturating_add(self.grains(self.capacity()));
-        let back = match state.marked(at) {
-            false if reserved_ahead => left.saturating_sub(state.tat.saturating_sub(charged)),
-            false => left,
-            true if state.had_reservation => 0,
-            true => cost.min(at.saturating_add(cost).saturating_sub(now)),
+        let debt = state.tat.saturating_sub(now.max(unseen));
+        let is_kept = state.refunds.latest < Some(at);
+        let least = if is_kept {
+            charged.saturating_sub(now)
+        } else if state.booked >= Some(charge.at) {
+            0
+        } else {
+            let own = at.saturating_add(cost).saturating_sub(now);
+            own.max(state.refunds.least(at, charged, now))
         };
-        let marked = BucketState { mark: state.mark.max(Some(now)), ..*state };
-        self.lowered(&marked, back, now.max(unseen))
+        let least = least.min(debt);
+        let reserved_ahead =
+            state.booked >= Some(charge.at) && state.tat > now.saturating_add(self.grains(self.capacity()));
+        let (back, rest) = if is_kept && reserved_ahead && state.tat > charged {
+            (least.min(cost).saturating_sub(state.tat - charged), 0)
+        } else {
+            (least.min(cost), least.saturating_sub(cost))
+        };
+        let (mut next, units) = self.lowered(state, back, now.max(unseen));
+        let reorders = !is_kept || state.tat != charged || state.refunds.noted;
+        if back > 0 && reorders {
+            next.refunds.note(at, now, back, rest, next.tat.saturating_sub(now));
+        }
+        (next, units)
     }
 
     /// The state after a refund in a queue. Only the last request can be taken out, because later
@@ -137,7 +216,8 @@ impl Arrivals {
     }
 
     /// The state after a credit, as after the refund of the newest charge; and how many units came
-    /// back. It leaves a mark: `charged` of earlier charges no longer tells how much remains.
+    /// back. It forgets the refunds before: `charged` of earlier charges no longer tells how much
+    /// remains.
     pub(crate) fn credited(
         &self,
         unseen: &BucketState,
@@ -146,10 +226,12 @@ impl Arrivals {
         now: u64,
     ) -> (BucketState, u64) {
         let now = self.clock(now);
-        let marked = BucketState { mark: state.mark.max(Some(now)), ..*state };
-        match self.lowered(&marked, self.grains(units), now.max(unseen.tat)) {
+        match self.lowered(state, self.grains(units), now.max(unseen.tat)) {
             (_, 0) => (state.clone(), 0),
-            given => given,
+            (mut next, given) => {
+                next.refunds.forget(now);
+                (next, given)
+            }
         }
     }
 
@@ -266,12 +348,12 @@ mod tests {
     }
 
     #[test]
-    fn a_marked_key_gives_back_a_requests_own_debt() {
+    fn a_later_refund_gives_back_what_an_earlier_one_could_not() {
         let mut model = bucket(1, 10, 3, 3);
         let [first, second] = [0, 0].map(|now| admit(&mut model, now, 1));
         assert_eq!(model.refund(first, 5), 1); // a half: the refill has paid the other
-        assert_eq!(model.refund(second, 5), 1); // a half again, despite the first
-        assert_eq!(model.peek("k", 5, 0).reset_after_ns, 5);
+        assert_eq!(model.refund(second, 5), 1); // all of it: the first refund left ten grains
+        assert_eq!(model.peek("k", 5, 0).reset_after_ns, 0);
     }
 
     #[test]
@@ -292,6 +374,16 @@ mod tests {
         assert_eq!(reserve(&mut model, 0, 2).departs_at_ns(), 1);
         assert_eq!(model.refund(second, 1), 0);
         assert!(!model.check("k", 1, 1).allowed);
+    }
+
+    #[test]
+    fn while_a_request_may_be_booked_nothing_comes_back_out_of_order() {
+        let mut model = bucket(1, 1, 9, 9);
+        let first = reserve(&mut model, 5, 1);
+        let second = admit(&mut model, 5, 1);
+        assert!(model.check("k", 5, 1).allowed);
+        assert_eq!(model.refund(second, 5), 1);
+        assert_eq!(model.cancel(first, 5), 0);
     }
 
     /// After the first cancellation the TAT no longer shows the departure at 5.

@@ -55,6 +55,11 @@ pub(crate) trait Rule {
     fn credited(&self, state: &Self::State, unseen: &Self::State, now: u64, units: u64)
     -> (Self::State, u64);
 
+    /// The state when a reservation is asked for that departs until then.
+    fn booked(&self, state: &Self::State, _until: u64) -> Self::State {
+        state.clone()
+    }
+
     /// The turn of a reservation; `None` when the algorithm has no reservations.
     fn turn(&self, _state: &Self::State, _now: u64, _cost: u64) -> Option<Turn<Self::State>> {
         None

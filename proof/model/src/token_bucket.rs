@@ -85,7 +85,7 @@ impl Rule for TokenBucket {
     }
 
     fn debited(&self, state: &BucketState, now: u64, cost: u64) -> Option<(BucketState, u64)> {
-        Some((state.debited(self.arrivals.debited(state.tat, now, cost)), cost))
+        Some((state.with_tat(self.arrivals.debited(state.tat, now, cost)), cost))
     }
 
     fn debt(&self, state: &BucketState, now: u64) -> Option<Debt> {
@@ -94,6 +94,10 @@ impl Rule for TokenBucket {
 
     fn with_debt(&self, debt: Debt, now: u64) -> Option<BucketState> {
         Some(BucketState::new(self.arrivals.tat_with_debt(debt, now)))
+    }
+
+    fn booked(&self, state: &BucketState, until: u64) -> BucketState {
+        state.booked(until)
     }
 
     fn turn(&self, state: &BucketState, now: u64, cost: u64) -> Option<Turn<BucketState>> {

@@ -30,7 +30,10 @@
 //! tests demand that it still does: a repair shows by a test that fails. `docs/proof/holes.md`
 //! has them in words, and `docs/proof/found.md` what was repaired.
 //!
-//! Not in the model: the marks by which resets end refunds (`begin` and `forgive` of
+//! Refunds ask one mark here, by which a key's order is lost. What the engine's marks remember
+//! beyond that has a small model of its own (`marks`).
+//!
+//! Not in the model: the numbers by which resets end refunds (`forgive` of
 //! `src/table/refunds.rs`), peeks and refusals beside a split, credits, several versions of a
 //! quota, in-flight guards, looks at several limits, saving. States are told apart by 64-bit
 //! hashes: of ten million states two coincide with a chance of three in a million, and then one of
@@ -40,6 +43,8 @@ mod catchers;
 mod digest;
 mod logs;
 mod machine;
+#[cfg(test)]
+mod marks;
 mod mutant;
 mod ring;
 mod rule;

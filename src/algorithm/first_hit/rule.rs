@@ -283,7 +283,7 @@ impl Rule for FirstHitRule {
         let ((end, used), (_, unseen)) = (self.seen(payload, tick), self.seen(Payload::UNSEEN, tick));
         let most = used.saturating_sub(unseen);
         let units = taken.cost.min(most);
-        (units > 0).then(|| Refund { payload: self.payload(end, used - units), units })
+        (units > 0).then(|| Refund::of(self.payload(end, used - units), units))
     }
 
     /// The next payload with units: without, it would have no debt.

@@ -163,9 +163,11 @@ impl<C: Clock> Core<Several, C> {
     /// notes that first, for its refunds. `None`: a limit has no such rule.
     fn by<A: Asks>(&self, manner: Option<Manner>, decision: &MultiDecision<'_, A>) -> Option<By> {
         let by = By::in_manner(manner, decision.version)?;
-        let books = matches!(manner, Some(Manner::Patient(_) | Manner::Departing(..)));
-        if books && decision.asks.fit(decision.version) {
-            self.each().iter().for_each(|table| table.refunds().book());
+        let until = manner.and_then(Manner::departs_until);
+        if let Some(until) = until.filter(|_| decision.asks.fit(decision.version)) {
+            for (index, table) in self.each().iter().enumerate() {
+                table.refunds().book(decision.asks.fingerprint(index), until);
+            }
         }
         Some(by)
     }

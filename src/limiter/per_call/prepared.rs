@@ -208,7 +208,10 @@ impl<C: Clock> State<C> {
         }
         let (rule, taken) = (charge.quota.rule(), charge.spend(units));
         let rule = self.dated(&rule);
-        let back = Words::refund(&self.table, rule, charge.fingerprint, taken, charge.resets, time);
+        let (fingerprint, since) = (charge.fingerprint, Timestamp::from_nanos(taken.since.tick));
+        let charged = (since, charge.resets);
+        let (back, short) = Words::refund(&self.table, rule, fingerprint, taken, charged, time);
+        self.table.refunds_short(fingerprint, short / charge.quota.nanos(1));
         back.div_ceil(charge.quota.nanos(1))
     }
 }

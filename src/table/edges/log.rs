@@ -83,8 +83,7 @@ pub fn a_head_that_was_reset_has_no_times() {
         Log::new,
         |log| {
             assert!(log.rule().erase(log.word.payload(), log.ring(), || log.slot.is_still(log.word)));
-            let forgiven =
-                |payload| Some(Refund { payload: log.rule().forgive(payload, log.at(0)), units: 0 });
+            let forgiven = |payload| Some(Refund::of(log.rule().forgive(payload, log.at(0)), 0));
             assert!(log.slot.refund(log.word, X, forgiven).is_some());
         },
         |log| {

@@ -235,7 +235,7 @@ pub fn a_charge_of_several_limits_knows_its_words_owner() {
 /// S1: a thread that holds a word for a refund knows whose it is.
 pub fn a_refund_knows_the_owner_of_its_word() {
     a_charge_of_a_word_that_came_back(|slot, seen| {
-        slot.refund(seen, X, |payload| Some(Refund { payload: less(payload), units: 1 })).is_some()
+        slot.refund(seen, X, |payload| Some(Refund::of(less(payload), 1))).is_some()
     });
 }
 
@@ -263,7 +263,7 @@ pub fn a_refund_knows_of_the_refund_before() {
         |((slot, word), mark)| {
             let lowered = |payload: Stored| {
                 mark.happens();
-                Some(Refund { payload: less(payload), units: 1 })
+                Some(Refund::of(less(payload), 1))
             };
             slot.charge_seen(*word, Payload::of(6), X) && slot.refund(slot.load(), X, lowered).is_some()
         },
@@ -271,7 +271,7 @@ pub fn a_refund_knows_of_the_refund_before() {
             let mut knows = true;
             let lowered = |payload: Stored| {
                 knows = mark.is_done();
-                Some(Refund { payload: less(payload), units: 1 })
+                Some(Refund::of(less(payload), 1))
             };
             // From the first word, to which the other thread returns.
             slot.refund(*word, X, lowered).map(|_| knows)
@@ -280,16 +280,16 @@ pub fn a_refund_knows_of_the_refund_before() {
     );
 }
 
-/// M1: a refund that begins after those that a reset overtook comes after their last steps.
-pub fn a_refund_comes_after_those_that_were_overtaken() {
-    let overtaken = || {
-        let refunds = Refunds::new(1).expect("there is memory for a mark");
+/// M1: a refund that begins after those beside which a reset forgave comes after their last steps.
+pub fn a_refund_comes_after_those_beside_a_reset() {
+    let beside_a_reset = || {
+        let refunds = Refunds::new(1, 1).expect("there is memory for a mark");
         std::mem::forget(refunds.begin(X));
-        refunds.begin_reset(X).forgive(1);
+        refunds.begin_reset(X).forgive(1, 0);
         (refunds, Deed::new())
     };
     carries(
-        overtaken,
+        beside_a_reset,
         |(refunds, lowered)| {
             lowered.happens();
             drop(refunds.running(X));

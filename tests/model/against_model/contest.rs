@@ -49,7 +49,7 @@ fn through_every_door<A: Algorithm>(case: &Case, script: &Script, quota: A) -> R
     let contest = Contest { case, script, clock: &clock };
     contest.one_limiter_a_key(quota)?;
     let apart = APART.each_ref();
-    contest.keyed::<Placed, _>("keys in buckets of their own", quota, 64, apart, Shared::BOOKINGS)?;
+    contest.keyed::<Placed, _>("keys in buckets of their own", quota, 64, apart, Shared::NOTHING)?;
     if !script.goes_back {
         let together = TOGETHER.each_ref();
         contest.keyed::<Placed, _>("keys in one bucket", quota, 1, together, Shared::ALL)?;

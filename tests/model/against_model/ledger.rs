@@ -81,8 +81,7 @@ impl Ledger {
             Ok(Booking::Booked(it)) => {
                 let departs = it.departs_at_ns();
                 self.reserved.push(Held { line, key, it });
-                // A reservation in time does not depend on its longest wait.
-                return (max_wait, Said::Departs(departs, self.peek(key, at, 0)));
+                Said::Departs(departs, self.peek(key, at, 0))
             }
         };
         (within, said)

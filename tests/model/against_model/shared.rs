@@ -1,13 +1,13 @@
 //! The cases in which a refund of the engine may differ from the model's: it may be less, with one
 //! exception.
 //!
-//! The model remembers for each key when a refund came out of order, and whether the key had
-//! reservations. The engine remembers it in fewer places, and for longer:
+//! The model remembers for each key what its refunds left, and until when reservations may depart.
+//! The engine remembers it in fewer places, and for longer:
 //!
-//! * Keys may share a *mark*: then one key loses its order by another key's refunds.
-//! * A limiter knows only that *some* key had a reservation, and counts refused reservations too.
-//! * A reset forgives the debt and keeps the marks. It also ends the receipts of the keys that
-//!   share a mark with it.
+//! * Keys may share a *mark*: then one key loses its order by another key's refunds, or is careful
+//!   because of another key's reservations.
+//! * A reset forgives the debt and keeps when refunds and reservations came. It also ends the
+//!   receipts of the keys that share a mark with it.
 //!
 //! Only the token bucket, in each form, and the meter depend on these. A log's word tells whether
 //! an admission is the newest by the time of the newest that ever was. So an admission that became
@@ -28,17 +28,14 @@ use super::script::{Action, Line, Said, Script};
 pub(crate) struct Shared {
     /// A mark of refunds out of order.
     pub(crate) marks: bool,
-    /// Whether any key had a reservation.
-    pub(crate) bookings: bool,
     /// Slots, with other keys: a key without debt is forgotten, and with it that its refunds came
     /// out of order. Then a refund may be more than the model's, but never more than the charge.
     pub(crate) slots: bool,
 }
 
 impl Shared {
-    pub(crate) const NOTHING: Self = Self { marks: false, bookings: false, slots: false };
-    pub(crate) const BOOKINGS: Self = Self { bookings: true, ..Self::NOTHING };
-    pub(crate) const ALL: Self = Self { marks: true, ..Self::BOOKINGS };
+    pub(crate) const NOTHING: Self = Self { marks: false, slots: false };
+    pub(crate) const ALL: Self = Self { marks: true, ..Self::NOTHING };
     pub(crate) const ALL_WITH_STRANGERS: Self = Self { slots: true, ..Self::ALL };
 
     /// Returns the most units of the refund in line `number`, if it may differ from the model's.
@@ -92,11 +89,9 @@ impl Shared {
         let others = |is: &dyn Fn(&Line) -> bool| before.iter().any(|line| line.key != key && is(line));
         // A grain may be longer than a nanosecond.
         let marks = |line: &Line| gives_back(line) && line.at + grain(limit, script) >= charged;
-        let books = |line: &Line| matches!(line.action, Action::Reserve { .. } | Action::Debit(_));
-        let marked_elsewhere = self.marks && others(&marks) || mine(forgiven, &marks);
-        let booked_elsewhere = self.bookings && others(&books) || mine(forgiven, &books);
-        marked_elsewhere
-            || mine(since, &marks) && (booked_elsewhere || mine(since, &booked_by_the_engine_alone))
+        let books = |line: &Line| matches!(line.action, Action::Reserve { .. });
+        let elsewhere = |is| self.marks && others(is) || mine(forgiven, is);
+        elsewhere(&marks) || mine(since, &marks) && elsewhere(&books)
     }
 }
 
@@ -115,12 +110,6 @@ fn gives_back(line: &Line) -> bool {
         matches!(action, Action::Refund(_) | Action::Part(..) | Action::Cancel(_) | Action::Credit(_))
     };
     gives(line.action) && line.right != Said::Given(0)
-}
-
-/// A reservation that is refused for now, or of cost 0.
-fn booked_by_the_engine_alone(line: &Line) -> bool {
-    let Action::Reserve { cost, .. } = line.action else { return false };
-    cost == 0 || matches!(line.right, Said::TooLong { .. })
 }
 
 /// Returns the nanoseconds of a grain, or of what else the clock counts.

@@ -172,6 +172,15 @@ impl Metrics {
                 text.sample(&[("rule", &*counts.name), ("what", what)], count);
             }
         }
+        text.family(
+            "tollgate_refunds_short_total",
+            "counter",
+            "Units asked back that the key still owed and that did not come back, at most.",
+        );
+        for Read { counts, tables, .. } in &all {
+            let Some((_, stats)) = tables else { continue };
+            text.sample(&[("rule", &*counts.name)], stats.refunds_short);
+        }
     }
 
     fn write_reloads(&self, text: &mut Text, is_success: bool) {

@@ -70,7 +70,7 @@ impl LayerState {
             rule.telemetry.count(outcome);
             #[cfg(any(feature = "metrics", feature = "tracing"))]
             if looks_at_tables {
-                rule.telemetry.report_full_tables(&rule.table_stats());
+                rule.telemetry.report_tables(&rule.table_stats());
             }
             #[cfg(feature = "tracing")]
             if outcome != RuleOutcome::Allowed {

@@ -42,7 +42,7 @@ impl FileState {
         for line in lines.iter().filter(|line| !line.is_pending) {
             #[cfg(any(feature = "metrics", feature = "tracing"))]
             if looks_at_tables && let Some(stats) = generation.http.set().stats(line.rule) {
-                generation.telemetry(line).report_full_tables(&stats);
+                generation.telemetry(line).report_tables(&stats);
             }
             let outcome = reason(line).map_or(RuleOutcome::Allowed, RefusalReason::outcome);
             generation.telemetry(line).count(outcome);
