@@ -39,7 +39,8 @@ struct Outcome {
 
 enum Event {
     Ask,
-    End(Receipt, usize, u64),
+    /// The request of this number ends.
+    End(Receipt, usize),
 }
 
 impl Loop {
@@ -50,7 +51,7 @@ impl Loop {
         let (mut events, mut queue, mut outcome) =
             (Vec::new(), BinaryHeap::new(), Outcome { admitted: 0, refused: 0, short: 0 });
         let mut charged = Vec::new();
-        let mut push = |queue: &mut BinaryHeap<_>, events: &mut Vec<_>, at: u64, event| {
+        let push = |queue: &mut BinaryHeap<_>, events: &mut Vec<_>, at: u64, event| {
             queue.push(Reverse((at, events.len())));
             events.push(Some(event));
         };
@@ -71,7 +72,7 @@ impl Loop {
                         outcome.admitted += 1;
                         let end = now + jittered(&mut random, self.lasts.as_nanos() as u64);
                         charged.push((now, self.cost));
-                        let event = Event::End(decision.receipt(), charged.len() - 1, now);
+                        let event = Event::End(decision.receipt(), charged.len() - 1);
                         push(&mut queue, &mut events, end, event);
                     } else {
                         outcome.refused += 1;
@@ -79,9 +80,8 @@ impl Loop {
                         push(&mut queue, &mut events, again, Event::Ask);
                     }
                 }
-                Event::End(receipt, charge, _) => {
+                Event::End(mut receipt, charge) => {
                     let stays = if random.u32(..self.one_in) == 0 { self.settled.0 } else { self.settled.1 };
-                    let mut receipt = receipt;
                     limiter.refund_part(&mut receipt, self.cost - stays);
                     charged[charge].1 = stays;
                     push(&mut queue, &mut events, now, Event::Ask);
