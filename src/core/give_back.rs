@@ -39,7 +39,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let charge = (receipt.since, receipt.resets);
             let (back, short) = words.refund(rule, charged.fingerprint, taken, charge, &time);
-            words.refunds_short(charged.fingerprint, short);
+            words.refunds().count_short(short);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
             charged.payload = rule.rule.less(charged.payload, cost);

@@ -128,12 +128,12 @@ impl<'l, L: Limits, C: Clock> Reservation<'l, L, C> {
     /// Gives the turn back, and what it took as far as that mints nothing: how many units, as
     /// [`Limiter::refund`](crate::Limiter::refund) counts them.
     ///
-    /// Nothing comes back once a reservation that had to wait has departed. One that could depart at
-    /// once is given back as any other request. Nor does what later reservations rest on come back:
-    /// they keep their own departures. So the newest gives all back, and one in the middle of
-    /// the line the less, the more stand behind it. A [`reset`](crate::Prepared::reset) that
-    /// forgave the charge leaves nothing to come back. Several limits are given back as from
-    /// the departure on.
+    /// Nothing comes back once a reservation that had to wait has departed. One that could depart
+    /// at once is given back as any other request. Nor does what later reservations rest on come
+    /// back: they keep their own departures. So the newest gives all back, and one in the
+    /// middle of the line the less, the more stand behind it. A
+    /// [`reset`](crate::Prepared::reset) that forgave the charge leaves nothing to come back.
+    /// Several limits are given back as from the departure on.
     ///
     /// **Cost.** That of a [refund](crate::Limiter::refund); too late, one reading of the clock.
     ///

@@ -5,7 +5,7 @@ use crossbeam_utils::CachePadded;
 use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
-use crate::sync::{AtomicU64, Tally, TallyOrdering};
+use crate::sync::AtomicU64;
 use crate::table::dated::{Current, Dated};
 use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
@@ -50,10 +50,6 @@ pub trait Words {
         charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
     ) -> (u64, u64);
-
-    /// Counts units that may be lost.
-    #[doc(hidden)]
-    fn refunds_short(&self, fingerprint: Fingerprint, units: u64);
 
     /// Gives the key up to `ask.cost` units without a receipt. Returns how many.
     #[doc(hidden)]
@@ -153,10 +149,6 @@ impl Words for Table {
         self.view(fingerprint).refund(rule, fingerprint.kept(), taken, charged, clock)
     }
 
-    fn refunds_short(&self, fingerprint: Fingerprint, units: u64) {
-        self.events(fingerprint).refunds_short(units);
-    }
-
     fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
         self.view(ask.fingerprint).credit(Ask { fingerprint: ask.fingerprint.kept(), ..ask }, clock)
     }
@@ -224,8 +216,6 @@ pub struct OneWord {
     slot: CachePadded<Slot>,
     entries: Zeroed<AtomicU64>,
     refunds: Refunds,
-    /// Units that refunds may have lost.
-    refunds_short: Tally,
 }
 
 impl OneWord {
@@ -235,12 +225,7 @@ impl OneWord {
     /// A slot with a ring of `ring_len` entries.
     pub(crate) fn new(ring_len: usize) -> Result<Self, BuildError> {
         let slot = CachePadded::new(Slot::new(Self::KEY));
-        Ok(Self {
-            slot,
-            entries: zeroed_words(ring_len)?,
-            refunds: Refunds::new(1, 1)?,
-            refunds_short: Tally::new(0),
-        })
+        Ok(Self { slot, entries: zeroed_words(ring_len)?, refunds: Refunds::new(1, 1)? })
     }
 
     #[inline]
@@ -303,12 +288,6 @@ impl Words for OneWord {
         let Some(mut refunding) = begun else { return (0, taken.cost) };
         let units = self.lower(|payload| refunding.less(rule, payload));
         (units, refunding.done())
-    }
-
-    fn refunds_short(&self, _: Fingerprint, units: u64) {
-        if units > 0 {
-            self.refunds_short.fetch_add(units, TallyOrdering::Relaxed);
-        }
     }
 
     fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
@@ -385,7 +364,7 @@ impl Words for OneWord {
     }
 
     fn add_stats(&self, stats: &mut Stats) {
-        stats.refunds_short += self.refunds_short.load(TallyOrdering::Relaxed);
+        self.refunds.add_stats(stats);
     }
 }
 

@@ -275,5 +275,6 @@ impl Table {
     /// Adds all counts to `stats`.
     pub(crate) fn add_stats(&self, stats: &mut Stats) {
         self.shards.iter().for_each(|events| events.add_to(stats));
+        self.refunds.add_stats(stats);
     }
 }

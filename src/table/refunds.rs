@@ -42,10 +42,11 @@ use crate::algorithm::{Order, Refund, Rule, Stored, Taken};
 use crate::bits::Field;
 use crate::error::BuildError;
 use crate::ring::Ring;
-use crate::sync::{AtomicU64, Ordering, Tally};
+use crate::sync::{AtomicU64, Ordering, Tally, TallyOrdering};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Ask;
+use crate::table::stats::Stats;
 use crate::table::zeroed::{Zeroed, zeroed_tallies, zeroed_words};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
@@ -71,6 +72,8 @@ pub struct Refunds {
     memories: Zeroed<Tally>,
     /// How many words of it are one mark's.
     memory: usize,
+    /// Units that refunds may have lost: see [`Stats::refunds_short`].
+    short: Tally,
 }
 
 impl Refunds {
@@ -78,7 +81,8 @@ impl Refunds {
     pub(crate) fn new(marks: usize, keys: usize) -> Result<Self, BuildError> {
         let memory = Memory::words(keys);
         let (words, booked) = (zeroed_words(marks)?, zeroed_words(marks)?);
-        Ok(Self { marks: words, booked, memories: zeroed_tallies(marks * memory)?, memory })
+        let memories = zeroed_tallies(marks * memory)?;
+        Ok(Self { marks: words, booked, memories, memory, short: Tally::new(0) })
     }
 
     fn index(&self, fingerprint: Fingerprint) -> usize {
@@ -123,6 +127,18 @@ impl Refunds {
     pub(crate) fn running(&self, fingerprint: Fingerprint) -> Running<'_> {
         let (index, is_outdated) = (self.index(fingerprint), Cell::new(false));
         Running { refunds: self, index, fingerprint, owns: true, is_outdated }
+    }
+
+    /// Counts units that may be lost.
+    pub(crate) fn count_short(&self, units: u64) {
+        if units > 0 {
+            self.short.fetch_add(units, TallyOrdering::Relaxed);
+        }
+    }
+
+    /// Adds that count to `stats`.
+    pub(crate) fn add_stats(&self, stats: &mut Stats) {
+        stats.refunds_short += self.short.load(TallyOrdering::Relaxed);
     }
 
     /// Notes that a caller is about to book ahead for this key, to depart at `until` at the latest.

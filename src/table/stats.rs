@@ -58,7 +58,7 @@ impl std::iter::Sum for Stats {
 
 /// The counters of one stripe, on cache lines of their own.
 #[derive(Debug)]
-pub(crate) struct Events(CachePadded<[Tally; 9]>);
+pub(crate) struct Events(CachePadded<[Tally; 8]>);
 
 impl Events {
     pub(crate) fn new() -> Self {
@@ -108,12 +108,6 @@ impl Events {
         self.count(7);
     }
 
-    pub(crate) fn refunds_short(&self, units: u64) {
-        if units > 0 {
-            self.0[8].fetch_add(units, Relaxed);
-        }
-    }
-
     /// Adds these counts to `stats`.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         let [
@@ -125,7 +119,6 @@ impl Events {
             admitted_uncounted,
             retried,
             clock_stepped_back,
-            refunds_short,
         ] = std::array::from_fn(|event| self.0[event].load(Relaxed));
         stats.inserted += inserted;
         stats.recycled += recycled;
@@ -135,6 +128,5 @@ impl Events {
         stats.admitted_uncounted += admitted_uncounted;
         stats.retried += retried;
         stats.clock_stepped_back += clock_stepped_back;
-        stats.refunds_short += refunds_short;
     }
 }

@@ -72,7 +72,7 @@ fn a_cancelled_reservation_gives_its_turn_to_the_next() {
 
 /// Its clock moves on, as any but a manual one does.
 #[test]
-fn a_reservation_that_departs_at_once_is_given_back_as_a_check() {
+fn a_turn_at_once_is_given_back_as_a_check() {
     let (limiter, clock) = limiter(TokenBucket::new(Rate::per_second(10)).burst(4));
     let turn = limiter.prepare(&1).reserve(2, Duration::ZERO).unwrap();
     clock.advance(Duration::from_nanos(50));

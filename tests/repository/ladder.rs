@@ -145,7 +145,7 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "proof/model/src",
         &[
-            "algorithm answer inherit turn",
+            "algorithm answer exact inherit turn",
             "rule",
             "arrival first_hit grid receipt sliding_log",
             "fixed_window refund reservation sliding_window",

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_refund_gives_back_what_an_earlier_one_could_not() {
+    fn later_refunds_give_back_what_earlier_ones_could_not() {
         let mut model = bucket(1, 10, 3, 3);
         let [first, second] = [0, 0].map(|now| admit(&mut model, now, 1));
         assert_eq!(model.refund(first, 5), 1); // a half: the refill has paid the other
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_request_may_be_booked_nothing_comes_back_out_of_order() {
+    fn while_one_is_booked_nothing_comes_back_out_of_order() {
         let mut model = bucket(1, 1, 9, 9);
         let first = reserve(&mut model, 5, 1);
         let second = admit(&mut model, 5, 1);

@@ -361,7 +361,7 @@ fn without_notes_a_charge_is_given_back_twice() {
 }
 
 #[test]
-fn an_admission_whose_tat_came_back_need_not_be_the_newest() {
+fn an_unchanged_tat_is_no_proof_of_the_newest() {
     assert!(broken(Rule::NewestByTat, 6, 2, false).is_some());
 }
 
@@ -371,7 +371,7 @@ fn after_a_reservation_the_own_debt_is_not_given_back() {
 }
 
 #[test]
-fn a_step_tells_nothing_of_a_charge_that_another_refund_parts_from_it() {
+fn a_step_tells_nothing_beyond_another_refund() {
     assert!(broken(Rule::IgnoresTheGap, 8, 3, false).is_some());
 }
 

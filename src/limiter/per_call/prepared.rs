@@ -211,7 +211,7 @@ impl<C: Clock> State<C> {
         let (fingerprint, since) = (charge.fingerprint, Timestamp::from_nanos(taken.since.tick));
         let charged = (since, charge.resets);
         let (back, short) = Words::refund(&self.table, rule, fingerprint, taken, charged, time);
-        self.table.refunds_short(fingerprint, short / charge.quota.nanos(1));
+        self.table.refunds.count_short(short / charge.quota.nanos(1));
         back.div_ceil(charge.quota.nanos(1))
     }
 }
