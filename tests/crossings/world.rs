@@ -28,7 +28,7 @@ struct Taken {
     key: usize,
     tier: usize,
     left: u64,
-    /// When a turn departs: then nothing comes back any more.
+    /// When a turn departs that had to wait: then nothing comes back any more.
     departs: Option<u64>,
     version: usize,
     resets: u64,
@@ -206,7 +206,7 @@ impl World {
         departs: Option<u64>,
         judges_refusals: bool,
     ) -> Result<(), String> {
-        let at = self.clamped(at);
+        let (asked_at, at) = (at, self.clamped(at));
         let met = self.met(tier);
         let limits: Vec<Limit> = met.iter().map(|(_, rule)| self.limit(*rule)).collect();
         // Several limits have no turns when one of them is a queue.
@@ -250,7 +250,7 @@ impl World {
             self.charged[key] = self.charged[key].max(Some(at + wait));
         }
         if let Some(taken) = self.taken.get_mut(&id) {
-            taken.departs = Some(departs);
+            taken.departs = Some(departs).filter(|&departs| departs > asked_at);
         }
         Ok(())
     }

@@ -59,6 +59,10 @@ impl Arrivals {
         Self { offset: Some((origin_ns % period_ns).into()), ..arrivals }
     }
 
+    pub(crate) fn refills_by_steps(&self) -> bool {
+        self.offset.is_some()
+    }
+
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }

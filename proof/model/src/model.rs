@@ -265,18 +265,24 @@ impl<R: Rule> Keys for States<R> {
     }
 
     fn reserve(&mut self, key: &str, now: u64, cost: u64, max_wait: u64) -> Result<Booking, NotReservable> {
-        let mut before = self.state(key);
-        if (1..=self.rule.limit()).contains(&cost) && max_wait > 0 {
-            before = self.rule.booked(&before, now.saturating_add(max_wait));
-            self.states.insert(key.to_owned(), before.clone());
-        }
+        let before = self.state(key);
+        // Until when the refunds of other requests have to be careful.
+        let careful = |state: &R::State, wait| {
+            let wait = if self.rule.refills_by_steps() { wait } else { max_wait };
+            if wait > 0 { self.rule.booked(state, now.saturating_add(wait)) } else { state.clone() }
+        };
         Ok(match rule::reserve(&self.rule, &before, now, cost, max_wait)? {
             Reserved::Booked { wait, charged } => {
+                let charged = if cost > 0 { careful(&charged, wait) } else { charged };
                 self.states.insert(key.to_owned(), charged.clone());
                 let receipt = Receipt::new(By::Turn, key, now, cost, (before, charged));
                 Booking::Booked(Reservation { receipt, departs_at: now.saturating_add(wait) })
             }
-            Reserved::Refused { wait } => Booking::Refused { wait_ns: wait },
+            Reserved::Refused { wait } => {
+                let state = careful(&before, 0);
+                self.states.insert(key.to_owned(), state);
+                Booking::Refused { wait_ns: wait }
+            }
             Reserved::Never => Booking::Never,
         })
     }

@@ -55,6 +55,11 @@ pub(crate) trait Rule {
     fn credited(&self, state: &Self::State, unseen: &Self::State, now: u64, units: u64)
     -> (Self::State, u64);
 
+    /// Whether tokens come in steps: then a reservation is charged as at its departure.
+    fn refills_by_steps(&self) -> bool {
+        false
+    }
+
     /// The state when a reservation is asked for that departs until then.
     fn booked(&self, state: &Self::State, _until: u64) -> Self::State {
         state.clone()

@@ -96,6 +96,10 @@ impl Rule for TokenBucket {
         Some(BucketState::new(self.arrivals.tat_with_debt(debt, now)))
     }
 
+    fn refills_by_steps(&self) -> bool {
+        self.arrivals.refills_by_steps()
+    }
+
     fn booked(&self, state: &BucketState, until: u64) -> BucketState {
         state.booked(until)
     }
