@@ -207,7 +207,7 @@ impl Staircase {
     fn least(&self, request: Request, now: u8) -> u8 {
         let left = self.left(now);
         let steps = || self.steps.iter().flatten();
-        let before = steps().filter(|step| step.at <= request.charged_at).last();
+        let before = steps().rfind(|step| step.at <= request.charged_at);
         let after = steps().find(|step| step.at > request.charged_at);
         let after = after.filter(|step| step.before <= request.charged_at);
         let before = before.map_or(0, |step| step.least.min(left));
