@@ -37,10 +37,12 @@ fn after_all_threads_limits_count_exactly_the_admissions() {
         for limit in [100, 71, 70] {
             for place in [0, 6] {
                 for turn in 0..6 {
-                    // At most one log, because a log takes back its newest admission only.
-                    let mut quotas: Vec<Quota> = every(limit).into_iter().take(2).collect();
-                    quotas.extend(every(limit).into_iter().skip(3).take(3));
-                    quotas.rotate_left(turn % 5);
+                    // At most one log or queue, because these take back their newest admission
+                    // only.
+                    let mut quotas = every(limit);
+                    quotas.retain(|quota| !quota.is_queue() && !matches!(quota, Quota::SlidingLog(_)));
+                    let others = quotas.len();
+                    quotas.rotate_left(turn % others);
                     quotas.insert(place.min(quotas.len()), tight);
                     let (limiter, _) = several(quotas);
                     let admitted = admitted(&limiter, 40, &[3, 1, 2]);
