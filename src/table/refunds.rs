@@ -367,13 +367,15 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         let at = rule.moment_to_read((self.clock)());
         let (since, charged) = (self.taken.since.tick, self.taken.charged);
         let now = at.tick.max(since);
-        let memory = self.running.memory(now);
+        let needs_order = rule.rule.needs_order();
+        let memory = if needs_order { self.running.memory(now) } else { None };
         let line = memory.and_then(|memory| memory.staircase(self.running.fingerprint));
         let staircase = memory.map(|memory| {
             let line = line.unwrap_or_else(|| Staircase::unknown_until(memory.forgotten()));
             line.since_version(rule.rule.floor())
         });
-        let is_kept = staircase.is_some_and(|staircase| staircase.latest().is_before(since));
+        let is_unchanged = |staircase: Staircase| staircase.latest().is_before(since);
+        let is_kept = !needs_order || staircase.is_some_and(is_unchanged);
         let order = match (is_kept, self.running.is_booked(self.since)) {
             (true, false) => Order::Kept,
             (true, true) => Order::KeptAndBooked,
@@ -388,7 +390,7 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         let back = payload.bits().saturating_sub(refund.payload.bits());
         // Of a key without a staircase, the newest request leaves the order as it was.
         let reorders = line.is_some() || !is_kept || payload.bits() != charged.bits();
-        if rule.rule.needs_order() && reorders && back > 0 {
+        if needs_order && reorders && back > 0 {
             self.noted = staircase.map(|mut staircase| {
                 let debt = refund.payload.bits().saturating_sub(now);
                 staircase.note(Returned { since, now, back, rest: refund.rest, debt });

@@ -1,12 +1,13 @@
 //! The units that a refund returns, and the limits of refunds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, Decision, FixedWindow, GlobalLimiter, Limiter, ManualClock, Quota, Rate, SlidingLog,
-    SlidingWindow, Timestamp, TokenBucket,
+    CountPolicy, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
-use tollgate_testing::clocks::Yielding;
+use tollgate_testing::clocks::{Hooked, Yielding, at_reading};
 
 fn limiter(quota: impl Into<Quota>) -> (Limiter<u64, Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
@@ -318,4 +319,16 @@ fn parts_of_a_receipt_come_back_as_separate_requests_do() {
             assert_eq!(left(&whole, 7), left(&split, 7), "{quota}");
         }
     }
+}
+
+/// Which request is the newest tells the word alone.
+#[test]
+fn a_queue_gives_back_its_newest_beside_another_refund() {
+    let queue = LeakyBucket::queue(Rate::per_second(10));
+    let limiter = Arc::new(Limiter::<u64, _>::builder(queue).clock(Hooked::default()).build().unwrap());
+    let [first, second] = [(); 2].map(|()| limiter.check(&1).receipt());
+    let beside = limiter.clone();
+    let newest = move || assert_eq!(beside.refund(second), 1);
+    let (_, is_beside) = at_reading(1, newest, || limiter.refund(first));
+    assert!(is_beside);
 }
