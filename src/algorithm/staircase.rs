@@ -5,8 +5,8 @@
 //! debt was less, the bucket would have been full without the request, and would have lost refill.
 //! The least debt since each instant is a staircase that never falls, and no word has room for it.
 //! But *refunds alone* can keep a lower bound: each notes the instant `x` at which it lowered the
-//! debt, and what it left. Between two refunds the debt falls by at most the time between them,
-//! whatever is charged. So no check reads or writes anything.
+//! debt, and the debt that it left. Between two refunds the debt falls by at most the time between
+//! them, with any charges. So no check reads or writes anything.
 //!
 //! ```text
 //!   debt                     x1: the first refund      S(x) = least debt after x
@@ -167,7 +167,7 @@ impl Staircase {
         before.max(after)
     }
 
-    /// Notes what came back.
+    /// Notes a request that came back.
     pub(crate) fn note(&mut self, returned: Returned) {
         let Returned { since, back, rest, debt, .. } = returned;
         // A refund at an old time counts as the latest known.

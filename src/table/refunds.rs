@@ -112,7 +112,7 @@ impl Refunds {
             spin_loop();
         }
         let joined = |seen| {
-            // The owner forgets what is outdated; any other makes it so.
+            // The owner will forget an outdated memory; any other refund outdates it.
             let others = u64::from(RUNNING.get(seen) > 0);
             is_open(seen).then(|| OUTDATED.set(seen, others) + RUNNING.of(1))
         };

@@ -4,7 +4,7 @@ use super::args::LogArgs;
 use crate::ingest::{RequestTimes, TimeIs, read_cost, read_duration, unit_text};
 use crate::report::figures::counted;
 
-/// When requests arrive, how long they last, and what was assumed of that.
+/// When requests arrive, how long they last, and which durations were assumed.
 #[derive(Debug, Default)]
 pub(super) struct Lasting {
     /// How long a request lasts of which the log does not say it, in nanoseconds.

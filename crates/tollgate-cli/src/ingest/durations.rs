@@ -95,7 +95,7 @@ fn number_end(text: &str) -> usize {
     if end == 0 { 0 } else { exponent }
 }
 
-/// A number of units as nanoseconds. What is less than one is cut.
+/// A number of units as nanoseconds. A fraction of a nanosecond is cut.
 fn scaled(number: &str, one: u64) -> Result<u64, Refusal> {
     if number.contains(['e', 'E']) {
         let nanos = number.parse::<f64>().map_err(|_| UNKNOWN)? * one as f64;

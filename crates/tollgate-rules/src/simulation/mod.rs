@@ -29,7 +29,7 @@ pub struct Ending {
     /// How long the request lasts. Nothing: it ends at once. In a queue it lasts at least until its
     /// turn.
     pub after: Duration,
-    /// The status of the response. `None`: it is never told, and what is charged stays.
+    /// The status of the response. `None`: it is never told, and the charge stays.
     pub status: Option<u16>,
     /// What it really cost, if that is told: see [`Ticket::settle_cost`].
     pub cost: Option<u64>,
@@ -72,7 +72,7 @@ pub struct Simulation {
     clock: ManualClock,
     scratch: Scratch,
     under_way: Ends<UnderWay>,
-    /// Of each rule, whether the end of a request gives something back whatever it cost.
+    /// For each rule: whether the end of a request gives something back at any cost.
     gives_back: Vec<bool>,
     ended_early: u64,
 }
