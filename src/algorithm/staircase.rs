@@ -225,3 +225,29 @@ impl Staircase {
         std::array::from_fn(|_| words.next().unwrap_or(0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A staircase that knows of one refund at 10, which left a debt of 20, and of nothing before
+    /// another one at 5.
+    fn one_step() -> Staircase {
+        let mut staircase = Staircase::unknown_until(Instant::at(5));
+        staircase.note(Returned { since: 7, now: 10, back: 1, rest: 0, debt: 20 });
+        staircase
+    }
+
+    #[test]
+    fn a_step_tells_nothing_of_charges_before_another_refund() {
+        assert_eq!([3, 7].map(|since| one_step().least(since, 100, 10)), [0, 20]);
+    }
+
+    /// Charges have raised the debt meanwhile.
+    #[test]
+    fn later_steps_fall_by_what_comes_back() {
+        let mut staircase = one_step();
+        staircase.note(Returned { since: 8, now: 10, back: 5, rest: 0, debt: 35 });
+        assert_eq!(staircase.least(9, 100, 10), 15);
+    }
+}
