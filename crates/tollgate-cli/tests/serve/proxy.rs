@@ -262,10 +262,11 @@ fn a_file_that_parks_nothing_is_left_as_it_is() {
 fn wrong_options_of_the_proxy_say_what_to_do() {
     let folder = Folder::new();
     let rules = folder.path("rules.toml");
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 7] = [
         (&[], &["--upstream <URL>"]),
         (&["--upstream", "127.0.0.1:8000"], &["is no upstream", "write http://HOST:PORT"]),
         (&["--upstream", "http://a.test/api"], &["http://a.test/api", "without a path"]),
+        (&["--upstream", "http://a.test:99999"], &["http://a.test:99999", "the port \"99999\""]),
         (&["--upstream", "http://a.test", "--health-path", "healthz"], &["write /healthz"]),
         (&["--upstream", "https://a.test", "--upstream-ca", "/none.pem"], &["/none.pem cannot be read"]),
         (

@@ -83,7 +83,11 @@ pub struct Upstream {
 
 /// Text that names no upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadUpstream(String);
+pub struct BadUpstream {
+    text: String,
+    /// What stands where its port should.
+    port: Option<String>,
+}
 
 impl Upstream {
     /// The port, by the scheme if none is named.
@@ -125,7 +129,7 @@ impl FromStr for Upstream {
     type Err = BadUpstream;
 
     fn from_str(text: &str) -> Result<Self, BadUpstream> {
-        let bad = || BadUpstream(text.into());
+        let bad = || BadUpstream { text: text.into(), port: None };
         let parts = text.parse::<Uri>().map_err(|_| bad())?.into_parts();
         let scheme = parts.scheme.as_ref().map_or("", Scheme::as_str);
         let (is_tls, is_http2) = match scheme {
@@ -137,8 +141,20 @@ impl FromStr for Upstream {
         };
         let is_bare = parts.path_and_query.is_none_or(|path| path == "/") && !text.contains(['#', '@']);
         let authority = parts.authority.filter(|authority| is_bare && !authority.host().is_empty());
-        Ok(Self { authority: authority.ok_or_else(bad)?, is_tls, is_http2 })
+        let authority = authority.ok_or_else(bad)?;
+        // `Authority` takes any text for a port, and says then that there is none.
+        if let Some(port) = authority.as_str()[authority.host().len()..].strip_prefix(':')
+            && !is_port(port)
+        {
+            return Err(BadUpstream { text: text.into(), port: Some(port.into()) });
+        }
+        Ok(Self { authority, is_tls, is_http2 })
     }
+}
+
+/// Whether a connection can be made to this port.
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 impl fmt::Display for Upstream {
@@ -155,11 +171,12 @@ impl fmt::Display for Upstream {
 
 impl fmt::Display for BadUpstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} is no upstream: write http://HOST:PORT, https://, h2c:// or h2://, without a path",
-            self.0
-        )
+        let Self { text, port } = self;
+        write!(f, "{text:?} is no upstream: ")?;
+        match port {
+            Some(port) => write!(f, "the port {port:?} is not a number from 1 to 65535"),
+            None => f.write_str("write http://HOST:PORT, https://, h2c:// or h2://, without a path"),
+        }
     }
 }
 
@@ -168,6 +185,28 @@ impl std::error::Error for BadUpstream {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_to_which_nothing_connects_is_an_error_that_names_it() {
+        for port in ["", "0", "65536", "99999", "abc", "8o", "+80", "-1", "80:80", " 80"] {
+            for url in [format!("http://a.test:{port}"), format!("h2://[::1]:{port}/")] {
+                let error = url.parse::<Upstream>().expect_err(&url).to_string();
+                // Some texts are no URL at all.
+                if url.parse::<Uri>().is_ok() {
+                    assert!(error.contains(&format!("the port {port:?} is not a number")), "{url}: {error}");
+                }
+            }
+        }
+        for (url, port) in [
+            ("http://a.test", 80),
+            ("https://a.test/", 443),
+            ("h2c://[::1]:00080", 80),
+            ("http://a.test:65535", 65535),
+            ("h2://10.0.0.1:1", 1),
+        ] {
+            assert_eq!(url.parse::<Upstream>().unwrap().port(), port, "{url}");
+        }
+    }
 
     #[test]
     fn an_upstream_that_is_the_listener_is_known() {
