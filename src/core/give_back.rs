@@ -13,6 +13,7 @@ use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
 use crate::core::{Asked, Core, Limits, Words};
 use crate::receipt::Receipt;
+use crate::table::dated::ThenAndNow;
 use crate::table::slot::Ask;
 use crate::time::Timestamp;
 
@@ -29,16 +30,18 @@ impl<L: Limits, C: Clock> Core<L, C> {
         if receipt.limiter != self.versions.limiter() {
             return 0;
         }
-        let version = self.versions.numbered(receipt.version.into());
+        let (version, current) = (self.versions.numbered(receipt.version.into()), self.versions.current());
         let mut least = None;
         for (index, charged) in receipt.charged.iter_mut().enumerate().rev() {
             let cost = units.min(charged.left);
             let Some(words) = self.each().get(index).filter(|_| cost > 0) else { continue };
             charged.left -= cost;
-            let rule = version.dated(usize::from(receipt.rule) + index);
+            let number = usize::from(receipt.rule) + index;
+            let rule = version.dated(number);
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let charge = (receipt.since, receipt.resets);
-            let (back, short) = words.refund(rule, charged.fingerprint, taken, charge, &time);
+            let rules = ThenAndNow { then: rule, now: current.dated(number) };
+            let (back, short) = words.refund(&rules, charged.fingerprint, taken, charge, &time);
             words.refunds().count_short(short);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.

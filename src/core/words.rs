@@ -6,7 +6,7 @@ use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Taken};
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
-use crate::table::dated::{Current, Dated};
+use crate::table::dated::{Current, Dated, ThenAndNow};
 use crate::table::peek::foresee;
 use crate::table::refunds::{Refunding, Refunds};
 use crate::table::slot::{Ask, Ruling, Slot};
@@ -44,7 +44,7 @@ pub trait Words {
     #[doc(hidden)]
     fn refund<R: Rule>(
         &self,
-        rule: Dated<'_, R>,
+        rules: &ThenAndNow<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         charged: (Timestamp, u32),
@@ -140,13 +140,13 @@ impl Words for Table {
 
     fn refund<R: Rule>(
         &self,
-        rule: Dated<'_, R>,
+        rules: &ThenAndNow<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
     ) -> (u64, u64) {
-        self.view(fingerprint).refund(rule, fingerprint.kept(), taken, charged, clock)
+        self.view(fingerprint).refund(rules, fingerprint.kept(), taken, charged, clock)
     }
 
     fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
@@ -277,7 +277,7 @@ impl Words for OneWord {
 
     fn refund<R: Rule>(
         &self,
-        rule: Dated<'_, R>,
+        rules: &ThenAndNow<'_, R>,
         _: Fingerprint,
         taken: Taken,
         charged: (Timestamp, u32),
@@ -286,7 +286,7 @@ impl Words for OneWord {
         let begun = Refunding::begin(&self.refunds, Self::KEY, taken, charged, clock);
         // One still runs beside which a reset forgave.
         let Some(mut refunding) = begun else { return (0, taken.cost) };
-        let units = self.lower(|payload| refunding.less(rule, payload));
+        let units = self.lower(|payload| refunding.less(rules, payload));
         (units, refunding.done())
     }
 

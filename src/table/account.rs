@@ -3,7 +3,7 @@
 use crate::algorithm::{Moment, Refund, Rule, Stored, Taken};
 use crate::ring::Ring;
 use crate::table::Table;
-use crate::table::dated::Dated;
+use crate::table::dated::{Dated, ThenAndNow};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
 use crate::table::slot::Ask;
@@ -62,7 +62,7 @@ impl<'a> View<'a> {
     /// [may be lost](Refund::short).
     pub(crate) fn refund<R: Rule>(
         self,
-        rule: Dated<'_, R>,
+        rules: &ThenAndNow<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         charged: (Timestamp, u32),
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
         let begun = Refunding::begin(&self.table.refunds, fingerprint, taken, charged, clock);
         // One still runs beside which a reset forgave.
         let Some(mut refunding) = begun else { return (0, taken.cost) };
-        let units = self.lower::<R>(fingerprint, |payload, _| refunding.less(rule, payload));
+        let units = self.lower::<R>(fingerprint, |payload, _| refunding.less(rules, payload));
         (units, refunding.done())
     }
 

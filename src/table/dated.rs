@@ -38,6 +38,27 @@ impl<R> Clone for Dated<'_, R> {
 
 impl<R> Copy for Dated<'_, R> {}
 
+/// The rule that charged a request, and the current one of its key.
+pub struct ThenAndNow<'v, R> {
+    pub(crate) then: Dated<'v, R>,
+    pub(crate) now: Dated<'v, R>,
+}
+
+impl<R: Rule> ThenAndNow<'_, R> {
+    /// Gives back `taken`, which was charged by the rule of then: see [`Dated::refund`]. What the
+    /// new quota has refilled since comes back no more: that is not among the units.
+    pub(crate) fn refund(&self, stored: Stored, taken: Taken, now: Timestamp, order: Order) -> Option<Refund> {
+        let mut refund = self.then.refund(stored, taken, self.then.moment_to_read(now), order)?;
+        if self.then.rule.floor() != self.now.rule.floor() {
+            let at = self.now.moment_to_read(now);
+            let debt = |stored| self.now.rule.debt(self.now.read(stored), at);
+            let less = debt(stored).saturating_sub(debt(refund.payload.stored()));
+            refund.units = refund.units.min(less.div_ceil(self.now.rule.unit().price));
+        }
+        Some(refund)
+    }
+}
+
 impl<'v, R: Rule> Dated<'v, R> {
     pub(crate) fn limit(self) -> u64 {
         self.rule.limit()

@@ -43,7 +43,7 @@ use crate::bits::Field;
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering, Tally, TallyOrdering};
-use crate::table::dated::Dated;
+use crate::table::dated::ThenAndNow;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Ask;
 use crate::table::stats::Stats;
@@ -359,14 +359,14 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     ///
     /// The clock is read here, while no charge goes unseen: units refilled by a charge's time are
     /// not given back.
-    pub(crate) fn less<R: Rule>(&mut self, rule: Dated<'_, R>, payload: Stored) -> Option<Refund> {
+    pub(crate) fn less<R: Rule>(&mut self, rules: &ThenAndNow<'_, R>, payload: Stored) -> Option<Refund> {
         (self.noted, self.short) = (None, 0);
         if self.running.is_forgiven(self.resets) {
             return None;
         }
-        let at = rule.moment_to_read((self.clock)());
+        let (time, rule) = ((self.clock)(), rules.then);
         let (since, charged) = (self.taken.since.tick, self.taken.charged);
-        let now = at.tick.max(since);
+        let now = rule.moment_to_read(time).tick.max(since);
         let needs_order = rule.rule.needs_order();
         let memory = if needs_order { self.running.memory(now) } else { None };
         let line = memory.and_then(|memory| memory.staircase(self.running.fingerprint));
@@ -385,7 +385,7 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
                 Order::Lost { least: staircase.map_or(0, least) }
             }
         };
-        let refund = rule.refund(payload, self.taken, at, order)?;
+        let refund = rules.refund(payload, self.taken, time, order)?;
         self.short = refund.short;
         let back = payload.bits().saturating_sub(refund.payload.bits());
         // Of a key without a staircase, the newest request leaves the order as it was.

@@ -26,6 +26,9 @@ struct Loop {
     retry: Duration,
     /// For how long clients ask.
     until: Duration,
+    /// While one request of theirs comes back, so many pairs of requests of other keys do, each out
+    /// of order.
+    others: u32,
 }
 
 /// What became of it.
@@ -46,7 +49,8 @@ enum Event {
 impl Loop {
     fn run(&self) -> Outcome {
         let clock = ManualClock::new();
-        let limiter = Limiter::<u64, Quota, _>::builder(self.quota).clock(clock.clone()).build().unwrap();
+        let builder = Limiter::<u64, Quota, _>::builder(self.quota).max_keys(2 * KEYS as usize);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
         let mut random = Random::with_seed(7);
         let (mut events, mut queue, mut outcome) =
             (Vec::new(), BinaryHeap::new(), Outcome { admitted: 0, refused: 0, short: 0 });
@@ -81,6 +85,12 @@ impl Loop {
                     }
                 }
                 Event::End(mut receipt, charge) => {
+                    for _ in 0..self.others {
+                        let key = random.u64(2..KEYS);
+                        let (first, second) = (limiter.check(&key), limiter.check(&key));
+                        limiter.refund(first);
+                        limiter.refund(second);
+                    }
                     let stays = if random.u32(..self.one_in) == 0 { self.settled.0 } else { self.settled.1 };
                     limiter.refund_part(&mut receipt, self.cost - stays);
                     charged[charge].1 = stays;
@@ -104,32 +114,44 @@ impl Loop {
     }
 }
 
+/// The keys from 2 on are others'.
+const KEYS: u64 = 10_000;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 const HUNDRED_A_MINUTE: TokenBucket = TokenBucket::new(Rate::per_minute(100));
 
 /// Requests of 50 ms for 200 seconds, of which nothing stays charged.
-fn all_come_back(quota: impl Into<Quota>, clients: usize) -> Outcome {
+fn all_come_back(quota: impl Into<Quota>, clients: usize) -> Loop {
     let (lasts, until) = (Duration::from_millis(50), Duration::from_secs(200));
-    Loop { quota: quota.into(), clients, cost: 1, settled: (0, 0), one_in: 1, lasts, retry: SECOND, until }
-        .run()
+    let (quota, retry) = (quota.into(), SECOND);
+    Loop { quota, clients, cost: 1, settled: (0, 0), one_in: 1, lasts, retry, until, others: 0 }
 }
 
 #[test]
 fn requests_that_all_come_back_lock_no_one_out() {
     for quota in [Quota::from(HUNDRED_A_MINUTE), LeakyBucket::meter(Rate::per_minute(100)).into()] {
         for clients in [1, 2, 5, 20, 50] {
-            let outcome = all_come_back(quota, clients);
+            let outcome = all_come_back(quota, clients).run();
             assert_eq!(outcome.refused, 0, "{clients} clients: {outcome:?}");
             assert!(outcome.admitted > clients as u64 * 3_900, "{clients} clients: {outcome:?}");
         }
     }
 }
 
+/// Keys share a mark, which remembers few of them. Those of an attacker make it forget the ones that
+/// are idle, and not a key whose requests come back all the time.
+#[test]
+fn other_keys_refunds_lock_no_one_out() {
+    let outcome = Loop { until: 20 * SECOND, others: 100, ..all_come_back(HUNDRED_A_MINUTE, 20) }.run();
+    assert_eq!(outcome.refused, 0, "{outcome:?}");
+    assert!(outcome.admitted > 20 * 390, "{outcome:?}");
+}
+
 /// As many requests at once as the bucket holds: the exact rule admits some 400,000.
 #[test]
 fn a_full_bucket_of_requests_that_come_back_admits_most() {
-    let outcome = all_come_back(HUNDRED_A_MINUTE, 100);
+    let outcome = all_come_back(HUNDRED_A_MINUTE, 100).run();
     assert!(outcome.admitted >= 320_000, "{outcome:?}");
 }
 
@@ -148,6 +170,7 @@ fn token_budgets_get_back_what_was_not_used() {
         lasts,
         retry: 2 * SECOND,
         until,
+        others: 0,
     }
     .run();
     assert!(outcome.admitted >= 2_800, "{outcome:?}");
@@ -159,7 +182,7 @@ fn long_requests_keep_the_rate() {
     let quota = TokenBucket::new(Rate::per_second(10)).into();
     let (lasts, until) = (Duration::from_secs(2), Duration::from_secs(600));
     let outcome =
-        Loop { quota, clients: 20, cost: 1, settled: (1, 0), one_in: 5, lasts, retry: SECOND, until }.run();
+        Loop { quota, clients: 20, cost: 1, settled: (1, 0), one_in: 5, lasts, retry: SECOND, until, others: 0 }.run();
     assert!(outcome.admitted >= 5_990, "{outcome:?}");
 }
 
@@ -169,9 +192,10 @@ fn long_requests_keep_the_rate() {
 fn what_refunds_may_lose_is_counted() {
     let (lasts, until) = (Duration::from_millis(50), Duration::from_secs(20));
     let run = |quota| {
-        Loop { quota, clients: 20, cost: 1, settled: (1, 0), one_in: 10, lasts, retry: SECOND, until }.run()
+        Loop { quota, clients: 20, cost: 1, settled: (1, 0), one_in: 10, lasts, retry: SECOND, until, others: 0 }
+            .run()
     };
-    assert_eq!(all_come_back(HUNDRED_A_MINUTE, 1).short, 0);
+    assert_eq!(all_come_back(HUNDRED_A_MINUTE, 1).run().short, 0);
     let log = run(SlidingLog::new(Rate::per_minute(100)).into());
     assert!(log.short >= log.refused / 20, "a log gives back the newest only: {log:?}");
     let bucket = run(HUNDRED_A_MINUTE.into());

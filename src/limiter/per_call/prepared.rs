@@ -10,7 +10,7 @@ use crate::decision::Outcome;
 use crate::limiter::per_call::{CallDecision, CallError, State};
 use crate::limiter::{ByClock, Time};
 use crate::table::Fingerprint;
-use crate::table::dated::Current;
+use crate::table::dated::{Current, ThenAndNow};
 use crate::table::slot::{Ask, Ruling};
 use crate::time::{Timestamp, nanos};
 
@@ -210,7 +210,8 @@ impl<C: Clock> State<C> {
         let rule = self.dated(&rule);
         let (fingerprint, since) = (charge.fingerprint, Timestamp::from_nanos(taken.since.tick));
         let charged = (since, charge.resets);
-        let (back, short) = Words::refund(&self.table, rule, fingerprint, taken, charged, time);
+        let rules = ThenAndNow { then: rule, now: rule };
+        let (back, short) = Words::refund(&self.table, &rules, fingerprint, taken, charged, time);
         self.table.refunds.count_short(short / charge.quota.nanos(1));
         back.div_ceil(charge.quota.nanos(1))
     }

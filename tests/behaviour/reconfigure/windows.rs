@@ -119,6 +119,15 @@ fn a_windows_time_before_a_change_is_the_change() {
 }
 
 #[test]
+fn a_window_that_began_anew_owes_nothing_to_refunds() {
+    let (limiter, clock) = keyed(fixed(10, SECOND));
+    let taken = limiter.check_n(&7, 10);
+    limiter.reconfigure(fixed(20, SECOND), AsIs).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_eq!((limiter.refund(taken), left(&limiter, 7)), (0, 20));
+}
+
+#[test]
 fn a_window_refunds_over_a_change() {
     let (limiter, clock) = keyed(fixed(10, SECOND));
     assert!(limiter.check_n(&7, 4).is_allowed());

@@ -83,15 +83,30 @@ impl World {
         if let Some(taken) = self.taken.get_mut(&id) {
             taken.left -= units;
         }
+        if self.rules.is_roomy && back > self.owed(&taken, at) {
+            return Err(format!("{back} units came back of key {}: {}", taken.key, self.shown(taken.key)));
+        }
+        // Of several limits the one that gave the least is told; after a change, what is owed yet.
+        let may_be_more = self.rules.is_multi || taken.version + 1 < self.versions.len();
         if back > 0 {
-            // Of several limits the one that gave the least is told.
-            let most = if self.rules.is_multi { units } else { back };
+            let most = if may_be_more { units } else { back };
             let least = if self.is_multi_version(taken) { 0 } else { back };
             self.lower(id, taken, least, most, at);
-        } else if self.rules.is_multi && self.is_good(&taken) {
+        } else if may_be_more && self.is_good(&taken) {
             self.lower(id, taken, 0, units, at);
         }
         Ok(())
+    }
+
+    /// The most units that the key can owe to every limit.
+    fn owed(&self, taken: &Taken, at: u64) -> u64 {
+        let owed = |(slot, rule)| match self.read(taken.key, slot, rule) {
+            State::Bucket { hi, .. } => hi.saturating_sub(at).div_ceil(self.limit(rule).nanos),
+            State::Fixed { end, hi, .. } if at < end => hi,
+            State::Fixed { .. } => 0,
+            State::Acts(_) => u64::MAX,
+        };
+        self.met(taken.tier).into_iter().map(owed).min().unwrap_or(u64::MAX)
     }
 
     /// Whether some limit may have given back nothing because it was charged since.
