@@ -47,7 +47,13 @@ pub struct ThenAndNow<'v, R> {
 impl<R: Rule> ThenAndNow<'_, R> {
     /// Gives back `taken`, which was charged by the rule of then: see [`Dated::refund`]. What the
     /// new quota has refilled since comes back no more: that is not among the units.
-    pub(crate) fn refund(&self, stored: Stored, taken: Taken, now: Timestamp, order: Order) -> Option<Refund> {
+    pub(crate) fn refund(
+        &self,
+        stored: Stored,
+        taken: Taken,
+        now: Timestamp,
+        order: Order,
+    ) -> Option<Refund> {
         let mut refund = self.then.refund(stored, taken, self.then.moment_to_read(now), order)?;
         if self.then.rule.floor() != self.now.rule.floor() {
             let at = self.now.moment_to_read(now);

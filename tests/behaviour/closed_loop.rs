@@ -181,8 +181,18 @@ fn token_budgets_get_back_what_was_not_used() {
 fn long_requests_keep_the_rate() {
     let quota = TokenBucket::new(Rate::per_second(10)).into();
     let (lasts, until) = (Duration::from_secs(2), Duration::from_secs(600));
-    let outcome =
-        Loop { quota, clients: 20, cost: 1, settled: (1, 0), one_in: 5, lasts, retry: SECOND, until, others: 0 }.run();
+    let outcome = Loop {
+        quota,
+        clients: 20,
+        cost: 1,
+        settled: (1, 0),
+        one_in: 5,
+        lasts,
+        retry: SECOND,
+        until,
+        others: 0,
+    }
+    .run();
     assert!(outcome.admitted >= 5_990, "{outcome:?}");
 }
 
@@ -192,8 +202,18 @@ fn long_requests_keep_the_rate() {
 fn what_refunds_may_lose_is_counted() {
     let (lasts, until) = (Duration::from_millis(50), Duration::from_secs(20));
     let run = |quota| {
-        Loop { quota, clients: 20, cost: 1, settled: (1, 0), one_in: 10, lasts, retry: SECOND, until, others: 0 }
-            .run()
+        Loop {
+            quota,
+            clients: 20,
+            cost: 1,
+            settled: (1, 0),
+            one_in: 10,
+            lasts,
+            retry: SECOND,
+            until,
+            others: 0,
+        }
+        .run()
     };
     assert_eq!(all_come_back(HUNDRED_A_MINUTE, 1).run().short, 0);
     let log = run(SlidingLog::new(Rate::per_minute(100)).into());

@@ -46,6 +46,12 @@ pub(crate) enum Event {
         back: u64,
         at: u64,
     },
+    /// Of an admitted request of several limits some charges may be forgiven, and others may come
+    /// back yet.
+    InParts {
+        id: usize,
+        at: u64,
+    },
     /// A turn was left: as `Back`, and it is not said how much.
     Left {
         id: usize,
@@ -71,6 +77,7 @@ pub(crate) enum Event {
         id: usize,
         key: usize,
         tier: usize,
+        units: u64,
         cost: u64,
         at: u64,
     },
@@ -113,13 +120,15 @@ impl Event {
     pub(crate) fn in_parts(&self) -> Option<Self> {
         match *self {
             Self::Decided { id, at, allowed: true, .. } | Self::Turn { id, at, departs: Some(_), .. } => {
-                Some(Self::Left { id, at })
+                Some(Self::InParts { id, at })
             }
             Self::Decided { key, tier, cost, at, allowed: false, .. }
             | Self::Turn { key, tier, cost, at, departs: None, .. } => {
                 Some(Self::MayStay { key, tier, cost, at })
             }
-            Self::LeaseDecides { ref lease, id, allowed: true, .. } => Some(Self::Left { id, at: lease.at }),
+            Self::LeaseDecides { ref lease, id, allowed: true, .. } => {
+                Some(Self::InParts { id, at: lease.at })
+            }
             Self::LeaseDecides { ref lease, cost, allowed: false, .. } => {
                 Some(Self::MayStay { key: lease.key, tier: lease.tier, cost, at: lease.at })
             }

@@ -299,10 +299,10 @@ impl<'l> Player<'l> {
                 Inner::Debit(key, cost) => {
                     let (id, key, cost) = (self.id(), *key, self.cost(*cost, *key, 0));
                     steps.push(Box::new(move || {
-                        let Some((_, cost, kept)) = engine.debit(key, 0, cost) else {
+                        let Some((_, units, kept)) = engine.debit(key, 0, cost) else {
                             return (Event::Passed { at: now }, None);
                         };
-                        let event = Event::Debited { id, key, tier: 0, cost, at: now };
+                        let event = Event::Debited { id, key, tier: 0, units, cost, at: now };
                         (event, Some(Receipt { id, key, kept }))
                     }));
                 }

@@ -34,6 +34,8 @@ struct Taken {
     resets: u64,
     ended: u64,
     restores: usize,
+    /// Whether a reset came between its charges to several limits.
+    is_in_parts: bool,
 }
 
 /// The debt of a key to a limit.
@@ -129,8 +131,9 @@ impl World {
         self.charged[key] = self.charged[key].max(Some(at));
         let (version, resets) = (self.versions.len() - 1, self.resets[key]);
         let (ended, restores) = (self.ended[key], self.restores);
-        self.taken
-            .insert(id, Taken { key, tier, left: cost, departs: None, version, resets, ended, restores });
+        let (left, departs, is_in_parts) = (cost, None, false);
+        let taken = Taken { key, tier, left, departs, version, resets, ended, restores, is_in_parts };
+        self.taken.insert(id, taken);
     }
 
     /// A bucket that was paid once may have been forgotten, also by a clock that has stepped back
@@ -387,6 +390,10 @@ impl World {
             }
             Event::Seen { key, tier, at, ref remaining } => self.seen(key, tier, at, remaining),
             Event::Back { id, units, back, at } => self.back(id, units, back, at),
+            Event::InParts { id, at } => {
+                self.is_in_parts(id, at);
+                Ok(())
+            }
             Event::Left { id, at } => {
                 self.may_return(id, u64::MAX, at);
                 Ok(())
@@ -398,8 +405,8 @@ impl World {
             Event::LeaseDecides { ref lease, id, cost, after, permit, allowed } => {
                 self.lease_decides(lease, id, cost, after, permit, allowed, judges_refusals)
             }
-            Event::Debited { id, key, tier, cost, at } => {
-                self.debited(id, key, tier, cost, at);
+            Event::Debited { id, key, tier, units, cost, at } => {
+                self.debited((id, key, tier), units, cost, at);
                 Ok(())
             }
             Event::Credited { key, tier, only, units, given, at } => {

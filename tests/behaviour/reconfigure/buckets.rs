@@ -293,8 +293,7 @@ fn a_queue_goes_on_at_the_new_pace() {
 
 #[test]
 fn a_refund_after_a_change_is_as_one_before_it() {
-    for (inherit, back, expected) in
-        [(AsIs, 3, 6), (Proportional, 3, 12), (Additive, 3, 16), (Reset, 0, 20)]
+    for (inherit, back, expected) in [(AsIs, 3, 6), (Proportional, 3, 12), (Additive, 3, 16), (Reset, 0, 20)]
     {
         let (limiter, _) = keyed(bucket(1, 10));
         assert!(limiter.check_n(&7, 4).is_allowed());

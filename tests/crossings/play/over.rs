@@ -70,16 +70,11 @@ impl Player<'_> {
         if self.program.is_roomy() && !is_cut && units.is_some_and(|units| units != cost) {
             return Err(format!("of {cost} units {units:?} were debited"));
         }
-        let mut events = match units {
-            Some(cost) => vec![Event::Debited { id, key, tier, cost, at: now }],
-            None => vec![Event::Passed { at: now }],
+        let event = match units {
+            Some(units) => Event::Debited { id, key, tier, units, cost, at: now },
+            None => Event::Passed { at: now },
         };
-        // Each of several limits is debited as far as its own word has room.
-        let more = cost.saturating_sub(units.unwrap_or(cost));
-        if self.program.sort == Sort::Multi && more > 0 {
-            events.push(Event::MayStay { key, tier, cost: more, at: now });
-        }
-        self.heard(&events, inner)?;
+        self.heard(&[event], inner)?;
         self.model.debit(id, key, cost, now, done.as_ref().map(|(told, ..)| told))?;
         if let Some((_, _, kept)) = done {
             self.meets(line, &[Word::Debit]);

@@ -74,7 +74,8 @@ impl World {
         };
         let units = units.min(taken.left);
         let too_late = taken.departs.is_some_and(|departs| at >= departs);
-        if back > units || back > 0 && (too_late || !self.is_good(&taken)) {
+        let may_return = self.is_good(&taken) || taken.is_in_parts;
+        if back > units || back > 0 && (too_late || !may_return) {
             return Err(format!(
                 "{back} of {units} units came back at {at} of {taken:?}: {}",
                 self.shown(taken.key)
@@ -86,13 +87,13 @@ impl World {
         if self.rules.is_roomy && back > self.owed(&taken, at) {
             return Err(format!("{back} units came back of key {}: {}", taken.key, self.shown(taken.key)));
         }
-        // Of several limits the one that gave the least is told; after a change, what is owed yet.
+        // Of several limits the one that gave the least is told; after a change, what is owed still.
         let may_be_more = self.rules.is_multi || taken.version + 1 < self.versions.len();
         if back > 0 {
             let most = if may_be_more { units } else { back };
-            let least = if self.is_multi_version(taken) { 0 } else { back };
+            let least = if self.is_multi_version(taken) || taken.is_in_parts { 0 } else { back };
             self.lower(id, taken, least, most, at);
-        } else if may_be_more && self.is_good(&taken) {
+        } else if may_be_more && may_return {
             self.lower(id, taken, 0, units, at);
         }
         Ok(())
@@ -114,12 +115,22 @@ impl World {
         self.rules.is_multi && taken.version + 1 < self.versions.len()
     }
 
+    /// A reset came between the charges of a request: some are forgiven, and the others may still
+    /// come back.
+    pub(super) fn is_in_parts(&mut self, id: usize, at: u64) {
+        let at = self.clamped(at);
+        let Some(taken) = self.taken.get_mut(&id) else { return };
+        taken.is_in_parts = true;
+        let taken = *taken;
+        self.lower(id, taken, 0, taken.left, at);
+    }
+
     /// What `taken` holds may have come back, all or in part.
     pub(super) fn may_return(&mut self, id: usize, units: u64, at: u64) {
         let at = self.clamped(at);
         let Some(taken) = self.taken.get(&id).copied() else { return };
         let too_late = taken.departs.is_some_and(|departs| at >= departs);
-        if self.is_good(&taken) && !too_late {
+        if (self.is_good(&taken) || taken.is_in_parts) && !too_late {
             self.lower(id, taken, 0, units.min(taken.left), at);
         }
         self.taken.remove(&id);
@@ -148,8 +159,9 @@ impl World {
     fn may_spend(&self, lease: &Lease) -> bool {
         let taken = lease.acquired.and_then(|id| self.taken.get(&id));
         lease.is_fresh
-            && taken
-                .is_some_and(|taken| taken.restores == self.restores && taken.ended == self.ended[lease.key])
+            && taken.is_some_and(|taken| {
+                !taken.is_in_parts && taken.restores == self.restores && taken.ended == self.ended[lease.key]
+            })
     }
 
     /// Here the lease looks whether its permits are good. A reset between this and the charge ends

@@ -6,29 +6,34 @@ use super::back::{newest, take};
 use super::{State, World};
 
 impl World {
-    /// A debit finds room always.
-    pub(super) fn debited(&mut self, id: usize, key: usize, tier: usize, cost: u64, at: u64) {
+    /// A debit of `cost` finds room always, for so many `units` of each limit. Of several limits
+    /// each is debited as far as its own word has room.
+    pub(super) fn debited(&mut self, (id, key, tier): (usize, usize, usize), units: u64, cost: u64, at: u64) {
         let at = self.clamped(at);
-        if cost == 0 {
+        let most = if self.rules.is_multi { cost } else { units };
+        if most == 0 {
             return;
         }
         let next = self.met(tier).into_iter().map(|(slot, rule)| {
             let limit = self.limit(rule);
             match self.read(key, slot, rule) {
                 State::Bucket { version, lo, hi } => {
-                    let price = cost * limit.nanos;
-                    State::Bucket { version, lo: lo.max(at) + price, hi: hi.max(at) + price }
+                    let (lo, hi) = (lo.max(at) + units * limit.nanos, hi.max(at) + most * limit.nanos);
+                    State::Bucket { version, lo, hi }
                 }
                 State::Fixed { version, end, lo, hi } => {
                     let (end, lo, hi) =
                         if at < end { (end, lo, hi) } else { (limit.end_of_window(at), 0, 0) };
-                    State::Fixed { version, end, lo: lo + cost, hi: hi + cost }
+                    State::Fixed { version, end, lo: lo + units, hi: hi + most }
                 }
                 acts @ State::Acts(_) => acts,
             }
         });
         let next = next.collect();
-        self.commit(id, key, tier, at, cost, next);
+        self.commit(id, key, tier, at, units, next);
+        if let Some(taken) = self.taken.get_mut(&id) {
+            taken.left = most;
+        }
         // The remaining units after a window's debit are unknown once the next window begins.
         for (slot, rule) in self.met(tier) {
             let kind = self.limit(rule).kind;
