@@ -115,8 +115,8 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// What else a reset in the middle of a request of several limits may leave: of a refused one,
-    /// charges that do not come back; of an admitted one, some that were forgiven.
+    /// What else a reset or a credit in the middle of a request of several limits may leave: of a
+    /// refused one, charges that do not come back; of an admitted one, some that were forgiven.
     pub(crate) fn in_parts(&self) -> Option<Self> {
         match *self {
             Self::Decided { id, at, allowed: true, .. } | Self::Turn { id, at, departs: Some(_), .. } => {
