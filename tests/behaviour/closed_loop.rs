@@ -139,8 +139,8 @@ fn requests_that_all_come_back_lock_no_one_out() {
     }
 }
 
-/// Keys share a mark, which remembers few of them. Those of an attacker make it forget the ones that
-/// are idle, and not a key whose requests come back all the time.
+/// Keys share a mark, which remembers few of them. Those of an attacker make it forget the ones
+/// that are idle, and not a key whose requests come back all the time.
 #[test]
 fn other_keys_refunds_lock_no_one_out() {
     let outcome = Loop { until: 20 * SECOND, others: 100, ..all_come_back(HUNDRED_A_MINUTE, 20) }.run();

@@ -385,9 +385,9 @@ impl<'l> Player<'l> {
 
     /// The same of a verb of which it is not known which of these it was.
     fn heard_in_one_way(&mut self, outers: &[Vec<Event>], inner: Vec<Event>) -> Result<(), String> {
-        // A reset or a credit in the middle may come before the charge of one of several limits, and
-        // after that of another. And beside a debit the charges of a refused request do not come
-        // back.
+        // A reset or a credit in the middle may come before the charge of one of several limits,
+        // and after that of another. And beside a debit the charges of a refused request do not
+        // come back.
         let comes_between = |event: &Event| {
             use Event::{Changed, Credited, Debited, Reset};
             matches!(event, Reset { .. } | Changed { .. } | Credited { .. } | Debited { .. })
