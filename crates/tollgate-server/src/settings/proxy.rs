@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_to_which_nothing_connects_is_an_error_that_names_it() {
+    fn an_impossible_port_is_an_error_that_names_it() {
         for port in ["", "0", "65536", "99999", "abc", "8o", "+80", "-1", "80:80", " 80"] {
             for url in [format!("http://a.test:{port}"), format!("h2://[::1]:{port}/")] {
                 let error = url.parse::<Upstream>().expect_err(&url).to_string();
