@@ -17,7 +17,8 @@ pub(crate) const MOST: usize = 8;
 ///
 /// Nothing comes back by it after a [reset](crate::Prepared::reset) of its key (or, of many keys,
 /// of one in a thousand others), nor after a [change](crate::Limiter::reconfigure) of the quota
-/// once the key was charged under the new one. (Resets are counted in 32 bits: spend a receipt
+/// once the key was charged under the new one. Before that, a refund tells how many units the key
+/// still owed by the new quota. (Resets are counted in 32 bits: spend a receipt
 /// before the limiter has had two thousand million of them.)
 ///
 /// A receipt that is dropped gives nothing back: the request stays charged.

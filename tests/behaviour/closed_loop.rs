@@ -159,40 +159,19 @@ fn a_full_bucket_of_requests_that_come_back_admits_most() {
 /// exact rule admits 3,031.
 #[test]
 fn token_budgets_get_back_what_was_not_used() {
-    let quota = TokenBucket::new(Rate::per_minute(60_000)).into();
+    let quota = TokenBucket::new(Rate::per_minute(60_000));
     let (lasts, until) = (Duration::from_secs(10), Duration::from_secs(1_800));
-    let outcome = Loop {
-        quota,
-        clients: 20,
-        cost: 4_000,
-        settled: (500, 500),
-        one_in: 1,
-        lasts,
-        retry: 2 * SECOND,
-        until,
-        others: 0,
-    }
-    .run();
+    let (settled, retry) = ((500, 500), 2 * SECOND);
+    let outcome = Loop { cost: 4_000, settled, lasts, retry, until, ..all_come_back(quota, 20) }.run();
     assert!(outcome.admitted >= 2_800, "{outcome:?}");
 }
 
 /// Ten a second, requests of two seconds of which one in five stays charged.
 #[test]
 fn long_requests_keep_the_rate() {
-    let quota = TokenBucket::new(Rate::per_second(10)).into();
+    let quota = TokenBucket::new(Rate::per_second(10));
     let (lasts, until) = (Duration::from_secs(2), Duration::from_secs(600));
-    let outcome = Loop {
-        quota,
-        clients: 20,
-        cost: 1,
-        settled: (1, 0),
-        one_in: 5,
-        lasts,
-        retry: SECOND,
-        until,
-        others: 0,
-    }
-    .run();
+    let outcome = Loop { settled: (1, 0), one_in: 5, lasts, until, ..all_come_back(quota, 20) }.run();
     assert!(outcome.admitted >= 5_990, "{outcome:?}");
 }
 
@@ -200,20 +179,8 @@ fn long_requests_keep_the_rate() {
 /// known.
 #[test]
 fn what_refunds_may_lose_is_counted() {
-    let (lasts, until) = (Duration::from_millis(50), Duration::from_secs(20));
-    let run = |quota| {
-        Loop {
-            quota,
-            clients: 20,
-            cost: 1,
-            settled: (1, 0),
-            one_in: 10,
-            lasts,
-            retry: SECOND,
-            until,
-            others: 0,
-        }
-        .run()
+    let run = |quota: Quota| {
+        Loop { settled: (1, 0), one_in: 10, until: 20 * SECOND, ..all_come_back(quota, 20) }.run()
     };
     assert_eq!(all_come_back(HUNDRED_A_MINUTE, 1).run().short, 0);
     let log = run(SlidingLog::new(Rate::per_minute(100)).into());

@@ -14,7 +14,6 @@ const LONGEST_PROTOCOL: usize = 800;
 
 /// The files of one protocol each.
 const PROTOCOLS: &[&str] = &[
-    "proof/protocol/src/machine/check.rs",
     "src/table/bucket.rs",
     "src/table/growth.rs",
     "src/table/insert.rs",

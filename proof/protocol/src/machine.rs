@@ -1,10 +1,13 @@
 //! The threads' steps: each is one access to the memory, with the thinking that follows it.
 //!
-//! `check` finds a key, and charges its word or its ring; `insert` enters new keys and splits
-//! buckets. Every step is named after what `src/table` calls it.
+//! `check` finds a key, and charges its word; `log` charges and erases its ring; `insert` enters
+//! new keys and splits buckets. Every step is named after what `src/table` calls it.
 
 mod check;
 mod insert;
+mod log;
+
+use log::Ringed;
 
 use crate::mutant::Mutant;
 use crate::ring::Log;
@@ -23,7 +26,19 @@ pub(crate) struct Machine<'s> {
     pub(crate) mutant: Mutant,
 }
 
-impl Machine<'_> {
+impl<'s> Machine<'s> {
+    /// The log that limits keys, if one does.
+    fn log(self) -> Option<Ringed<'s>> {
+        let Rule::Log(log) = self.scenario.rule else { return None };
+        let log = if self.is(Mutant::RingOneShort) { Log { ring: log.ring.max(2) - 1, ..log } } else { log };
+        Some(Ringed { machine: self, log })
+    }
+
+    /// The number of the tick at which a log's request was decided.
+    fn moment(self, decided: u8) -> usize {
+        self.scenario.times.iter().position(|&time| time == decided).unwrap_or(0)
+    }
+
     fn is(self, mutant: Mutant) -> bool {
         self.mutant == mutant || self.mutant.parts().contains(&mutant)
     }
@@ -48,9 +63,9 @@ impl Machine<'_> {
     pub(crate) fn step(self, state: &mut State, nth: usize) -> Result<(), Fault> {
         let pc = state.threads[nth].pc;
         if let Some(log) = self.log()
-            && check::is_ringed(pc)
+            && log::is_ringed(pc)
         {
-            return self.ringed(log, state, nth);
+            return log.step(state, nth);
         }
         match pc {
             Pc::Begin => self.begin(state, nth),
@@ -158,7 +173,7 @@ impl Machine<'_> {
     fn credit(self, state: &mut State, nth: usize) -> Result<(), Fault> {
         let Thread { op, now, .. } = state.threads[nth];
         match self.scenario.rule {
-            Rule::Log(_) => self.credit_log(state, nth),
+            Rule::Log(_) => self.log().map_or(Ok(()), |log| log.credit(state, nth)),
             Rule::Bucket { full } => {
                 let units = op.cost() * self.scenario.rule.unit();
                 state.admitted[usize::from(op.key())][usize::from(now)] += units;

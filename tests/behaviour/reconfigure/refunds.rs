@@ -19,7 +19,7 @@ fn a_refund_after_a_change_tells_what_was_owed() {
     }
 }
 
-/// More is owed than the new limit lets be seen as missing.
+/// The debt is larger than the new limit.
 #[test]
 fn a_refund_of_booked_units_tells_all_of_them() {
     let (limiter, _) = keyed(bucket(1, 10));

@@ -87,8 +87,8 @@ impl World {
         if self.rules.is_roomy && back > self.owed(&taken, at) {
             return Err(format!("{back} units came back of key {}: {}", taken.key, self.shown(taken.key)));
         }
-        // Of several limits the one that gave the least is told. After a change it is what
-        // is owed still.
+        // A refund tells the least of several limits, and after a change only units that the key
+        // still owes.
         let may_be_more = self.rules.is_multi || taken.version + 1 < self.versions.len();
         if back > 0 {
             let most = if may_be_more { units } else { back };

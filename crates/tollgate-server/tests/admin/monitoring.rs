@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{RULES, start};
+use tollgate_testing::servers::loopback;
 use tollgate_testing::tools;
 
 fn docs() -> PathBuf {
@@ -123,4 +124,23 @@ async fn prometheus_reads_the_metrics_and_the_alerts() {
     let done = check.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && said.trim().is_empty(), "{said}");
+}
+
+/// A log gives back the newest request only.
+#[tokio::test(flavor = "multi_thread")]
+async fn units_that_refunds_may_lose_are_counted() {
+    let rules = "version = 1\nrule = [{ name = 'failed', key = 'everyone', \
+        limits = 'sliding-log:9/d', charge_if.status = 401 }]";
+    let server = start(rules, |settings, _| settings.http.push(loopback())).await;
+    let mut tickets = Vec::new();
+    for _ in 0..3 {
+        let said = server.ask("/v1/check", &json!({ "ticket": true })).await;
+        tickets.push(said["ticket"].clone());
+    }
+    for ticket in tickets {
+        server.ask("/v1/settle", &json!({ "ticket": ticket, "status": 200 })).await;
+    }
+    let metrics = server.administer("GET", "/metrics", "");
+    let page = metrics.text();
+    assert!(page.contains("tollgate_refunds_short_total{rule=\"failed\"} 2\n"), "{page}");
 }

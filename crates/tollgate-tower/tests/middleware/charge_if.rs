@@ -58,6 +58,35 @@ async fn concurrent_attempts_do_not_exceed_the_limit() {
     assert_eq!(tried, 3);
 }
 
+/// A log gives back the newest request only, and the oldest ends first.
+#[cfg(feature = "metrics")]
+#[test]
+fn units_that_refunds_may_lose_are_counted() {
+    let log = Rule::new("logins", [tollgate::SlidingLog::new(Rate::per_day(1_000))]);
+    let layer = layer_with(log.charge_if(|status, _| status != StatusCode::OK)).build().unwrap();
+    let inner = service_fn(|request: Request<String>| async move {
+        for _ in 0..request.headers()["x-turns"].to_str().unwrap().parse::<u32>().unwrap() {
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    let call = |turns| layer.layer(inner).oneshot(request("/login", &[("x-turns", turns)]));
+    let recorder = crate::series::Series::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let (first, second, third) = tokio::join!(call("1"), call("2"), call("3"));
+            assert!(first.is_ok() && second.is_ok() && third.is_ok());
+            // Tables are looked at once in so many decisions.
+            for _ in 0..200 {
+                assert!(call("0").await.is_ok());
+            }
+        });
+    });
+    assert_eq!(layer.handle("logins").unwrap().stats().refunds_short, 2);
+    assert_eq!(recorder.named("tollgate_refunds_short_total")["logins"], 2.0);
+}
+
 #[tokio::test]
 async fn an_error_is_refunded_and_a_disconnect_is_charged() {
     let layer = failed_logins();

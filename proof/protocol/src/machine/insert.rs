@@ -161,7 +161,7 @@ impl Machine<'_> {
                 }
                 *word = thread.new;
                 if let Some(log) = self.log() {
-                    self.won(log, state, nth)?;
+                    log.won(state, nth)?;
                 }
                 if self.is(Mutant::RenameAfterCommit) { Pc::Commit } else { Pc::Rename }
             }
