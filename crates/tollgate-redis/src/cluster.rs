@@ -24,7 +24,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection::{CONNECT, Connection, Reply, Seed, command};
@@ -62,6 +62,8 @@ pub(crate) struct Cluster {
     turn: AtomicUsize,
     /// How often the breakers of masters that are gone have opened.
     gone: AtomicU64,
+    /// Whether the map was looked for once.
+    looked: watch::Sender<bool>,
 }
 
 struct Map {
@@ -102,9 +104,8 @@ impl Cluster {
             refreshing: Mutex::default(),
             turn: AtomicUsize::new(0),
             gone: AtomicU64::new(0),
+            looked: watch::Sender::new(false),
         });
-        // There is no map yet.
-        cluster.wish.notify_one();
         tokio::spawn(keep_map(Arc::downgrade(&cluster), Arc::clone(&cluster.wish)));
         Ok(cluster)
     }
@@ -189,7 +190,7 @@ impl Cluster {
             Some(redis::Arg::Simple(name)) => slot::of_name(name),
             _ => 0,
         };
-        let Some(mut node) = self.owner(slot) else {
+        let Some(mut node) = self.owner_by(until, slot).await else {
             self.wish.notify_one();
             return Err(Failed::no_master(slot));
         };
@@ -221,6 +222,7 @@ impl Cluster {
 
     /// Waits until each master has a connection, or an attempt has failed.
     pub(crate) async fn first_attempt(&self) {
+        self.first_look(Instant::now() + CONNECT).await;
         let nodes = self.read().nodes.clone();
         join_all(nodes.iter().map(|node| node.connection.first_attempt())).await;
     }
@@ -228,6 +230,23 @@ impl Cluster {
     /// The connections of all masters.
     pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
         self.read().nodes.iter().map(|node| Arc::clone(&node.connection)).collect()
+    }
+
+    /// The master of this slot. Waits until `until` for the first map.
+    async fn owner_by(&self, until: Instant, slot: u16) -> Option<Arc<Node>> {
+        let known = self.owner(slot);
+        if known.is_some() || *self.looked.borrow() {
+            return known;
+        }
+        self.first_look(until).await;
+        self.owner(slot)
+    }
+
+    /// Waits until the map was looked for once.
+    async fn first_look(&self, until: Instant) {
+        let mut looked = self.looked.subscribe();
+        // By then there is a map or none.
+        let _ = timeout_at(until, looked.wait_for(|looked| *looked)).await;
     }
 
     fn owner(&self, slot: u16) -> Option<Arc<Node>> {
@@ -391,15 +410,20 @@ fn probe(connection: &Arc<Connection>, slot: &Arc<AtomicU16>, prefix: &str) -> P
 /// The script of a probe.
 pub(crate) const PROBE: &str = "return redis.call('SET', KEYS[1], 1, 'PX', 1000)";
 
+/// Looks at the map, and says how long it is then left. `None`: the cluster is gone.
+async fn look(cluster: &Weak<Cluster>) -> Option<Duration> {
+    let cluster = cluster.upgrade()?;
+    let refreshed = cluster.refresh().await;
+    cluster.looked.send_replace(true);
+    let is_well = refreshed.is_ok() && !cluster.counts().is_open;
+    Some(if is_well { PAUSES[2] } else { PAUSES[1] })
+}
+
 /// Looks at the map until the cluster is dropped.
 async fn keep_map(cluster: Weak<Cluster>, wish: Arc<Notify>) {
-    let mut pause = PAUSES[2];
     loop {
+        let Some(pause) = look(&cluster).await else { return };
         let _ = timeout(pause, wish.notified()).await;
         sleep(PAUSES[0]).await;
-        let Some(cluster) = cluster.upgrade() else { return };
-        let refreshed = cluster.refresh().await;
-        let is_well = refreshed.is_ok() && !cluster.counts().is_open;
-        pause = if is_well { PAUSES[2] } else { PAUSES[1] };
     }
 }

@@ -260,4 +260,38 @@ mod tests {
         }
         assert!(store.is_open(name));
     }
+    /// The servers tell the map late, as after a start.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_waits_for_the_first_map() {
+        static PORT: OnceLock<u16> = OnceLock::new();
+        let answer = |words: &[String]| match &*words[0] {
+            "CLUSTER" => {
+                std::thread::sleep(Duration::from_millis(100));
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:{}\r\n", PORT.get().unwrap())
+            }
+            _ => ":1\r\n".to_owned(),
+        };
+        let url = fake::serve(answer).await;
+        PORT.set(url.rsplit_once(':').unwrap().1.parse().unwrap()).unwrap();
+        let topology = Topology::Cluster(Vec::new());
+        let store = Store::open(&url, &topology, "tg1", Duration::from_secs(10)).unwrap();
+        let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
+            command.arg(1).arg("tg1:{k:alice}:api");
+        });
+        assert_eq!(store.run(&script, body).await, Ok(Value::Int(1)));
+    }
+
+    #[tokio::test]
+    async fn a_request_waits_for_no_second_map() {
+        // A port that nothing listens on.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (url, topology) = (format!("redis://{free}"), Topology::Cluster(Vec::new()));
+        let store = Store::open(&url, &topology, "tg1", Duration::from_secs(60)).unwrap();
+        let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
+            command.arg(1).arg("tg1:{k:alice}:api");
+        });
+        for _ in 0..2 {
+            assert_eq!(store.run(&script, body).await.unwrap_err().kind, FailureKind::Unready);
+        }
+    }
 }
