@@ -166,7 +166,7 @@ pub(crate) fn kills() -> u64 {
 pub(crate) fn all_come(kept: &[Parked], seen: &Seen) -> usize {
     let (mut came, mut lost) = (Instant::now(), kept.iter().collect::<Vec<_>>());
     while !lost.is_empty() {
-        assert!(came.elapsed() < 2 * LONG, "{} of {} did not come", lost.len(), kept.len());
+        assert!(came.elapsed() < LONG, "{} of {} did not come", lost.len(), kept.len());
         thread::sleep(Duration::from_millis(50));
         let (seen, before) = (seen.lock().expect("no panic"), lost.len());
         lost.retain(|parked| !seen.contains_key(&parked.target));

@@ -204,6 +204,17 @@ fn a_rule_put_back_has_forgotten_nothing() {
 }
 
 #[test]
+fn a_rule_put_back_knows_its_places_in_flight() {
+    let mut live = Live::new(&r("limits = 'in-flight:1'"));
+    let held = live.handle.check(&from(X), &mut live.scratch).ticket();
+    live.reload(OTHER).unwrap();
+    live.reload(&r("limits = 'in-flight:1'")).unwrap();
+    assert_eq!(live.left(X), [0]);
+    drop(held);
+    assert_eq!(live.left(X), [1]);
+}
+
+#[test]
 fn a_rule_is_forgotten_an_hour_after_it_went() {
     let mut live = Live::new(&r("limits = '10/d'"));
     assert!(live.spend(X, 8));

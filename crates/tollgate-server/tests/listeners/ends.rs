@@ -1,12 +1,15 @@
-//! What clients of HTTP/2 are told when the server ends.
+//! What clients are told when the server ends.
+
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use tollgate_testing::client::connect;
+use tollgate_testing::client::{ask, connect};
 use tollgate_testing::wait::LONG;
 
-use super::support::start;
+use super::metrics::value;
+use super::support::{metrics, request, start};
 
 const GOAWAY: u8 = 7;
 
@@ -48,6 +51,26 @@ async fn clients_of_http2_are_told_that_the_server_ends() {
         let told = tokio::time::timeout(LONG, told).await.expect("the connection ends");
         let payload = told.unwrap_or_else(|| panic!("{name}: no GOAWAY"));
         assert_eq!(payload[4..8], [0; 4], "{name}: it is no error");
+    }
+    ended.await.unwrap().unwrap();
+}
+
+/// Its client may have sent a request already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_has_just_been_made_is_answered() {
+    let server = start("", |_, _| {}).await;
+    let to = server.addresses;
+    let mut admin = connect(to.admin()).await;
+    let streams = [("http", connect(to.http()).await), ("proxy", connect(to.proxy()).await)];
+    for (name, _) in &streams {
+        let open = format!("tollgate_connections{{listener=\"{name}\"}}");
+        while value(&metrics(&mut admin).await, &open) < 1.0 {}
+    }
+    let ended = tokio::spawn(server.server.end());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for (name, mut stream) in streams {
+        let answer = ask(&mut stream, &request("GET", "/", "", "")).await;
+        assert!(answer.starts_with("HTTP/1.1 "), "{name}: {answer:?}");
     }
     ended.await.unwrap().unwrap();
 }

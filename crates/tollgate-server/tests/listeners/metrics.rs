@@ -19,7 +19,7 @@ const RULES: &str = "rule = [
 ]";
 
 /// The value of a sample on the page.
-fn value(page: &str, sample: &str) -> f64 {
+pub(super) fn value(page: &str, sample: &str) -> f64 {
     let line = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("{sample} in {page}")).parse().unwrap()
 }

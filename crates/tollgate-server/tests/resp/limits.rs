@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use tollgate_testing::wait::LONG;
+
 use super::alone::is_alone;
-use super::{Client, Running, connect, start, start_with};
+use super::{Client, Running, connect, secret, start, start_with};
 
 /// The error with which the connection ends.
 async fn ends_with(running: &Running, said: impl AsRef<[u8]>, error: &str) {
@@ -105,7 +107,8 @@ async fn a_slow_command_is_closed_and_an_idle_client_not() {
         let _ = slow.stream.read_to_end(&mut heard).await;
         heard
     });
-    assert_eq!(rest.await.unwrap(), b"");
+    let heard = tokio::time::timeout(LONG, rest).await.expect("it is closed");
+    assert_eq!(heard.unwrap(), b"");
     assert!(begun.elapsed() >= timeout && begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 
     // Whole commands before it do not make a part of one older.
@@ -117,6 +120,35 @@ async fn a_slow_command_is_closed_and_an_idle_client_not() {
     }
     steady.hears("QUIT", &("+PONG\r\n".repeat(16) + "+OK\r\n")).await;
     idle.hears("PING", "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn strangers_keep_nobody_who_knows_the_password_out() {
+    let running = start(|settings| {
+        settings.resp_password = secret("p");
+        settings.limits.read_timeout = Duration::from_millis(300);
+        settings.limits.connections = 4;
+    })
+    .await;
+    let mut owner = connect(&running).await;
+    owner.hears("AUTH p", "+OK\r\n").await;
+    // One says nothing, one says much, and one is a stranger again.
+    let (mut silent, mut busy, mut again) =
+        (connect(&running).await, connect(&running).await, connect(&running).await);
+    again.hears("AUTH p", "+OK\r\n").await;
+    again.hears("RESET", "+RESET\r\n").await;
+    let says = async {
+        while busy.stream.write_all(b"PING\r\n").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, says).await.expect("it is closed");
+    assert_eq!(silent.rest().await, "");
+    assert_eq!(again.rest().await, "");
+    for _ in 0..3 {
+        connect(&running).await.hears("AUTH p", "+OK\r\n").await;
+    }
+    owner.hears("PING", "+PONG\r\n").await;
 }
 
 #[tokio::test]
