@@ -65,6 +65,8 @@ pub(super) struct Wire {
     command_by: Option<Instant>,
     /// When the client must have read enough.
     read_by: Option<Instant>,
+    /// When the client must have authenticated.
+    known_by: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -78,6 +80,7 @@ impl Wire {
             sent: 0,
             command_by: None,
             read_by: None,
+            known_by: None,
             timer: None,
         }
     }
@@ -88,6 +91,16 @@ impl Wire {
         // What is left counts against `UNREAD_BYTES`; what was sent must not.
         self.output.drain(..std::mem::take(&mut self.sent));
         (&self.input[self.used..], &mut self.output)
+    }
+
+    /// Notes whether the client has authenticated, if it must. It has `timeout` for that, whatever
+    /// else it says meanwhile.
+    pub(super) fn authenticated(&mut self, is_known: bool, timeout: Duration) {
+        if is_known {
+            self.known_by = None;
+        } else if self.known_by.is_none() {
+            self.known_by = Some(Instant::now() + timeout);
+        }
     }
 
     /// Notes that so many bytes were answered. The rest is a part of a command if
@@ -111,6 +124,10 @@ impl Wire {
     }
 
     fn poll(&mut self, wait: Wait, context: &mut Context<'_>) -> Poll<io::Result<Waited>> {
+        // A stranger that always has more to say waits for no timer.
+        if self.known_by.is_some_and(|by| by <= Instant::now()) {
+            return Poll::Ready(Ok(Waited::TooSlow("unauthenticated")));
+        }
         let is_sent = self.poll_send(context)?.is_ready();
         match wait {
             Wait::Sent if is_sent => return Poll::Ready(Ok(Waited::Done)),
@@ -129,9 +146,12 @@ impl Wire {
             self.read_by = Some(Instant::now() + UNREAD_TIMEOUT);
         }
         // While answers are not read, no command can come.
-        let by = if is_unread { self.read_by } else { self.command_by };
+        let late = if is_unread { (self.read_by, "unread") } else { (self.command_by, "slow") };
+        let ends = [late, (self.known_by, "unauthenticated")];
+        let first = ends.into_iter().filter_map(|(by, kind)| Some((by?, kind))).min();
+        let Some((by, kind)) = first else { return Poll::Pending };
         ready!(self.poll_timer(by, context));
-        Poll::Ready(Ok(Waited::TooSlow(if is_unread { "unread" } else { "slow" })))
+        Poll::Ready(Ok(Waited::TooSlow(kind)))
     }
 
     fn has_room(&self) -> bool {
@@ -174,8 +194,7 @@ impl Wire {
         }
     }
 
-    fn poll_timer(&mut self, by: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(by) = by else { return Poll::Pending };
+    fn poll_timer(&mut self, by: Instant, context: &mut Context<'_>) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(by)));
         if timer.deadline() != by {
             timer.as_mut().reset(by);

@@ -55,7 +55,7 @@ pub use probe::{Answered, Probe};
 const ROUNDS: u64 = 64;
 
 /// Serves one connection until the client or the server ends it. A command must be complete within
-/// `timeout` of its first byte.
+/// `timeout` of its first byte, and a client that must authenticate has so long for it.
 pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, drain: Drain, timeout: Duration) {
     let session = Session::new(&shared, connection.peer);
     let mut wire = Wire::new(connection.stream);
@@ -87,6 +87,7 @@ async fn answer_all(
         if progress.used > 0 && !matches!(progress.next, Next::Slow(_)) {
             took(shared, since);
         }
+        wire.authenticated(session.is_known(), timeout);
         wire.answered(progress.used, progress.next == Next::Read, timeout);
         let waited = match progress.next {
             Next::Read => tokio::select! {

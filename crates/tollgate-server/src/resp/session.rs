@@ -43,6 +43,11 @@ impl Session {
         Self { client, parser: Parser::default() }
     }
 
+    /// Whether the client has authenticated, if it must.
+    pub(super) fn is_known(&self) -> bool {
+        self.client.role != Role::Unknown
+    }
+
     /// Answers the commands that `input` begins with, behind the answers that `output` has.
     pub(super) fn answer(&mut self, shared: &Shared, input: &[u8], output: &mut Vec<u8>) -> Progress {
         let Self { client, parser } = self;
