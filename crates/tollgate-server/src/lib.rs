@@ -43,6 +43,7 @@ mod web;
 mod workers;
 
 pub use core::EnvoyFilesError;
+pub use life::Signals;
 pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
 pub use park::ParkError;
 pub use proxy::UpstreamError;

@@ -225,16 +225,14 @@ impl Server {
 
     /// Serves until SIGTERM or SIGINT, and then [ends](Self::end). SIGHUP reads the rules again. A
     /// second signal to end ends the waiting: connections are closed at once, and the state is
-    /// saved. A third ends the process.
+    /// saved. A third ends the process. Signals that came since [`Signals::listen`] count, too.
     ///
     /// Under systemd it tells when the server is ready, reloads and ends, and serves the watchdog.
     ///
     /// # Errors
     ///
-    /// The operating system refuses to hand over signals; or the state is not saved at the end.
-    pub async fn run(self) -> io::Result<()> {
-        let mut signals = Signals::new()
-            .map_err(|error| io::Error::new(error.kind(), format!("signals cannot be received: {error}")))?;
+    /// The state is not saved at the end.
+    pub async fn run(self, mut signals: Signals) -> io::Result<()> {
         for (listener, address) in &self.addresses {
             let tls = self.settings.tls(*listener).is_some() && matches!(address, ListenAddress::Tcp(_));
             tracing::info!(%address, tls, "listening for {}", listener.name());

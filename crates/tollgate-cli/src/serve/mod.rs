@@ -6,7 +6,7 @@ mod health;
 mod log;
 mod proxy;
 
-use tollgate_server::{Server, Settings, StartError};
+use tollgate_server::{Server, Settings, Signals, StartError};
 
 use crate::failure::Failure;
 
@@ -44,6 +44,9 @@ fn start(settings: Result<Settings, String>, args: &Args) -> Result<(), Failure>
 }
 
 async fn serve(settings: Settings) -> Result<(), Failure> {
+    // First: a signal during the start would end the process.
+    let signals = Signals::listen()
+        .map_err(|error| Failure::Usage(format!("signals cannot be received: {error}")))?;
     let rules = settings.rules.clone();
     let server = Server::start(settings).await.map_err(|error| {
         Failure::Usage(match error {
@@ -53,5 +56,5 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
             error => error.to_string(),
         })
     })?;
-    server.run().await.map_err(|error| Failure::Usage(error.to_string()))
+    server.run(signals).await.map_err(|error| Failure::Usage(error.to_string()))
 }

@@ -1,7 +1,9 @@
 //! Signals, and the state over a restart.
 
+use std::fs::OpenOptions;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tollgate_testing::process::{LONG, Process};
@@ -61,6 +63,21 @@ fn a_hangup_reads_the_rules_again() {
     assert!(server.says("SIGHUP").contains("the old rules stay in force"));
     server.signal("TERM");
     assert_eq!(server.ends(), Some(0));
+}
+
+#[test]
+fn a_hangup_during_the_start_does_not_end_the_server() {
+    let folder = Folder::new();
+    let (certificate, key) = (folder.path("pipe"), folder.path("key"));
+    assert!(Command::new("mkfifo").arg(&certificate).status().expect("mkfifo is there").success());
+    let mut server = Process::start(serve(&folder, &["--admin-tls", &format!("{certificate},{key}")]));
+    // The server reads its certificate during the start, and waits at a pipe for the writer.
+    let writer = OpenOptions::new().write(true).open(&certificate).expect("the server reads");
+    server.signal("HUP");
+    // A signal that ends a process has doomed it by now: it reads no more of the pipe.
+    drop(writer);
+    assert_eq!(server.ends(), Some(2), "{}", server.said);
+    assert!(server.rest().contains("--admin-tls: "), "{}", server.said);
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod signals;
 mod soak;
 mod systemd;
 
-pub(crate) use signals::{Asked, Signals};
+pub(crate) use signals::Asked;
+pub use signals::Signals;
 pub(crate) use systemd::Systemd;

@@ -13,15 +13,41 @@ pub(crate) enum Asked {
     End,
 }
 
-/// The signals of this process. While it is there, none of them ends the process.
-pub(crate) struct Signals {
+/// The signals SIGHUP, SIGTERM and SIGINT of this process. From [`listen`](Self::listen) on they
+/// end the process no longer: they wait until [`Server::run`](crate::Server::run) takes them.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate_server::{Server, Settings, Signals};
+///
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // First: a signal during the start would end the process.
+/// let signals = Signals::listen()?;
+/// let mut settings = Settings::new("rules.toml");
+/// settings.resp.push("127.0.0.1:6380".parse()?);
+/// Server::start(settings).await?.run(signals).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Signals {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Takes the signals from now on, until the process ends: also after this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The operating system refuses to hand them over.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn listen() -> io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
