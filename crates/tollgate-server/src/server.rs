@@ -16,7 +16,7 @@ use crate::clock::ServerClock;
 use crate::core::{Core, EnvoyWatch, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
-use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
+use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, Parks};
 use crate::proxy::{Proxy, UpstreamError};
@@ -66,6 +66,10 @@ impl Server {
     /// Reads the rules, restores the state, binds all listeners, and serves from now on: clients on
     /// [threads of its own](Settings::threads), administrators and parked requests in tasks of the
     /// runtime.
+    ///
+    /// It raises the soft limit of file descriptors of this process to the hard one, and shares
+    /// them among the listeners: with too few, a listener takes fewer
+    /// [connections](crate::Limits::connections).
     ///
     /// # Errors
     ///
@@ -150,15 +154,39 @@ impl Server {
         };
         // What an administrator asks may take long, and other connections do not wait for it.
         let none = Arc::new(Workers::start(0).map_err(StartError::Threads)?);
+        // Last: all else that the process keeps open is open.
+        let shares = server.share_descriptors(&bound);
         for (listener, listening) in bound {
             server.addresses.push((listener, listening.address().clone()));
-            let workers = if listener == Listener::Admin { &none } else { &server.workers };
-            server.accept(listener, listening, workers);
+            let is_admin = listener == Listener::Admin;
+            let share = shares.map(|shares| if is_admin { shares.admin } else { shares.each });
+            let room = Room::of(server.settings.limits.connections, share);
+            let workers = if is_admin { &none } else { &server.workers };
+            server.accept(listener, listening, room, workers);
         }
         Ok(server)
     }
 
-    fn accept(&self, kind: Listener, listening: Listening, workers: &Arc<Workers>) {
+    /// Shares the file descriptors among the listeners, and says how.
+    fn share_descriptors(&self, bound: &[(Listener, Listening)]) -> Option<Shares> {
+        let count = |kind| bound.iter().filter(|(listener, _)| *listener == kind).count();
+        let (admins, proxies) = (count(Listener::Admin), count(Listener::Proxy));
+        let shares = Shares::claim(admins, bound.len() - admins + proxies);
+        if let Some(Shares { all, kept, each, .. }) = shares {
+            let (most, upstreams) = (self.settings.limits.connections, proxies * each);
+            let connections = Room::of(most, Some(each)).most;
+            tracing::info!(all, kept, upstreams, connections, "file descriptors are shared");
+            if connections < most {
+                tracing::warn!(
+                    connections,
+                    "a listener takes fewer connections than --max-connections {most}: raise LimitNOFILE"
+                );
+            }
+        }
+        shares
+    }
+
+    fn accept(&self, kind: Listener, listening: Listening, room: Room, workers: &Arc<Workers>) {
         let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
         let counts = Arc::clone(&self.core);
         let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
@@ -194,8 +222,9 @@ impl Server {
             };
             refuse(connection, answer).await;
         };
+        counts.metrics.most_connections(kind, room.most);
         let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
-        let bounds = Bounds { most: limits.connections, handshake: limits.read_timeout };
+        let bounds = Bounds { room, handshake: limits.read_timeout };
         let (drain, workers) = (self.drain.clone(), Arc::clone(workers));
         let uses = Uses { serve, refuse, count };
         self.accepting.spawn(accept_all(listening, bounds, drain, workers, uses));

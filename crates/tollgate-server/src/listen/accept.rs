@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::{Connection, ListenAddress};
+use super::{Connection, ListenAddress, Room};
 use crate::workers::{Lead, SHORT, Worker, Workers};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
@@ -20,9 +20,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// The shortest time between two log lines on failures.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
-
-/// The connections above the limit that are answered at a time. More are closed without an answer.
-const REFUSING: usize = 256;
 
 /// Tells connections that the server ends, and tells the server when they have ended.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +67,7 @@ pub(crate) struct Listening {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// The connections at a time.
-    pub(crate) most: usize,
+    pub(crate) room: Room,
     /// How long a TLS handshake may take.
     pub(crate) handshake: Duration,
 }
@@ -156,7 +153,8 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     let stops = drain.ends.child_token();
     // The listener may be with a worker.
     let _stops = stops.clone().drop_guard();
-    let (places, refusing) = (Arc::new(Semaphore::new(bounds.most)), Arc::new(Semaphore::new(REFUSING)));
+    let Room { most, refused } = bounds.room;
+    let (places, refusing) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(refused)));
     let (failures, crowds) = (Lines::default(), Lines::default());
     let stopped = stops.clone();
     let mut accepting =
@@ -225,7 +223,7 @@ where
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             (uses.count)(Mishap::TooMany);
             if let Some(unsaid) = self.crowds.next() {
-                let (address, most) = (&self.listening.address, self.bounds.most);
+                let (address, most) = (&self.listening.address, self.bounds.room.most);
                 tracing::warn!(%address, most, unsaid, "connections above the limit are refused");
             }
             // An answer before the handshake would be no TLS.

@@ -10,10 +10,12 @@
 //! | `seldom` | a future that is polled only when it was woken |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
 //! | `refuse` | the answer to a connection above the limit |
+//! | `descriptors` | the file descriptors of this process, and how listeners share them |
 //! | `tls` | TLS, with certificates that may be exchanged |
 
 mod accept;
 mod address;
+mod descriptors;
 mod inherited;
 mod observed;
 mod refuse;
@@ -26,6 +28,7 @@ mod tls;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
+pub(crate) use descriptors::{Room, Shares};
 pub(crate) use observed::Observed;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use seldom::Seldom;

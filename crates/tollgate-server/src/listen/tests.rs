@@ -57,7 +57,12 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
     (address, counted, served)
 }
 
-const FEW: Bounds = Bounds { most: 2, handshake: Duration::from_millis(500) };
+const FEW: Bounds = Bounds { room: Room { most: 2, refused: 256 }, handshake: Duration::from_millis(500) };
+
+/// So many connections.
+fn at_most(most: usize) -> Bounds {
+    Bounds { room: Room { most, ..FEW.room }, ..FEW }
+}
 
 fn echoes(stream: &mut (impl Read + Write)) -> bool {
     let mut answer = [0; 4];
@@ -115,7 +120,7 @@ fn names_its_thread(drain: &Drain, workers: Arc<Workers>) -> (SocketAddr, tokio:
             let _ = connection.stream.write_u8(name.unwrap_or_default()).await;
         }
     };
-    let bounds = Bounds { most: 1_000, ..FEW };
+    let bounds = at_most(1_000);
     let uses = Uses { serve, refuse: |connection| refuse(connection, RESP_REFUSAL), count: |_| {} };
     (address, tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, uses)))
 }
@@ -153,7 +158,7 @@ fn a_process_without_descriptors_serves_again_later() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _entered = runtime.enter();
     let drain = Drain::default();
-    let (address, counted, _) = echo(None, Bounds { most: 1_000, ..FEW }, &drain);
+    let (address, counted, _) = echo(None, at_most(1_000), &drain);
     let mut clients = Vec::new();
     while let Ok(client) = TcpStream::connect(address) {
         clients.push(client);
@@ -239,7 +244,7 @@ async fn a_client_without_the_right_certificate_is_refused() {
     let (servers, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
     let files: TlsFiles = servers.write(folder.path(), "localhost", Some(&clients)).parse().unwrap();
     let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
-    let many = Bounds { most: 100, ..FEW };
+    let many = at_most(100);
     let (address, counted, served) = echo(Some(tls), many, &drain);
     assert!(echoes_in_tls(&servers.client(Some(&clients.sign("me"))), address, "localhost").await);
     assert!(!echoes_in_tls(&servers.client(None), address, "localhost").await);
@@ -256,7 +261,7 @@ async fn a_new_certificate_is_exchanged_and_a_broken_one_not() {
     let authority = Authority::new();
     let files: TlsFiles = authority.write(folder.path(), "old.example", None).parse().unwrap();
     let tls = Tls::watch(&files, &[], drain.ends.clone()).unwrap();
-    let many = Bounds { most: 1_000, ..FEW };
+    let many = at_most(1_000);
     let (address, ..) = echo(Some(tls), many, &drain);
     let client = authority.client(None);
     assert!(echoes_in_tls(&client, address, "old.example").await);

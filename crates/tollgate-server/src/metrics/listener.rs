@@ -91,6 +91,7 @@ pub(crate) struct ListenerCounts {
     stripes: PerWorker<Stripe>,
     open: Arc<AtomicU64>,
     accepted: AtomicU64,
+    most: AtomicU64,
 }
 
 #[derive(Default)]
@@ -104,7 +105,7 @@ pub(crate) struct OpenConnection(Arc<AtomicU64>);
 
 impl ListenerCounts {
     pub(super) fn new() -> Self {
-        Self { stripes: PerWorker::counters(), open: Arc::default(), accepted: AtomicU64::new(0) }
+        Self { stripes: PerWorker::counters(), open: Arc::default(), accepted: AtomicU64::new(0), most: AtomicU64::new(0) }
     }
 
     #[inline]
@@ -137,6 +138,16 @@ impl ListenerCounts {
 
     pub(super) fn times(&self) -> Histogram<15> {
         Histogram::of(self.stripes.all().map(|stripe| &stripe.times))
+    }
+
+    /// Adds the bound of an address.
+    pub(super) fn add_most(&self, most: usize) {
+        self.most.fetch_add(most as u64, Relaxed);
+    }
+
+    /// The most connections, all addresses together.
+    pub(super) fn most(&self) -> u64 {
+        self.most.load(Relaxed)
     }
 
     /// The connections that are open, and all that were accepted.

@@ -174,6 +174,11 @@ impl Metrics {
         self.listeners[listener as usize].connection()
     }
 
+    /// One more address of a listener takes at most so many connections.
+    pub(crate) fn most_connections(&self, listener: Listener, most: usize) {
+        self.listeners[listener as usize].add_most(most);
+    }
+
     /// How long a request took, from its head to its answer.
     pub(crate) fn took(&self, listener: Listener, duration: Duration) {
         self.listeners[listener as usize].took(duration);

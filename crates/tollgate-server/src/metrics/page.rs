@@ -74,6 +74,10 @@ impl Metrics {
         for (listener, counts) in each() {
             text.sample(&[("listener", listener.name())], counts.connections().0);
         }
+        text.family("tollgate_connections_max", "gauge", "The most open connections.");
+        for (listener, counts) in each() {
+            text.sample(&[("listener", listener.name())], counts.most());
+        }
         text.family("tollgate_connections_total", "counter", "Accepted connections.");
         for (listener, counts) in each() {
             text.sample(&[("listener", listener.name())], counts.connections().1);

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use rustix::process::{Resource, getrlimit};
+
 use super::text::Text;
 
 /// Clock ticks of Linux in a second, as user programs see them: fixed at 100.
@@ -26,7 +28,7 @@ pub(super) fn write(text: &mut Text) {
     if let Ok(files) = fs::read_dir("/proc/self/fd") {
         text.family("process_open_fds", "gauge", "Open file descriptors.").sample(&[], files.count());
     }
-    if let Some(most) = most_files() {
+    if let Some(most) = getrlimit(Resource::Nofile).current {
         text.family("process_max_fds", "gauge", "The most file descriptors.").sample(&[], most);
     }
 }
@@ -64,12 +66,6 @@ fn resident_bytes() -> Option<u64> {
 fn boot_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
-}
-
-fn most_files() -> Option<u64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

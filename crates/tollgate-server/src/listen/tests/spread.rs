@@ -82,7 +82,7 @@ async fn refusals_are_spread_over_the_threads() {
     let serve =
         |mut connection: Connection| async move { while connection.stream.read_u8().await.is_ok() {} };
     let uses = Uses { serve, refuse, count: |_| {} };
-    tokio::spawn(accept_all(listening, Bounds { most: 1, ..FEW }, drain.clone(), workers, uses));
+    tokio::spawn(accept_all(listening, at_most(1), drain.clone(), workers, uses));
     tokio::task::spawn_blocking(move || {
         let _served = TcpStream::connect(address).unwrap();
         soon("it is served", || drain.connections.len() == 1);
