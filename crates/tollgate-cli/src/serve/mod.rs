@@ -45,8 +45,8 @@ fn start(settings: Result<Settings, String>, args: &Args) -> Result<(), Failure>
 
 async fn serve(settings: Settings) -> Result<(), Failure> {
     // First: a signal during the start would end the process.
-    let signals = Signals::listen()
-        .map_err(|error| Failure::Usage(format!("signals cannot be received: {error}")))?;
+    let signals =
+        Signals::listen().map_err(|error| Failure::Usage(format!("signals cannot be received: {error}")))?;
     let rules = settings.rules.clone();
     let server = Server::start(settings).await.map_err(|error| {
         Failure::Usage(match error {

@@ -48,7 +48,8 @@ fn idle_clients_leave_descriptors_to_upstreams() {
         assert_eq!(asks(&mut client), "HTTP/1.1 200 OK");
     }
     let page = get(&admin, "/metrics");
-    let most = page.lines().find_map(|line| line.strip_prefix("tollgate_connections_max{listener=\"proxy\"} "));
+    let most =
+        page.lines().find_map(|line| line.strip_prefix("tollgate_connections_max{listener=\"proxy\"} "));
     let most: usize = most.expect("it is on the page").parse().expect("a number");
     assert!((8..80).contains(&most), "{most}");
     drop(idle);

@@ -105,7 +105,12 @@ pub(crate) struct OpenConnection(Arc<AtomicU64>);
 
 impl ListenerCounts {
     pub(super) fn new() -> Self {
-        Self { stripes: PerWorker::counters(), open: Arc::default(), accepted: AtomicU64::new(0), most: AtomicU64::new(0) }
+        Self {
+            stripes: PerWorker::counters(),
+            open: Arc::default(),
+            accepted: AtomicU64::new(0),
+            most: AtomicU64::new(0),
+        }
     }
 
     #[inline]
