@@ -55,7 +55,6 @@ impl Passed {
     }
 }
 
-
 impl From<String> for Download {
     fn from(text: String) -> Self {
         Self::Text(text.into())

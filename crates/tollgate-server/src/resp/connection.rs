@@ -229,3 +229,24 @@ impl Wire {
 fn empty(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEPT { *buffer = Vec::new() } else { buffer.clear() }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    /// There is always more to read, so no timer is asked.
+    #[tokio::test]
+    async fn a_stranger_that_always_speaks_is_late_too() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(Stream::Unix(server));
+        client.write_all(&[b'x'; 64 << 10]).await.unwrap();
+        wire.authenticated(false, Duration::from_secs(3_600));
+        assert_eq!(wire.wait(Wait::Input).await.unwrap(), Waited::Done);
+        wire.authenticated(true, Duration::ZERO);
+        wire.authenticated(false, Duration::ZERO);
+        assert_eq!(wire.wait(Wait::Input).await.unwrap(), Waited::TooSlow("unauthenticated"));
+    }
+}
