@@ -32,6 +32,6 @@ pub(crate) use descriptors::{Room, Shares};
 pub(crate) use observed::Observed;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use seldom::Seldom;
-pub(crate) use stream::{Connection, Peer, Stream};
+pub(crate) use stream::{Connection, Peer, Resets, Stream};
 pub(crate) use tls::Tls;
 pub use tls::{BadTlsFiles, TlsFiles};

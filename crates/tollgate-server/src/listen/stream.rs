@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
@@ -27,6 +27,22 @@ pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// What tells that its other end has broken it.
+pub(crate) trait Resets {
+    /// Waits for that, and reads nothing: what has come stays.
+    fn reset(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Resets for Stream {
+    async fn reset(&self) {
+        let _ = match self {
+            Self::Tcp(stream) => stream.ready(Interest::ERROR).await,
+            Self::Unix(stream) => stream.ready(Interest::ERROR).await,
+            Self::Tls(stream) => stream.get_ref().0.ready(Interest::ERROR).await,
+        };
+    }
 }
 
 macro_rules! each {

@@ -3,17 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tollgate_testing::certificates::Authority;
+use tollgate_testing::folder::Folder;
 use tollgate_testing::upstream::{Gate, Written, echo, full, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{Proxy, start};
+use super::support::{Proxy, start, start_with};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -36,7 +40,7 @@ pub(crate) async fn until_left(proxy: &Proxy, left: u64) {
         if answer.header("ratelimit").contains(&expected) {
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -152,4 +156,80 @@ async fn half_an_answer_holds_no_place() {
         proxy.until("/free", 200).await;
         call.end();
     }
+}
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n";
+const LAST: &[u8] = b"GET /free HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n";
+
+trait Io: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Io for S {}
+
+/// A connection that is reset when it is dropped.
+async fn resetting(proxy: &Proxy, tls: Option<&TlsConnector>) -> Box<dyn Io> {
+    let stream = proxy.connect().await;
+    stream.set_zero_linger().unwrap();
+    match tls {
+        Some(tls) => Box::new(tls.connect("localhost".try_into().unwrap(), stream).await.unwrap()),
+        None => Box::new(stream),
+    }
+}
+
+/// It has sent its next requests before it has an answer, with the first one or after it.
+#[tokio::test]
+async fn one_that_resets_with_unread_requests_holds_no_place() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let files = authority.write(folder.path(), "localhost", None);
+    let connector = authority.client(None);
+    for tls in [None, Some(&connector)] {
+        let gate = Gate::new().await;
+        let proxy = start_with(ONE_AT_ONCE, std::slice::from_ref(&gate.url), |settings| {
+            settings.proxy_tls = tls.map(|_| files.parse().unwrap());
+        });
+        let proxy = proxy.await;
+        for parts in [vec![REQUEST.repeat(3)], vec![REQUEST.to_vec(), REQUEST.repeat(2), REQUEST.to_vec()]] {
+            let before = gate.arrived.load(Relaxed);
+            let mut stream = resetting(&proxy, tls).await;
+            for part in parts {
+                stream.write_all(&part).await.unwrap();
+                stream.flush().await.unwrap();
+                eventually(|| gate.arrived.load(Relaxed) == before + 1).await;
+                // For the proxy to read it.
+                sleep(Duration::from_millis(20)).await;
+            }
+            drop(stream);
+            let free = async {
+                loop {
+                    let mut stream = resetting(&proxy, tls).await;
+                    stream.write_all(LAST).await.unwrap();
+                    let mut answer = String::new();
+                    let _ = stream.read_to_string(&mut answer).await;
+                    if answer.starts_with("HTTP/1.1 200 ") {
+                        return;
+                    }
+                    sleep(Duration::from_millis(5)).await;
+                }
+            };
+            assert!(timeout(LONG, free).await.is_ok(), "TLS: {}", tls.is_some());
+        }
+    }
+}
+
+/// It has sent all its requests, and waits for the answers. It counts as gone when the last one is
+/// served.
+#[tokio::test]
+async fn one_that_ends_its_sending_side_leaves_no_answer_before() {
+    let gate = Gate::new().await;
+    let proxy =
+        start("rule = [{ name = 'each', key = 'client', limits = '9/s' }]", std::slice::from_ref(&gate.url))
+            .await;
+    let mut stream = proxy.connect().await;
+    stream.write_all(&[REQUEST, LAST].concat()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    gate.arrivals(1).await;
+    sleep(Duration::from_millis(20)).await;
+    gate.open();
+    let mut answers = String::new();
+    timeout(LONG, stream.read_to_string(&mut answers)).await.unwrap().unwrap();
+    assert!(answers.starts_with("HTTP/1.1 200 "), "{answers}");
 }

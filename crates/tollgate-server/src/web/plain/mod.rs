@@ -44,6 +44,7 @@ use tokio::task::yield_now;
 use super::body::RequestBody;
 use super::idle::Activity;
 use super::untaken::Untaken;
+use crate::listen::Resets;
 use crate::metrics::{Listener, Metrics};
 pub(crate) use answer::LONGEST;
 pub(crate) use headers::HEADERS;
@@ -63,6 +64,15 @@ pub(super) enum Left<B> {
     Other { read: Bytes, answer: Option<Response<B>>, is_http1: bool },
 }
 
+/// What comes first while an answer is awaited.
+enum Read<A> {
+    Answer(A),
+    /// Bytes of later requests.
+    More,
+    /// The client has left.
+    End,
+}
+
 /// A connection, as long as its requests are plain.
 pub(super) struct Plain<'c, S> {
     stream: &'c mut S,
@@ -76,7 +86,7 @@ pub(super) struct Plain<'c, S> {
     out: Vec<u8>,
 }
 
-impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
+impl<'c, S: AsyncRead + AsyncWrite + Resets + Unpin> Plain<'c, S> {
     pub(super) fn new(stream: &'c mut S, activity: &'c Arc<Activity>, untaken: &'c Untaken) -> Self {
         Self { stream, activity, untaken, read: Bytes::new(), next: Bytes::new(), out: Vec::new() }
     }
@@ -158,17 +168,29 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         Poll::Ready(!self.next.is_empty())
     }
 
-    /// Waits for an answer, or for a part of its body. `None`: the client has left. A client that
-    /// has sent more is not seen to leave: no more is read before the answer is sent.
+    /// Waits for an answer, or for a part of its body. `None`: the client has left. Of a client
+    /// that has sent more no more is read before the answer is sent: it is seen to leave if it
+    /// resets the connection, and not if it only ends its sending side.
     async fn unless_left<F: Future + Unpin>(&mut self, is_last: bool, mut answer: F) -> Option<F::Output> {
-        poll_fn(|context| {
+        let read = poll_fn(|context| {
             if let Poll::Ready(answer) = Pin::new(&mut answer).poll(context) {
-                return Poll::Ready(Some(answer));
+                return Poll::Ready(Read::Answer(answer));
             }
-            match is_last && self.next.is_empty() && self.poll_read(context) == Poll::Ready(false) {
-                true => Poll::Ready(None),
-                false => Poll::Pending,
+            if !is_last || !self.next.is_empty() {
+                return Poll::Ready(Read::More);
             }
+            self.poll_read(context).map(|has_more| if has_more { Read::More } else { Read::End })
+        });
+        match read.await {
+            Read::Answer(answer) => return Some(answer),
+            Read::End => return None,
+            Read::More => {}
+        }
+        // Boxed, as it is rare: each connection would have room for it.
+        let mut reset = Box::pin(self.stream.reset());
+        poll_fn(|context| match Pin::new(&mut answer).poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => reset.as_mut().poll(context).map(|()| None),
         })
         .await
     }
