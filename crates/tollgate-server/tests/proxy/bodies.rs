@@ -181,7 +181,7 @@ async fn a_client_that_waits_is_not_told_to_continue() {
 #[tokio::test]
 async fn small_parts_of_a_held_body_are_joined() {
     let rule =
-        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:2/s,capacity=2,mode=queue' }]";
+        "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/s,capacity=2,mode=queue' }]";
     let (url, record) = recorder(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let proxy = start(rule, &[url]).await;
     assert_eq!(proxy.status("/").await, 200);

@@ -53,6 +53,13 @@ impl Upstream {
         }
     }
 
+    /// Waits for as long as the clients take, which may be long on a busy machine.
+    async fn well(&self) {
+        while !self.is_well.load(Relaxed) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     async fn connection(self: &Arc<Self>, mut stream: TcpStream, way: usize) {
         let served = Arc::new(AtomicUsize::new(0));
         let answer = |request: Request<Incoming>| {
@@ -78,7 +85,7 @@ impl Upstream {
         if way == 0 && !self.is_well.load(Relaxed) {
             // It answers nothing from the beginning on.
             self.ended[way].fetch_add(1, Relaxed);
-            eventually(|| self.is_well.load(Relaxed)).await;
+            self.well().await;
             while let Ok(1..) = stream.read(&mut [0; 4096]).await {}
             return;
         }
@@ -96,7 +103,7 @@ impl Upstream {
             }
             // It falls silent.
             2 => {
-                eventually(|| self.is_well.load(Relaxed)).await;
+                self.well().await;
                 let _ = serving.await;
             }
             // It is gone.
