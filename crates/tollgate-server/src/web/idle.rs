@@ -30,6 +30,8 @@ pub(super) struct Activity {
     has_begun: AtomicBool,
     /// Whether the server ends, and with it the connection.
     is_ending: AtomicBool,
+    /// Whether there was a look at the connection since its last flush.
+    was_looked_at: AtomicBool,
 }
 
 /// A request that is being answered.
@@ -45,6 +47,7 @@ impl Activity {
             requests: AtomicU32::new(0),
             has_begun: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            was_looked_at: AtomicBool::new(false),
         })
     }
 
@@ -74,6 +77,17 @@ impl Activity {
 
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Relaxed)
+    }
+
+    /// The connection is looked at.
+    pub(super) fn look(&self) {
+        self.was_looked_at.store(true, Relaxed);
+    }
+
+    /// Whether there was a look since this was asked last.
+    pub(super) fn was_looked_at(&self) -> bool {
+        // Most flushes only read it.
+        self.was_looked_at.load(Relaxed) && self.was_looked_at.swap(false, Relaxed)
     }
 
     /// Waits for the first bytes of a connection that has just been made: its client may have sent

@@ -10,6 +10,7 @@
 //! | `openapi` | holds a document of OpenAPI to what it describes |
 //! | `heads` | where heads begin and end among the bytes of a connection |
 //! | `idle` | how long a connection may be without a request |
+//! | `watched` | whether a client has reset a connection that hyper does not read |
 //! | `plain` | requests of HTTP/1 that are served without hyper |
 //! | `body` | a request's body, up to a limit |
 //! | `client` | the address of a client, as text |
@@ -31,6 +32,7 @@ mod route;
 mod serve;
 mod streams;
 mod untaken;
+mod watched;
 
 pub(crate) use answer::{Answer, json, problem, problem_at, with, with_headers};
 pub(crate) use body::{BodyError, RequestBody, read_body};

@@ -23,6 +23,7 @@ use super::idle::Activity;
 use super::plain::{HEADERS, Left, Plain};
 use super::streams::StreamExecutor;
 use super::untaken::Untaken;
+use super::watched::Watched;
 use crate::listen::{Drain, Observed, Seldom, Stream};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
@@ -60,6 +61,7 @@ pub(crate) async fn serve<F, B>(
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
+            watched.look();
             if watched.is_overdue(&limits) {
                 return "no request came in time";
             }
@@ -85,7 +87,8 @@ pub(crate) async fn serve<F, B>(
             read = [b"\r\n", &read[..]].concat().into();
         }
         let (mut heads, mut opening) = (Heads::new(Arc::clone(&activity)), untaken.opening());
-        let observed = Observed::after(read, stream, move |bytes: &[u8]| {
+        let watched = Watched { stream, activity: Arc::clone(&activity) };
+        let observed = Observed::after(read, watched, move |bytes: &[u8]| {
             opening.arrived(bytes);
             heads.arrived(bytes);
         });

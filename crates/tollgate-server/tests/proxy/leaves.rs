@@ -159,6 +159,8 @@ async fn half_an_answer_holds_no_place() {
 }
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a.test\r\n\r\n";
+const STREAMED: &[u8] =
+    b"POST / HTTP/1.1\r\nhost: a.test\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n";
 const LAST: &[u8] = b"GET /free HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n";
 
 trait Io: AsyncRead + AsyncWrite + Unpin {}
@@ -185,9 +187,13 @@ async fn one_that_resets_with_unread_requests_holds_no_place() {
         let gate = Gate::new().await;
         let proxy = start_with(ONE_AT_ONCE, std::slice::from_ref(&gate.url), |settings| {
             settings.proxy_tls = tls.map(|_| files.parse().unwrap());
+            // In it hyper's connections are looked at four times.
+            settings.limits.read_timeout = Duration::from_secs(4);
         });
         let proxy = proxy.await;
-        for parts in [vec![REQUEST.repeat(3)], vec![REQUEST.to_vec(), REQUEST.repeat(2), REQUEST.to_vec()]] {
+        let by_hyper = [STREAMED, REQUEST, REQUEST].concat();
+        let late = vec![REQUEST.to_vec(), REQUEST.repeat(2), REQUEST.to_vec()];
+        for parts in [vec![REQUEST.repeat(3)], late, vec![by_hyper]] {
             let before = gate.arrived.load(Relaxed);
             let mut stream = resetting(&proxy, tls).await;
             for part in parts {
