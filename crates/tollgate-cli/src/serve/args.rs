@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use tollgate_rules::{EnvoyCharge, SameDomain};
 use tollgate_server::{ListenAddress, Secret, Settings, TlsFiles};
 
-use super::log::Level;
+use super::log::Logged;
 use crate::spec::{period, within};
 
 /// What is served, and where
@@ -130,9 +130,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "End")]
     drain_timeout: Duration,
 
-    /// What is logged, on standard error
-    #[arg(long, value_name = "LEVEL", default_value = "info", help_heading = "Output")]
-    pub(super) log: Level,
+    /// What is logged, on standard error. LEVEL is error (what needs an operator), warn (what an
+    /// operator should know), info (starts, reloads and ends, too) or debug (each connection that
+    /// fails, and each save). Other crates log only if they are named: debug,h2=debug
+    #[arg(long, value_name = "LEVEL[,CRATE=LEVEL...]", default_value = "info", help_heading = "Output")]
+    pub(super) log: Logged,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

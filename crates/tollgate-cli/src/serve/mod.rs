@@ -34,7 +34,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<(), Failure> {
 
 fn start(settings: Result<Settings, String>, args: &Args) -> Result<(), Failure> {
     let settings = settings.map_err(Failure::Usage)?;
-    log::begin(args.log);
+    log::begin(&args.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Usage(format!("no threads can be started: {error}")))?;
     let ended = runtime.block_on(serve(settings));

@@ -8,9 +8,10 @@ use std::thread;
 #[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
+use tollgate_testing::http;
 use tollgate_testing::process::Process;
 
-use crate::{Folder, fails, serve, tollgate};
+use crate::{Folder, address_of, fails, serve, tollgate};
 
 #[test]
 fn listeners_beyond_loopback_need_authentication_or_open() {
@@ -184,4 +185,28 @@ fn completions_and_manual_pages_are_printed() {
     assert!(run.status.success(), "{run:?}");
     let page = std::fs::read_to_string(folder.path("tollgate-serve.1")).expect("it is written");
     assert!(page.contains("drain") && page.contains("SIGHUP"), "{page}");
+}
+
+/// A client may send what it likes: other crates log much of it.
+#[test]
+fn other_crates_log_only_if_they_are_named() {
+    let folder = Folder::new();
+    for (log, names_h2) in [("debug", false), ("info,h2=debug", true)] {
+        let mut server = Process::start(serve(&folder, &["--log", log, "--drain-delay", "0s"]));
+        let address = address_of(&mut server, "http");
+        for _ in 0..3 {
+            // Data of a stream that there cannot be.
+            let frame = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\0\0\0\0\0\0x";
+            http::talk(&address, frame);
+        }
+        server.signal("TERM");
+        assert_eq!(server.ends(), Some(0));
+        let said = server.said.clone() + &server.rest();
+        assert_eq!(said.contains("h2::"), names_h2, "{log}: {said}");
+        assert!(!said.contains("hyper"), "{log}: {said}");
+    }
+    for log in ["loud", "info,h2", "info,h2=loud", "info,=debug", ""] {
+        let (code, said) = fails(serve(&folder, &["--log", log]));
+        assert!(code == Some(2) && said.contains("--log"), "{said}");
+    }
 }
