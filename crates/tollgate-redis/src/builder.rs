@@ -47,6 +47,30 @@ pub struct Redis {
 }
 
 impl Redis {
+    /// Waits for the first connection of one that was [opened](RedisBuilder::open), or for its
+    /// failure.
+    ///
+    /// When would I want this? To serve the first request as fast as all others, where the
+    /// deadline is shorter than the handshakes with the server take.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Refused`] if the server is there and refuses the password or scripts. A server
+    /// that cannot be reached is no error, as for [`build`](RedisBuilder::build).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), tollgate_redis::BuildError> {
+    /// let redis = tollgate_redis::Redis::builder("redis://10.0.0.7").open()?;
+    /// redis.connected().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connected(&self) -> Result<(), BuildError> {
+        self.shared.store.connected(&self.shared.prefix).await
+    }
+
     /// Begins to build a connection. `url` is `redis://[user:password@]host[:port][/database]`,
     /// `rediss://` with TLS, or `redis+unix:///path`.
     pub fn builder(url: impl Into<String>) -> RedisBuilder {
@@ -167,7 +191,7 @@ impl RedisBuilder {
     /// password or scripts; [`BuildError::OutOfRange`] and [`BuildError::Name`].
     pub async fn build(self) -> Result<Redis, BuildError> {
         let redis = self.open()?;
-        redis.shared.store.connected(&redis.shared.prefix).await?;
+        redis.connected().await?;
         Ok(redis)
     }
 

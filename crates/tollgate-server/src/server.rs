@@ -114,6 +114,7 @@ impl Server {
             .map(|path| FilePark::open(path).map_err(|error| StartError::Park { path: path.clone(), error }));
         core.parks = Parks::new(park.transpose()?, Handle::current());
         let core = Arc::new(core);
+        core.open_stores().await;
         let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
         let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;
         let admin = Admin::new(&core, &settings, &drain).map_err(StartError::AdminToken)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tollgate_redis::{Limiter, Redis};
-use tollgate_rules::{RuleSet, StoreServer, StoredAnswer, StoredAsk, StoredReply};
+use tollgate_rules::{RuleSet, Rules, StoreServer, StoredAnswer, StoredAsk, StoredReply};
 
 use crate::StoreCounts;
 use crate::charge::Charge;
@@ -81,6 +81,29 @@ impl Stores {
         has_plan.then(|| Arc::new(RuleStores { stores, plans, limiters }))
     }
 
+    /// Begins to connect to the stores that these rules name and that are not connected yet. The
+    /// future is ready when each was reached, or was not at the first attempt. `None`: there are no
+    /// new ones, or there is no Tokio runtime.
+    ///
+    /// When would I want this? Before the rules come into force: the first request that needs a
+    /// store has no more time for it than all others have.
+    #[must_use = "nothing is awaited by itself"]
+    pub fn open(&self, rules: &Rules) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let runtime = self.runtime.clone().or_else(|| Handle::try_current().ok())?;
+        let _entered = runtime.enter();
+        let plans = plan::of(rules);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = |plan: &Arc<Plan>| {
+            let is_new = !known.servers.contains_key(&plan.server);
+            // What is wrong with a store is told when its limiter is built.
+            is_new.then(|| known.server(plan).ok()).flatten()
+        };
+        let new: Vec<Redis> = plans.iter().flatten().flatten().filter_map(new).collect();
+        (!new.is_empty()).then_some(async move {
+            join_all(new.iter().map(Redis::connected)).await;
+        })
+    }
+
     /// Makes the limiters of these plans, and forgets those of other plans.
     fn limiters(&self, plans: &[Box<[Option<Arc<Plan>>]>]) -> Limiters {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,18 +126,19 @@ impl Stores {
 }
 
 impl Known {
+    /// The plan's store: begins to connect to one that is not known.
+    fn server(&mut self, plan: &Plan) -> Result<Redis, tollgate_redis::BuildError> {
+        if let Some(redis) = self.servers.get(&plan.server) {
+            return Ok(redis.clone());
+        }
+        let redis = connect(&plan.server, plan.server.deadline)?;
+        self.servers.insert(Arc::clone(&plan.server), redis.clone());
+        Ok(redis)
+    }
+
     /// Builds a limiter. The store's own errors are told of each request.
     fn build(&mut self, plan: &Plan) -> Option<Kept> {
-        let redis = match self.servers.get(&plan.server) {
-            Some(redis) => redis.clone(),
-            None => {
-                let redis = connect(&plan.server, plan.server.deadline)
-                    .inspect_err(|error| tell(plan, error))
-                    .ok()?;
-                self.servers.insert(Arc::clone(&plan.server), redis.clone());
-                redis
-            }
-        };
+        let redis = self.server(plan).inspect_err(|error| tell(plan, error)).ok()?;
         let builder = redis.limiter(&plan.name, plan.quotas.iter().copied());
         let builder = builder.on_failure(plan.on_failure()).deny_cache(plan.deny_cache).mode(plan.mode());
         let limiter = builder.build().inspect_err(|error| tell(plan, error)).ok()?;

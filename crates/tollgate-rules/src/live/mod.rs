@@ -86,6 +86,9 @@ pub struct LiveRules<C = TscClock> {
     inner: Arc<Inner<C>>,
 }
 
+/// What is told of rules before they come into force.
+type Before = Box<dyn Fn(&Rules) + Send + Sync>;
+
 struct Inner<C> {
     /// Even, and more with each exchange of rules; odd while numbers change.
     word: AtomicU64,
@@ -94,6 +97,8 @@ struct Inner<C> {
     /// The rules that are gone. Locked from the first look at the old rules until the new ones are
     /// in force.
     parked: Mutex<Parked<C>>,
+    /// Called under the mutex of reloads only.
+    before: Mutex<Vec<Before>>,
 }
 
 struct Current<C> {
@@ -135,6 +140,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
             word: AtomicU64::new(2),
             current: Mutex::new(Current { set, status, files }),
             parked: Mutex::new(parked),
+            before: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -147,6 +153,34 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     pub fn open(path: impl AsRef<Path>, source: &dyn Source, clock: C) -> Result<Self, ReloadError> {
         let (rules, hash, files) = tried(read(path, source))?;
         Ok(Self::of(RuleSet::new(rules, clock)?, hash, Some(files), Parked::default()))
+    }
+
+    /// From now on calls `hook` with the rules of each reload, right before they come into force.
+    /// What else can refuse them has not: but for a limit that has no room for one more change.
+    ///
+    /// When would I want this? To make ready what the rules need, such as the connections to their
+    /// stores. Requests are decided by the old rules meanwhile, and other reloads wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{LiveRules, Memory, read};
+    ///
+    /// let rules = || {
+    ///     read("rules.toml", &Memory::new("rules.toml", "version = 1")).into_rules().unwrap()
+    /// };
+    /// let live = LiveRules::new(rules(), [0; 32], ManualClock::new())?;
+    /// let (told, tells) = channel();
+    /// let again = live.clone();
+    /// live.before_force(move |_| told.send(again.status().generation).unwrap());
+    /// assert_eq!(live.reload(rules(), [1; 32])?, 2);
+    /// assert_eq!(tells.recv()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn before_force(&self, hook: impl Fn(&Rules) + Send + Sync + 'static) {
+        self.inner.before.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
     }
 
     /// A handle for one thread.
@@ -306,6 +340,9 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
             change.check().map_err(refused)?;
         }
         let inner = &*self.inner;
+        let before = inner.before.lock().unwrap_or_else(PoisonError::into_inner);
+        before.iter().for_each(|hook| hook(set.rules()));
+        drop(before);
         let mut current = inner.current();
         let word = inner.word.load(Acquire);
         if !changes.is_empty() {

@@ -11,6 +11,7 @@ mod tests;
 mod unserved;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam::queue::ArrayQueue;
@@ -33,6 +34,10 @@ pub(crate) use envoy_watch::EnvoyWatch;
 pub(crate) use generation::Generation;
 pub(crate) use ready::ready;
 pub(crate) use unserved::unserved;
+
+/// How long the stores of new rules are awaited before the rules come into force. One that is not
+/// reached by then is connected later.
+const OPENING: Duration = Duration::from_secs(1);
 
 /// How many free deciders are kept. Under load there may be more, which are then dropped.
 const FREE: usize = 64;
@@ -96,6 +101,24 @@ impl Core {
             renews: Mutex::new(()),
             free,
         })
+    }
+
+    /// Connects to the stores of the rules in force, and from now on to those of later rules before
+    /// they come into force.
+    pub(crate) async fn open_stores(&self) {
+        let (stores, runtime) = (self.stores.clone(), Handle::current());
+        self.live.before_force(move |rules| {
+            let Some(opened) = stores.open(rules) else { return };
+            let (done, is_done) = std::sync::mpsc::channel();
+            runtime.spawn(async move {
+                opened.await;
+                done.send(())
+            });
+            let _ = is_done.recv_timeout(OPENING);
+        });
+        if let Some(opened) = self.stores.open(self.live.rules().rules()) {
+            let _ = tokio::time::timeout(OPENING, opened).await;
+        }
     }
 
     /// The generation in force, with what HTTP needs of it.

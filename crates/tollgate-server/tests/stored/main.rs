@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod leaves;
 mod listeners;
+mod opening;
 mod random;
 mod secrets;
 mod shadow;
