@@ -34,6 +34,8 @@ pub use error::CompileError;
 pub use explain::{Explanation, KeyPart, Reason, Why};
 pub use found::{Concerned, Found};
 
+use std::sync::Arc;
+
 use crate::request::{Form, Names, Request, Seen};
 use crate::rule::Rules;
 use found::Judged;
@@ -91,6 +93,7 @@ pub struct Matcher {
     ipv6_prefix: u8,
     /// Whether some rule replaces others.
     may_replace: bool,
+    headers: Arc<[Box<str>]>,
 }
 
 impl Matcher {
@@ -110,7 +113,27 @@ impl Matcher {
         let index = Index::new(&compiled, form);
         let may_replace = compiled.iter().any(|rule| rule.replaces != Replaced::None);
         let ipv6_prefix = rules.clients.ipv6_prefix;
-        Ok(Self { rules: compiled, names, index, form, ipv6_prefix, may_replace })
+        let headers = names.headers().map(Into::into).collect();
+        Ok(Self { rules: compiled, names, index, form, ipv6_prefix, may_replace, headers })
+    }
+
+    /// The headers that some rule looks at, in lower case, without that of
+    /// [`Clients`](crate::Clients): `cookie` if one looks at a cookie.
+    ///
+    /// A proxy takes them out of trailers, which an upstream may read as headers: see RFC 9110,
+    /// section 6.5.1.
+    ///
+    /// ```
+    /// use tollgate_rules::{Matcher, Memory, read};
+    ///
+    /// let text = "version = 1\nrule = [{ name = 'r', key = 'header.X-Api-Key', limits = '5/s' }]";
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// assert_eq!(**Matcher::new(&rules)?.headers(), ["x-api-key".into()]);
+    /// # Ok::<(), tollgate_rules::CompileError>(())
+    /// ```
+    #[must_use]
+    pub fn headers(&self) -> &Arc<[Box<str>]> {
+        &self.headers
     }
 
     /// Finds the rules that concern a request, and leaves them in `found`.

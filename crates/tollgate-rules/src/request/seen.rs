@@ -1,7 +1,7 @@
 //! The parts of a request that are read once, in the form in which conditions compare them.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -36,6 +36,7 @@ pub(crate) struct Names {
     path: bool,
     queries: HashMap<Box<[u8]>, u32, ahash::RandomState>,
     cookies: HashMap<Box<[u8]>, u32, ahash::RandomState>,
+    headers: BTreeSet<Box<str>>,
 }
 
 impl Names {
@@ -45,9 +46,16 @@ impl Names {
             Source::Read(METHOD) => self.method = true,
             Source::Read(HOST) => self.host = true,
             Source::Path | Source::Route | Source::Capture(_) => self.path = true,
-            Source::Read(_) | Source::Client | Source::Header(_) | Source::Label(_) => {}
+            Source::Header(name) => drop(self.headers.insert(name.clone())),
+            Source::Read(_) | Source::Client | Source::Label(_) => {}
             Source::Domain | Source::Entry(_) => {}
         }
+    }
+
+    /// The headers that rules look at, in lower case.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = &str> {
+        let cookie = (!self.cookies.is_empty()).then_some("cookie");
+        self.headers.iter().map(|name| &**name).chain(cookie)
     }
 
     pub(crate) fn query(&mut self, name: &str) -> u32 {

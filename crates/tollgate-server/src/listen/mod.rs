@@ -8,6 +8,7 @@
 //! | `stream` | a connection's bytes, of TCP or a Unix socket, with TLS or without |
 //! | `observed` | a stream that shows what arrives |
 //! | `seldom` | a future that is polled only when it was woken |
+//! | `linger` | the end of a connection, after which the client still gets the last answer |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
 //! | `refuse` | the answer to a connection above the limit |
 //! | `descriptors` | the file descriptors of this process, and how listeners share them |
@@ -17,6 +18,7 @@ mod accept;
 mod address;
 mod descriptors;
 mod inherited;
+mod linger;
 mod observed;
 mod refuse;
 mod seldom;
@@ -29,6 +31,7 @@ mod tls;
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use descriptors::{Room, Shares};
+pub(crate) use linger::{Linger, close};
 pub(crate) use observed::Observed;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use seldom::Seldom;

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
-use super::Connection;
+use super::{Connection, close};
 
 /// How long a refused client may take to read its answer.
 const READ: Duration = Duration::from_secs(1);
-
-/// The most bytes of a refused client that are read and dropped.
-const DROPPED: usize = 64 << 10;
 
 /// For HTTP/1. A client that speaks HTTP/2 sees an error of the protocol.
 pub(crate) const HTTP_REFUSAL: &[u8] =
@@ -33,16 +30,7 @@ pub(crate) async fn refuse(connection: Connection, answer: &[u8]) {
     let mut stream = connection.stream;
     let answered = async {
         stream.write_all(answer).await?;
-        stream.shutdown().await?;
-        // Bytes of the client that are left unread would reset the connection, and the answer with
-        // it.
-        let (mut buffer, mut dropped) = ([0; 1024], 0);
-        while dropped < DROPPED {
-            match stream.read(&mut buffer).await? {
-                0 => break,
-                read => dropped += read,
-            }
-        }
+        close(&mut stream, false).await;
         std::io::Result::Ok(())
     };
     // A client that has gone needs no answer.

@@ -55,6 +55,12 @@ impl Passed {
     }
 }
 
+impl From<Full<Bytes>> for Answered {
+    fn from(body: Full<Bytes>) -> Self {
+        Self::Unasked(body)
+    }
+}
+
 impl From<String> for Download {
     fn from(text: String) -> Self {
         Self::Text(text.into())

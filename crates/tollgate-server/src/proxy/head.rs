@@ -1,6 +1,6 @@
 //! Which heads are passed on, and headers that concern one connection only.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, MAX_FORWARDS, TE, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
@@ -76,6 +76,18 @@ pub(super) fn judge(
         switch(&mut head.headers, protocol.clone());
     }
     Ok(Judged { upgrade, had })
+}
+
+/// Takes one from how often an OPTIONS or TRACE may be passed on (RFC 9110, section 7.6.2).
+/// `false`: no more.
+pub(super) fn goes_further(head: &mut Parts) -> bool {
+    if !matches!(head.method, Method::OPTIONS | Method::TRACE) {
+        return true;
+    }
+    let said = head.headers.get(MAX_FORWARDS).and_then(|most| most.to_str().ok());
+    let Some(most) = said.and_then(|most| most.trim().parse::<u64>().ok()) else { return true };
+    head.headers.insert(MAX_FORWARDS, most.saturating_sub(1).into());
+    most > 0
 }
 
 /// Whether servers that take `_` for `-` see in a header where the body ends, and others do not.
@@ -227,9 +239,14 @@ pub(super) fn strip(headers: &mut HeaderMap, has: Marks, client_header: &str) {
 }
 
 /// Takes out of the trailers of a request what its head may say only, after it was judged.
-pub(super) fn strip_trailers(trailers: &mut HeaderMap, client_header: &str) {
+/// `read` are the headers that rules read.
+pub(super) fn strip_trailers(trailers: &mut HeaderMap, client_header: &str, read: &[Box<str>]) {
     strip(trailers, Marks::of(trailers), client_header);
     distrust(trailers, client_header);
+    let is_read = |name: &&HeaderName| read.iter().any(|read| reads_as(name, read));
+    for name in trailers.keys().filter(is_read).cloned().collect::<Vec<_>>() {
+        trailers.remove(name);
+    }
     for name in [HOST, CONTENT_LENGTH, TE] {
         trailers.remove(name);
     }

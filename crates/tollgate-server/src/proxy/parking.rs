@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{HOST, LOCATION, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, HOST, LOCATION, RETRY_AFTER};
 use http::{Extensions, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
@@ -231,8 +231,14 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
     Some(answer)
 }
 
-/// Answers a client that asks for the state of its request.
+/// Answers a client that asks for the state of its request, which changes when the request is sent.
 pub(super) async fn state(parks: &Parks, method: &Method, id: &str) -> Answer {
+    let mut answer = state_now(parks, method, id).await;
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+async fn state_now(parks: &Parks, method: &Method, id: &str) -> Answer {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return problem(StatusCode::METHOD_NOT_ALLOWED, "this page answers GET only");
     }

@@ -8,7 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT};
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::Full;
 use hyper::body::Body;
 use tollgate_tower::{RulesLayer, RulesService};
 use tower_layer::Layer;
@@ -18,7 +19,7 @@ use super::dial::UpstreamError;
 use super::download::Answered;
 use super::forward::{Forward, Passing, Switched};
 use super::forwarded::{Origin, distrust, loops};
-use super::head::{Judged, judge};
+use super::head::{Judged, goes_further, judge};
 use super::marks::Marks;
 use super::parking::{self, MayPark};
 use super::tunnel::Tunnel;
@@ -143,7 +144,7 @@ impl Client {
         let switching = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
         let generation = core.newest();
-        let clients = &generation.http.set().rules().clients;
+        let (set, clients) = (generation.http.set(), &generation.http.set().rules().clients);
         let Judged { upgrade, had } =
             match judge(&mut head, body.size_hint().exact(), own_host, &clients.header) {
                 Ok(judged) => judged,
@@ -156,6 +157,9 @@ impl Client {
             core.metrics.protocol_error(Listener::Proxy, "loop");
             let detail = "the request goes round in a loop: an upstream leads back to this proxy";
             return refused(head.version, StatusCode::LOOP_DETECTED, detail);
+        }
+        if !goes_further(&mut head) {
+            return last_answer(&head.method);
         }
         if let Some(id) = head.uri.path().strip_prefix(parking::STATES)
             && !core.parks.is_empty()
@@ -170,7 +174,8 @@ impl Client {
         let is_expecting = had.has(Marks::EXPECT) && head.headers.remove(EXPECT).is_some();
         let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
         head.extensions.insert(Passing { origin: Arc::clone(&self.origin), ends, upgrade });
-        let upload = Upload::new(body, is_expecting, settings, ends, &clients.header);
+        let upload =
+            Upload::new(body, is_expecting, settings, ends, (&clients.header, set.matcher().headers()));
         if upload.is_too_long() {
             return self.refuse_body(upload, BadBody::TooLong);
         }
@@ -210,6 +215,16 @@ impl Client {
         let (status, detail) = bad.answer();
         problem(status, detail).map(Answered::Unasked)
     }
+}
+
+/// Answers a request that asks who would pass it on, instead of the upstream.
+fn last_answer(method: &Method) -> Response<Answered> {
+    if method == Method::TRACE {
+        return problem(StatusCode::NOT_IMPLEMENTED, "this proxy shows no request").map(Answered::Unasked);
+    }
+    let mut answer = Response::new(Answered::Unasked(Full::default()));
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
 }
 
 /// Answers a request that is not passed on. Its body is not read.

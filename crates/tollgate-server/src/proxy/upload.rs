@@ -19,8 +19,9 @@ use crate::web::RequestBody;
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// How much of a body is read that goes to no upstream, and for how long: a client that writes
-/// still may not see its answer.
-const DISCARDED: (usize, Duration) = (1 << 20, Duration::from_secs(5));
+/// still may not see its answer. It may pause for less.
+const DISCARDED: (usize, Duration) = (64 << 20, Duration::from_secs(30));
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// The body of a request, on its way to an upstream. While the request waits in a queue, a part of
 /// the body is held here: a client of HTTP/1 whose body is not read is not seen to leave. The body
@@ -42,6 +43,8 @@ struct Arriving {
     is_expecting: bool,
     /// Where the rules read the client's address.
     client_header: Box<str>,
+    /// The other headers that the rules read.
+    read: Arc<[Box<str>]>,
     is_taken: bool,
     has_ended: bool,
     failure: Option<BadBody>,
@@ -96,14 +99,14 @@ impl Upload {
         is_expecting: bool,
         settings: &ProxySettings,
         ends: Option<Instant>,
-        client_header: &str,
+        (client_header, read): (&str, &Arc<[Box<str>]>),
     ) -> Self {
         if body.is_end_stream() {
             return Self(None);
         }
         let patience = Patience::new(settings.idle_timeout, ends);
         let bounds = (settings.held_bytes, settings.max_body.unwrap_or(u64::MAX));
-        Self::of(body, bounds, is_expecting, patience, client_header)
+        Self::of(body, bounds, is_expecting, patience, (client_header, Arc::clone(read)))
     }
 
     /// A body that is whole.
@@ -112,7 +115,7 @@ impl Upload {
             return Self(None);
         }
         let patience = Patience::new(Duration::ZERO, None);
-        Self::of(RequestBody::whole(body), (0, u64::MAX), false, patience, "")
+        Self::of(RequestBody::whole(body), (0, u64::MAX), false, patience, ("", Arc::default()))
     }
 
     fn of(
@@ -120,7 +123,7 @@ impl Upload {
         (most_held, left): (usize, u64),
         is_expecting: bool,
         patience: Patience,
-        client_header: &str,
+        (client_header, read): (&str, Arc<[Box<str>]>),
     ) -> Self {
         Self(Some(Arc::new(Mutex::new(Arriving {
             body,
@@ -130,6 +133,7 @@ impl Upload {
             left,
             is_expecting,
             client_header: client_header.into(),
+            read,
             is_taken: false,
             has_ended: false,
             failure: None,
@@ -156,7 +160,7 @@ impl Upload {
             None => Some(Bytes::new()),
             Some(arriving) => match &arriving.body {
                 RequestBody::Whole(body) => body.clone(),
-                RequestBody::Arriving(_) => None,
+                RequestBody::Arriving(..) => None,
             },
         }
     }
@@ -179,7 +183,7 @@ impl Upload {
             }
             tokio::spawn(tokio::time::timeout(DISCARDED.1, async move {
                 let (mut body, mut read) = (self, 0);
-                while let Some(Ok(frame)) = body.frame().await {
+                while let Ok(Some(Ok(frame))) = tokio::time::timeout(PAUSE, body.frame()).await {
                     read += frame.data_ref().map_or(0, Bytes::len);
                     if read > DISCARDED.0 {
                         break;
@@ -255,7 +259,7 @@ impl Body for Upload {
                 }
                 if let Some(trailers) = frame.trailers_mut() {
                     arriving.has_ended = true;
-                    strip_trailers(trailers, &arriving.client_header);
+                    strip_trailers(trailers, &arriving.client_header, &arriving.read);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::session::UNREAD_BYTES;
-use crate::listen::Stream;
+use crate::listen::{Stream, close};
 
 /// The bytes of a buffer at first, and of one that is read into while it is empty.
 const SMALL: usize = 4 << 10;
@@ -202,26 +202,9 @@ impl Wire {
         timer.as_mut().poll(context)
     }
 
-    /// Ends the connection: answers arrive, and bytes that the client still sends are thrown away
-    /// for a short time. Unread bytes would make the operating system withdraw the answers.
-    pub(super) async fn close(mut self) {
-        const LINGER: Duration = Duration::from_millis(500);
-        const THROWN_AWAY: usize = 1 << 20;
-        let end = async {
-            poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await?;
-            let mut thrown_away = 0;
-            while thrown_away < THROWN_AWAY {
-                self.input.clear();
-                self.used = 0;
-                match poll_fn(|context| self.poll_read(context)).await? {
-                    0 => break,
-                    bytes => thrown_away += bytes,
-                }
-            }
-            io::Result::Ok(())
-        };
-        // The client is gone, or slow: there is nothing more to do for it.
-        let _ = tokio::time::timeout(LINGER, end).await;
+    /// Ends the connection: answers arrive. `is_end`: the server ends.
+    pub(super) async fn close(mut self, is_end: bool) {
+        close(&mut self.stream, is_end).await;
     }
 }
 

@@ -59,8 +59,9 @@ const ROUNDS: u64 = 64;
 pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, drain: Drain, timeout: Duration) {
     let session = Session::new(&shared, connection.peer);
     let mut wire = Wire::new(connection.stream);
+    let ends = drain.ends.clone();
     match answer_all(&shared, session, &mut wire, drain, timeout).await {
-        Ok(()) => wire.close().await,
+        Ok(()) => wire.close(ends.is_cancelled()).await,
         Err(error) => tracing::debug!(%error, "a Redis client's connection ended"),
     }
 }

@@ -17,13 +17,13 @@ const PREFIX: usize = 5;
 /// Reads the body of a call with one message. What it declares as its length is there.
 pub(super) async fn read(body: Incoming, timeout: Duration) -> Result<Bytes, Status> {
     let body =
-        read_body(RequestBody::Arriving(body), MESSAGE + PREFIX, timeout).await.map_err(
-            |error| match error {
+        read_body(RequestBody::Arriving(body, None), MESSAGE + PREFIX, timeout).await.map_err(|error| {
+            match error {
                 BodyError::TooLong => too_long(),
                 BodyError::TooSlow => Status::deadline_exceeded("the message did not arrive in time"),
                 BodyError::Broken => Status::cancelled("the message broke off"),
-            },
-        )?;
+            }
+        })?;
     check(&body)?;
     Ok(body)
 }

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::idle::Busy;
+
 /// How many times the limit is read of a body that is too long, before it is refused: a client that
 /// writes still may not see an answer.
 const DISCARDED: usize = 8;
@@ -17,8 +19,8 @@ const DISCARDED: usize = 8;
 pub(crate) enum RequestBody {
     /// It came with its head. `None`: it was read, or there is none.
     Whole(Option<Bytes>),
-    /// It is still to come.
-    Arriving(Incoming),
+    /// It is still to come. Its connection is busy until it has come, also after the answer.
+    Arriving(Incoming, #[expect(dead_code, reason = "counts until it is dropped")] Option<Busy>),
 }
 
 impl RequestBody {
@@ -37,21 +39,21 @@ impl Body for RequestBody {
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Self::Whole(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
-            Self::Arriving(body) => Pin::new(body).poll_frame(context),
+            Self::Arriving(body, _) => Pin::new(body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_none(),
-            Self::Arriving(body) => body.is_end_stream(),
+            Self::Arriving(body, _) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
-            Self::Arriving(body) => body.size_hint(),
+            Self::Arriving(body, _) => body.size_hint(),
         }
     }
 }

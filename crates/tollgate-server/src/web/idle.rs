@@ -32,10 +32,12 @@ pub(super) struct Activity {
     is_ending: AtomicBool,
     /// Whether there was a look at the connection since its last flush.
     was_looked_at: AtomicBool,
+    /// Whether an answer of status 101 has handed the connection over.
+    is_handed_over: AtomicBool,
 }
 
-/// A request that is being answered.
-pub(super) struct Busy(Arc<Activity>);
+/// A request that is being answered, or whose body is being read.
+pub(crate) struct Busy(Arc<Activity>);
 
 impl Activity {
     /// A connection that was just made: a head is awaited.
@@ -48,6 +50,7 @@ impl Activity {
             has_begun: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             was_looked_at: AtomicBool::new(false),
+            is_handed_over: AtomicBool::new(false),
         })
     }
 
@@ -77,6 +80,14 @@ impl Activity {
 
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Relaxed)
+    }
+
+    pub(super) fn hand_over(&self) {
+        self.is_handed_over.store(true, Relaxed);
+    }
+
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.is_handed_over.load(Relaxed)
     }
 
     /// The connection is looked at.

@@ -36,7 +36,7 @@ impl PlainRequestProbe {
         let (request, _) = request::read(&Bytes::copy_from_slice(bytes))?;
         Some(request.map(|body| match body {
             RequestBody::Whole(body) => body.unwrap_or_default(),
-            RequestBody::Arriving(_) => Bytes::new(),
+            RequestBody::Arriving(..) => Bytes::new(),
         }))
     }
 }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::Either;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +19,7 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::MissedTickBehavior;
 
+use super::answer::problem;
 use super::body::RequestBody;
 use super::heads::Heads;
 use super::idle::Activity;
@@ -41,7 +44,7 @@ const LEAST_HEAD: usize = 8192;
 pub(crate) const LOOKS: u32 = 4;
 
 /// Serves the requests of a connection, HTTP/1 or HTTP/2, until the client or the server ends it.
-/// A head that is too long, too slow or broken is answered by hyper, and closes the connection. A
+/// A head that is too long, too slow or broken is answered here, and closes the connection. A
 /// connection that an answer of status 101 hands over has ended here. `counted` counts how long
 /// each answer took, and broken heads.
 pub(crate) async fn serve<F, B>(
@@ -52,7 +55,11 @@ pub(crate) async fn serve<F, B>(
     handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + From<Full<Bytes>>
+        + Unpin
+        + Send
+        + 'static,
 {
     let (activity, untaken, mut stream) = (Activity::new(), Untaken::default(), stream);
     let (watched, looked, limits) = (Arc::clone(&activity), untaken.clone(), *limits);
@@ -87,7 +94,7 @@ pub(crate) async fn serve<F, B>(
             read = [b"\r\n", &read[..]].concat().into();
         }
         let (mut heads, mut opening) = (Heads::new(Arc::clone(&activity)), untaken.opening());
-        let watched = Watched { stream, activity: Arc::clone(&activity) };
+        let watched = Watched::new(stream, Arc::clone(&activity));
         let observed = Observed::after(read, watched, move |bytes: &[u8]| {
             opening.arrived(bytes);
             heads.arrived(bytes);
@@ -110,6 +117,29 @@ pub(crate) async fn serve<F, B>(
     }
 }
 
+/// Whether a head of HTTP/1 has more bytes than this. hyper counts those of HTTP/2.
+fn is_longer<B>(request: &Request<B>, most: usize) -> bool {
+    /// Two blanks, the version and two line ends; a colon, a blank and a line end.
+    const LINE: usize = 14;
+    const FIELD: usize = 4;
+    if request.version() > Version::HTTP_11 {
+        return false;
+    }
+    let uri = request.uri();
+    let target = uri.path_and_query().map_or(0, |target| target.as_str().len())
+        + uri.authority().map_or(0, |authority| authority.as_str().len());
+    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD);
+    request.method().as_str().len() + target + LINE + fields.sum::<usize>() > most
+}
+
+/// Its connection is closed.
+fn too_long<B: From<Full<Bytes>>>() -> Response<B> {
+    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+    let mut answer = problem(status, "the head is too long").map(B::from);
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 /// Serves a connection from the first request on that is not plain. `answer` is the answer to that
 /// request, if its handler has run.
 async fn serve_by_hyper<S, F, B>(
@@ -122,7 +152,11 @@ async fn serve_by_hyper<S, F, B>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + From<Full<Bytes>>
+        + Unpin
+        + Send
+        + 'static,
 {
     let mut builder = Builder::new(StreamExecutor);
     builder
@@ -137,19 +171,39 @@ async fn serve_by_hyper<S, F, B>(
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
     let (counts, noticed, answers) = (Arc::clone(&metrics), Arc::clone(activity), untaken.clone());
-    let first = Mutex::new(answer);
+    let (first, most) = (Mutex::new(answer), limits.head_bytes);
     let service = service_fn(move |request: Request<Incoming>| {
         let (busy, unread) = (noticed.begin(request.version()), answers.clone());
+        let (is_old, handing) = (request.version() == Version::HTTP_10, Arc::clone(&noticed));
         let (began, metrics) = (Instant::now(), Arc::clone(&counts));
         let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Boxed: hyper moves it, and each connection without a request would have room for it.
         let answer = match first {
             Some(answer) => Either::Left(ready(answer)),
-            None => Either::Right(Box::pin(handler(request.map(RequestBody::Arriving)))),
+            // It came together with others: hyper looks at its buffer only when it needs more.
+            None if is_longer(&request, most) => {
+                metrics.protocol_error(listener, "head");
+                Either::Left(ready(too_long()))
+            }
+            None => {
+                let version = request.version();
+                let reading = (!request.body().is_end_stream()).then(|| noticed.begin(version));
+                let request = request.map(|body| RequestBody::Arriving(body, reading));
+                Either::Right(Box::pin(handler(request)))
+            }
         };
         async move {
             let is_first = matches!(answer, Either::Left(_));
-            let answer = answer.await;
+            let mut answer = answer.await;
+            // The end of the connection tells the end of such a body. hyper would say keep-alive,
+            // but in an answer of this version.
+            if is_old && answer.body().size_hint().exact().is_none() {
+                *answer.version_mut() = Version::HTTP_10;
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+                handing.hand_over();
+            }
             if !is_first {
                 metrics.took(listener, began.elapsed());
             }

@@ -1,4 +1,4 @@
-//! A stream for hyper that fails when the client has reset it.
+//! A stream for hyper that fails when the client has reset it, and lingers at its end.
 //!
 //! Of a client of HTTP/1 that has sent its next request hyper reads no more before the answer, so
 //! it does not see the client leave. But it flushes whenever it is polled: after each look at the
@@ -8,17 +8,25 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::idle::Activity;
-use crate::listen::{Resets, Stream};
+use crate::listen::{Linger, Resets, Stream};
 
 /// A stream that looks for a reset when its connection is looked at.
 pub(super) struct Watched {
-    pub(super) stream: Stream,
-    pub(super) activity: Arc<Activity>,
+    stream: Stream,
+    activity: Arc<Activity>,
+    /// Our side has ended.
+    linger: Option<Box<Linger>>,
+}
+
+impl Watched {
+    pub(super) fn new(stream: Stream, activity: Arc<Activity>) -> Self {
+        Self { stream, activity, linger: None }
+    }
 }
 
 impl AsyncRead for Watched {
@@ -60,6 +68,15 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let Self { stream, activity, linger } = &mut *self;
+        // What the client of a tunnel still sends is for the other end.
+        if activity.is_handed_over() {
+            return Pin::new(stream).poll_shutdown(context);
+        }
+        if linger.is_none() {
+            ready!(Pin::new(&mut *stream).poll_shutdown(context))?;
+        }
+        let linger = linger.get_or_insert_with(|| Box::new(Linger::new(activity.is_ending())));
+        linger.poll(stream, context).map(Ok)
     }
 }

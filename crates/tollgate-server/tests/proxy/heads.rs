@@ -80,6 +80,40 @@ async fn a_header_that_connection_lists_keys_nothing() {
 }
 
 #[tokio::test]
+async fn http10_is_told_whether_its_connection_stays() {
+    let first = "GET / HTTP/1.0\r\nhost: a.test\r\nconnection: keep-alive\r\n\r\n";
+    let last = "GET / HTTP/1.0\r\nhost: a.test\r\n\r\n";
+    for (answer, told) in [
+        (OK, "keep-alive"),
+        (&b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"[..], "close"),
+    ] {
+        let proxy = start(RULES, &[recorder(answer).await.0]).await;
+        let said = proxy.raw(format!("{first}{last}").as_bytes()).await.to_ascii_lowercase();
+        let answers = if told == "close" { 1 } else { 2 };
+        assert_eq!(said.matches("http/1.0 200 ok").count(), answers, "{said}");
+        assert_eq!(said.matches(&format!("connection: {told}\r\n")).count(), 1, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_goes_no_further_than_it_says() {
+    let proxy = start(RULES, &[echo().await]).await;
+    for (method, most, status, told) in [
+        ("OPTIONS", "0", 204, ""),
+        ("TRACE", "0", 501, "shows no request"),
+        ("OPTIONS", "3", 200, "max-forwards: 2\n"),
+        ("OPTIONS", "many", 200, "max-forwards: many\n"),
+        // It is about those two methods only.
+        ("GET", "0", 200, "max-forwards: 0\n"),
+    ] {
+        let answer = proxy.call(method, "/", &[("max-forwards", most)], "").await;
+        let said = String::from_utf8_lossy(&answer.body);
+        assert_eq!(answer.status, status, "{method} {most}: {said}");
+        assert!(said.contains(told) && (!told.is_empty() || said.is_empty()), "{method} {most}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn http2_is_taken_to_an_upstream_of_http1() {
     let proxy = start(RULES, &[echo().await]).await;
     let mut sender = proxy.http2::<Empty<Bytes>>().await;

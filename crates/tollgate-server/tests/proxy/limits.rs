@@ -45,6 +45,27 @@ async fn a_long_head_is_431_and_reaches_no_upstream() {
     assert!(record.lock().unwrap().starts_with(b"GET /known "));
 }
 
+/// hyper serves the connection after these, and has read the long head with them.
+#[tokio::test]
+async fn a_long_head_behind_others_is_431() {
+    let proxy = start(DAILY, &[echo().await]).await;
+    for before in [
+        "POST / HTTP/1.1\r\nhost: a.test\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\nx",
+        "GET / HTTP/1.1\r\nhost: a.test\r\nconnection: upgrade\r\nupgrade: none\r\n\r\n",
+    ] {
+        for (length, status) in [(15 << 10, "200"), (17 << 10, "431"), (20 << 10, "431")] {
+            let long = format!(
+                "GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\nx: {}\r\n\r\n",
+                "x".repeat(length)
+            );
+            let said = proxy.raw(format!("{before}{long}").as_bytes()).await;
+            let statuses = said.split("HTTP/1.1 ").filter_map(|answer| answer.get(..3));
+            let statuses: Vec<&str> = statuses.filter(|status| ["200", "431"].contains(status)).collect();
+            assert_eq!(statuses, ["200", status], "{length} bytes behind {before:?}");
+        }
+    }
+}
+
 /// Of one header without end, and of headers without end.
 #[tokio::test]
 async fn an_upstreams_endless_head_is_502() {

@@ -17,6 +17,7 @@ mod park_redis;
 mod park_tries;
 mod peers;
 mod queues;
+mod refused_uploads;
 mod resets;
 mod rules;
 mod seen;

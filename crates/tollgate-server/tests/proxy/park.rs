@@ -178,6 +178,7 @@ impl Parking {
         loop {
             let answer = self.proxy.get(&format!("/.well-known/tollgate/parked/{id}"), &[]).await;
             let shown: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert_eq!(answer.header("cache-control"), "no-store");
             if shown["state"] == state {
                 return shown;
             }

@@ -115,6 +115,26 @@ async fn trailers_say_nothing_of_where_a_request_comes_from() {
     assert_eq!(answer.body, "{\"grpc-status\": \"6\"}");
 }
 
+/// An upstream may read trailers as headers, and would see another key than the rules did.
+#[tokio::test]
+async fn trailers_have_no_header_that_a_rule_reads() {
+    let address = upstream(|request: Request<Incoming>| async move {
+        let trailers = request.into_body().collect().await.unwrap().trailers().cloned();
+        Response::new(full(format!("{:?}", trailers.unwrap_or_default())))
+    });
+    let rules = "rule = [{ name = 'keys', key = 'header.X-Api-Key', limits = '9/s' },
+        { name = 'sessions', key = 'cookie.sid', limits = '9/s', missing = 'pass' }]";
+    let proxy = start(rules, &[format!("h2c://{}", address.await)]).await;
+    let mut sender = proxy.http2().await;
+    let names = ["grpc-status", "x-api-key", "x_api_key", "cookie", "x-api-keys"];
+    let trailers: HeaderMap =
+        names.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("6"))).collect();
+    let body = Full::new(Bytes::from("x")).with_trailers(Box::pin(async { Some(Ok(trailers)) }));
+    let request = Request::post("http://a.test/").header("te", "trailers").header("x-api-key", "a");
+    let answer = whole(sender.send_request(request.body(body).unwrap()).await.unwrap()).await;
+    assert_eq!(answer.body, "{\"grpc-status\": \"6\", \"x-api-keys\": \"6\"}");
+}
+
 #[tokio::test]
 async fn a_get_keeps_its_body() {
     let chunked = "GET / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\

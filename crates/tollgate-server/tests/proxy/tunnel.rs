@@ -72,6 +72,31 @@ async fn a_tunnel_carries_bytes_both_ways_and_is_in_flight() {
 }
 
 #[tokio::test]
+async fn each_end_of_a_tunnel_ends_alone() {
+    let (told, mut tells) = tokio::sync::mpsc::channel(1);
+    let upstream = by_hand(move |mut stream| {
+        let told = told.clone();
+        async move {
+            head(&mut stream).await;
+            let switched =
+                b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+                sec-websocket-accept: a\r\n\r\n";
+            stream.write_all(switched).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest).await;
+            let _ = told.send(rest).await;
+        }
+    });
+    let proxy = start(ONE_AT_ONCE, &[upstream.await.url()]).await;
+    let mut stream = switch(&proxy).await;
+    assert_eq!(timeout(LONG, stream.read(&mut [0])).await.unwrap().unwrap(), 0);
+    stream.write_all(b"after").await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(timeout(LONG, tells.recv()).await.unwrap().unwrap(), b"after");
+}
+
+#[tokio::test]
 async fn protocols_other_than_websocket_are_switched_to() {
     let proxy = start(ONE_AT_ONCE, &[shouting().await]).await;
     let mut stream = proxy.connect().await;

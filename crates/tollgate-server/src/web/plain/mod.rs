@@ -38,13 +38,13 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
 
 use super::body::RequestBody;
 use super::idle::Activity;
 use super::untaken::Untaken;
-use crate::listen::Resets;
+use crate::listen::{Resets, close};
 use crate::metrics::{Listener, Metrics};
 pub(crate) use answer::LONGEST;
 pub(crate) use headers::HEADERS;
@@ -104,8 +104,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Resets + Unpin> Plain<'c, S> {
         let mut is_http1 = false;
         loop {
             if self.read.is_empty() && !self.read_more().await {
-                // An error: the client has closed it already.
-                let _ = self.stream.shutdown().await;
+                close(self.stream, self.activity.is_ending()).await;
                 return Left::Ended;
             }
             let Some((request, length)) = request::read(&self.read) else {
@@ -131,7 +130,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Resets + Unpin> Plain<'c, S> {
             let is_whole = self.add(answer.into_body(), body_length).await;
             drop(busy);
             if self.write().await.is_err() || !is_whole || ends {
-                let _ = self.stream.shutdown().await;
+                close(self.stream, ends).await;
                 return Left::Ended;
             }
         }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use http::HeaderName;
 use http::header::DATE;
+use http_body_util::Full;
 use hyper::body::SizeHint;
 use hyper::ext::ReasonPhrase;
-use tokio::io::{AsyncReadExt, BufWriter, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -40,6 +41,12 @@ impl Given {
     fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self { length: Some(bytes.len() as u64), parts: [Part::Bytes(bytes)].into() }
+    }
+}
+
+impl From<Full<Bytes>> for Given {
+    fn from(_: Full<Bytes>) -> Self {
+        Self::bytes("")
     }
 }
 

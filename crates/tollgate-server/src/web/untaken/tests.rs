@@ -60,6 +60,35 @@ impl Body for Endless {
     }
 }
 
+/// An endless body, or one of a few bytes.
+struct Given(BoxBody<Bytes, Infallible>);
+
+impl From<Full<Bytes>> for Given {
+    fn from(body: Full<Bytes>) -> Self {
+        Self(body.boxed())
+    }
+}
+
+impl Body for Given {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.0).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
 /// Counters of no rules.
 pub(in crate::web) fn metrics() -> Arc<Metrics> {
     let rules = read("rules.toml", &Memory::new("rules.toml", "version = 1\n")).into_rules().unwrap();
@@ -78,9 +107,9 @@ async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()
         let idle_timeout = Duration::from_millis(400);
         let limits = Limits { idle_timeout, read_timeout: idle_timeout, ..Limits::default() };
         let answer = move |request: Request<RequestBody>| {
-            let body: BoxBody<Bytes, Infallible> = match request.uri().path() {
-                "/small" => Full::from("done").boxed(),
-                _ => Endless::new(&counts).boxed(),
+            let body = match request.uri().path() {
+                "/small" => Given::from(Full::from("done")),
+                _ => Given(Endless::new(&counts).boxed()),
             };
             async move {
                 if request.uri().path() == "/never" {
