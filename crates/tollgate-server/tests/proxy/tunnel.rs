@@ -1,5 +1,7 @@
 //! Connections that switch to another protocol.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tollgate_testing::upstream::{by_hand, echo};
@@ -83,17 +85,20 @@ async fn each_end_of_a_tunnel_ends_alone() {
                 sec-websocket-accept: a\r\n\r\n";
             stream.write_all(switched).await.unwrap();
             stream.shutdown().await.unwrap();
+            // The client's bytes wait on the way.
+            tokio::time::sleep(Duration::from_millis(200)).await;
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest).await;
-            let _ = told.send(rest).await;
+            let _ = told.send(rest.len()).await;
         }
     });
     let proxy = start(ONE_AT_ONCE, &[upstream.await.url()]).await;
     let mut stream = switch(&proxy).await;
     assert_eq!(timeout(LONG, stream.read(&mut [0])).await.unwrap().unwrap(), 0);
-    stream.write_all(b"after").await.unwrap();
+    let after = vec![b'x'; 32 << 20];
+    timeout(LONG, stream.write_all(&after)).await.unwrap().unwrap();
     stream.shutdown().await.unwrap();
-    assert_eq!(timeout(LONG, tells.recv()).await.unwrap().unwrap(), b"after");
+    assert_eq!(timeout(LONG, tells.recv()).await.unwrap().unwrap(), after.len());
 }
 
 #[tokio::test]
@@ -143,7 +148,7 @@ async fn an_upstream_may_decline_to_switch() {
 #[tokio::test]
 async fn a_tunnel_that_carries_nothing_ends() {
     let brief = |settings: &mut tollgate_server::Settings| {
-        settings.forward.tunnel_timeout = std::time::Duration::from_millis(100);
+        settings.forward.tunnel_timeout = Duration::from_millis(100);
     };
     let proxy = start_with(ONE_AT_ONCE, &[shouting().await], brief).await;
     let mut stream = switch(&proxy).await;
