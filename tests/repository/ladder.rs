@@ -80,7 +80,7 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-redis/src",
         &[
-            "breaker deny failed fallback id name shadow sync",
+            "breaker deny failed fallback id name pulse shadow sync",
             "lease::pace lease::permits lease::slot lease::spent_permits lease::table",
             "answer error failure_log",
             "guard quota",

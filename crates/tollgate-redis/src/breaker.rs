@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!           5 failures in a row, or half of 20 or more in a second,
-//!           or a connection that is refused or breaks
+//!           or a connection that is refused, breaks, or is silent
 //!  closed ------------------------------------------------------------> open
 //!     ^                                                                  |
 //!     +------------------------- 3 good probes in a row -----------------+
 //! ```
 //!
-//! One breaker watches one master. It reads no clock and starts no timer: times are arguments,
+//! A trip that gets no answer in time is no failure while the store answers others (`pulse`). One
+//! breaker watches one master. It reads no clock and starts no timer: times are arguments,
 //! counted from the limiter's start, and the probes are sent by the guard's task.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -51,7 +52,7 @@ pub(crate) enum Trip {
     Answered,
     /// The store failed.
     Failed,
-    /// The connection was refused, or broke.
+    /// The connection was refused, broke, or is silent.
     Broken,
 }
 

@@ -205,8 +205,8 @@ impl Cluster {
                 Ok(Reply::Elsewhere(redirect)) => redirect,
                 Err(failed) => {
                     // While a breaker is open, the task looks without being told.
-                    use FailureKind::{BreakerOpen, Memory, Script};
-                    if !matches!(failed.kind, BreakerOpen | Memory | Script) {
+                    use FailureKind::{BreakerOpen, Busy, Memory, Script};
+                    if !matches!(failed.kind, BreakerOpen | Busy | Memory | Script) {
                         self.wish.notify_one();
                     }
                     return Err(failed);
@@ -288,7 +288,8 @@ impl Cluster {
         let slot = Arc::new(AtomicU16::new(0));
         let server = format!("{}:{}", address.0, address.1);
         let probe = probe(&connection, &slot, &self.prefix);
-        let guard = Guard::new(server, self.deadline, probe, self.runtime.clone());
+        let (pulse, runtime) = (connection.pulse(), self.runtime.clone());
+        let guard = Guard::new(server, self.deadline, probe, pulse, runtime);
         let redirected = AtomicU64::new(0);
         Ok(Arc::new(Node { address: address.clone(), connection, guard, slot, redirected }))
     }

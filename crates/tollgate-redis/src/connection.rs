@@ -2,7 +2,8 @@
 //!
 //! All callers share it: commands that wait at the same time leave in one write, and the answers
 //! come back in their order. A caller that goes away takes nothing back; its command may be
-//! executed.
+//! executed. No more commands are on their way than the server answers in time: the others wait
+//! before they are sent (`window`).
 //!
 //! ```text
 //!                  connected                broken, silent for too long, or closed
@@ -19,21 +20,26 @@
 //! sent is never sent again, except for one case in which the server says that it executed nothing:
 //! it does not know the script. Then the same request brings the script's text.
 
+mod flight;
 mod source;
+mod window;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use flight::{Flight, needs_another_connection};
 use source::Wire;
 pub(crate) use source::{Seed, Source, Topology};
+use window::Window;
 
+use crate::pulse::Pulse;
 use crate::script::Script;
 use crate::{Charged, Failed, FailureKind};
 
@@ -63,10 +69,6 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 /// The pause after the first failed attempt to connect, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A connection is given up if requests time out and none has had an answer for so long: the other
-/// end may be gone without a word.
-const SILENCE: Duration = Duration::from_secs(1);
-
 /// The pause between two pings.
 const PING: Duration = Duration::from_secs(1);
 
@@ -76,6 +78,8 @@ pub(crate) struct Connection {
     /// The number of the last connection that was found broken.
     broken: watch::Sender<u64>,
     deadline: Duration,
+    pulse: Arc<Pulse>,
+    runtime: Handle,
 }
 
 #[derive(Clone)]
@@ -92,25 +96,25 @@ struct Link {
     life: Arc<Life>,
 }
 
-/// The number, the age and the last sign of an established connection.
+/// The number of an established connection, and what is on its way.
 struct Life {
     number: u64,
-    since: Instant,
-    wait: Wait,
+    window: Arc<Window>,
 }
-
-/// When the first request after the last answer was sent, in milliseconds after the connection was
-/// made, and one more. 0: there is none.
-#[derive(Default)]
-struct Wait(AtomicU64);
 
 impl Connection {
     /// Begins to connect. Needs a Tokio runtime.
     pub(crate) fn open(source: Source, deadline: Duration) -> Self {
         let (state_in, state) = watch::channel(State::Connecting);
         let (broken, broken_out) = watch::channel(0);
-        tokio::spawn(keep(source, state_in, broken_out));
-        Self { state, broken, deadline }
+        let pulse = Arc::new(Pulse::new(deadline));
+        tokio::spawn(keep(source, deadline, Arc::clone(&pulse), state_in, broken_out));
+        Self { state, broken, deadline, pulse, runtime: Handle::current() }
+    }
+
+    /// The signs of life of the server.
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -137,8 +141,8 @@ impl Connection {
     /// Executes a script, on one of several servers. `is_asking` lets a server execute it that is
     /// only receiving the slot.
     ///
-    /// Waits until `until` for a connection. The caller has the timer of the answer: it drops the
-    /// future then.
+    /// Waits until `until` for a connection, and half of that time for room. The caller has the
+    /// timer of the answer: it drops the future then.
     pub(crate) async fn run_until(
         &self,
         until: Instant,
@@ -146,36 +150,43 @@ impl Connection {
         body: impl Fn(&mut Cmd),
         is_asking: bool,
     ) -> Result<Reply, Failed> {
-        self.answer(until, |wire| execute(wire, script, body, is_asking)).await
+        let link = self.link(until).await?;
+        let by_hash = command("EVALSHA", &script.hash, &body);
+        let mut answer = self.send(until, &link, by_hash, is_asking).await?;
+        // Only this error may be answered by sending again: nothing was executed.
+        if let Err(error) = &answer
+            && error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+        {
+            let with_text = command("EVAL", script.text, &body);
+            answer = self.send(until, &link, with_text, is_asking).await?;
+        }
+        Reply::of(answer)
     }
 
     /// Sends a command before `until`.
     pub(crate) async fn ask(&self, until: Instant, command: &Cmd) -> Result<Value, Failed> {
-        let send = async |mut wire: Wire| wire.send(command).await;
-        in_time(until, pin!(self.answer(until, send))).await?.value()
+        let answer = async {
+            let link = self.link(until).await?;
+            Reply::of(self.send(until, &link, command.clone(), false).await?)
+        };
+        in_time(until, pin!(answer)).await?.value()
     }
 
-    async fn answer<F: Future<Output = RedisResult<Value>>>(
+    /// Sends a command once there is room for it.
+    async fn send(
         &self,
         until: Instant,
-        send: impl FnOnce(Wire) -> F,
-    ) -> Result<Reply, Failed> {
-        let Link { wire, life } = self.link(until).await?;
-        let unanswered = Unanswered::new(self, life);
-        let answer = send(wire).await;
+        link: &Link,
+        command: Cmd,
+        is_asking: bool,
+    ) -> Result<RedisResult<Value>, Failed> {
+        let unanswered = Unanswered { connection: self, life: &link.life, has_answer: false };
+        let Some(place) = link.life.window.enter(until).await else { return Err(Failed::busy()) };
+        let mut wire = link.wire.clone();
+        let answer = Box::pin(async move { wire.send_script(command, is_asking).await });
+        let answer = Flight::new(answer, place, &self.pulse, &self.runtime).await;
         unanswered.answered(&answer);
-        match answer {
-            Ok(value) => Ok(Reply::Value(value)),
-            Err(error) => match error.redirect_node() {
-                Some((to, slot)) => Ok(Reply::Elsewhere(Redirect {
-                    slot,
-                    to: to.to_owned(),
-                    has_moved: error.kind() == ErrorKind::Server(ServerErrorKind::Moved),
-                    failed: Failed::from(&error),
-                })),
-                None => Err(Failed::from(&error)),
-            },
-        }
+        Ok(answer)
     }
 
     /// Returns the established connection. Waits until `until` for an attempt that is under way.
@@ -211,33 +222,27 @@ impl Connection {
     }
 }
 
-/// A request that was sent and has no answer yet. If it is dropped, and no request has had an
-/// answer for too long, the connection is given up.
+/// A request that has no answer yet. If it is dropped, and no request has had an answer for too
+/// long, the connection is given up.
 struct Unanswered<'c> {
     connection: &'c Connection,
-    life: Arc<Life>,
+    life: &'c Life,
     has_answer: bool,
 }
 
-impl<'c> Unanswered<'c> {
-    fn new(connection: &'c Connection, life: Arc<Life>) -> Self {
-        life.asks();
-        Self { connection, life, has_answer: false }
-    }
-
+impl Unanswered<'_> {
     fn answered(mut self, answer: &RedisResult<Value>) {
         self.has_answer = true;
-        match answer {
-            Err(error) if needs_another_connection(error) => self.connection.gave_up(&self.life),
-            _ => self.life.wait.ends(),
+        if answer.as_ref().is_err_and(needs_another_connection) {
+            self.connection.gave_up(self.life);
         }
     }
 }
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if !self.has_answer && self.life.wait.is_too_long(self.life.since.elapsed()) {
-            self.connection.gave_up(&self.life);
+        if !self.has_answer && self.connection.pulse.is_lost() {
+            self.connection.gave_up(self.life);
         }
     }
 }
@@ -251,6 +256,22 @@ async fn in_time(
 }
 
 impl Reply {
+    /// What a server says, of which there may be several.
+    fn of(answer: RedisResult<Value>) -> Result<Self, Failed> {
+        match answer {
+            Ok(value) => Ok(Self::Value(value)),
+            Err(error) => match error.redirect_node() {
+                Some((to, slot)) => Ok(Self::Elsewhere(Redirect {
+                    slot,
+                    to: to.to_owned(),
+                    has_moved: error.kind() == ErrorKind::Server(ServerErrorKind::Moved),
+                    failed: Failed::from(&error),
+                })),
+                None => Err(Failed::from(&error)),
+            },
+        }
+    }
+
     /// The value, of a server that has no others beside it.
     pub(crate) fn value(self) -> Result<Value, Failed> {
         match self {
@@ -268,15 +289,16 @@ fn not_connected() -> Failed {
 impl Link {
     /// Returns when the connection is found broken. Logs once that the store serves this user: a
     /// server that wants a password accepts a connection without one.
-    async fn breaks(&self) {
+    async fn breaks(&self, pulse: &Pulse) {
         let (ping, mut wire, mut is_logged) = (redis::cmd("PING"), self.wire.clone(), false);
         loop {
-            self.life.asks();
+            let sent = Instant::now();
+            pulse.asks(sent);
             let answer = wire.send(&ping).await;
-            match &answer {
-                Err(error) if needs_another_connection(error) => return,
-                _ => self.life.wait.ends(),
+            if answer.as_ref().is_err_and(needs_another_connection) {
+                return;
             }
+            pulse.answered(sent, Instant::now());
             let is_unknown = answer.is_err_and(|error| error.code() == Some("NOAUTH"));
             if !is_logged && !is_unknown {
                 is_logged = true;
@@ -284,54 +306,6 @@ impl Link {
             }
             sleep(PING).await;
         }
-    }
-}
-
-impl Life {
-    fn asks(&self) {
-        self.wait.asks(|| self.since.elapsed());
-    }
-}
-
-impl Wait {
-    fn asks(&self, now: impl FnOnce() -> Duration) {
-        if self.0.load(Ordering::Relaxed) == 0 {
-            let millis = u64::try_from(now().as_millis()).unwrap_or(u64::MAX);
-            self.0.store(millis.saturating_add(1), Ordering::Relaxed);
-        }
-    }
-
-    /// An answer came.
-    fn ends(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    fn is_too_long(&self, now: Duration) -> bool {
-        let since = self.0.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_millis);
-        since.is_some_and(|since| now.saturating_sub(since) > SILENCE)
-    }
-}
-
-/// The connection is broken, or leads to a server that is no master any more.
-fn needs_another_connection(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse | ErrorKind::AuthenticationFailed)
-        || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-}
-
-/// Sends the script's hash, and its text if the server does not know the script.
-async fn execute(
-    mut wire: Wire,
-    script: &Script,
-    body: impl Fn(&mut Cmd),
-    is_asking: bool,
-) -> RedisResult<Value> {
-    let answer = wire.send_script(command("EVALSHA", &script.hash, &body), is_asking).await;
-    match answer {
-        // Only this error may be answered by sending again: nothing was executed.
-        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            wire.send_script(command("EVAL", script.text, &body), is_asking).await
-        }
-        answer => answer,
     }
 }
 
@@ -364,13 +338,20 @@ impl Wire {
 }
 
 /// Keeps a connection up until all its users are gone.
-async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch::Receiver<u64>) {
+async fn keep(
+    mut source: Source,
+    deadline: Duration,
+    pulse: Arc<Pulse>,
+    state: watch::Sender<State>,
+    mut broken: watch::Receiver<u64>,
+) {
     let mut pause = PAUSES.0;
     for number in 1.. {
         let attempt = timeout(CONNECT, source.connect()).await;
         match attempt {
             Ok(Ok(wire)) => {
-                let life = Life { number, since: Instant::now(), wait: Wait::default() };
+                pulse.reset();
+                let life = Life { number, window: Window::new(deadline) };
                 let link = Link { wire, life: Arc::new(life) };
                 state.send_replace(State::Up(link.clone()));
                 tokio::select! {
@@ -380,7 +361,7 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
                             return;
                         }
                     }
-                    () = link.breaks() => {}
+                    () = link.breaks(&pulse) => {}
                 }
                 tracing::warn!("lost the connection to the store");
                 state.send_replace(State::Connecting);
@@ -410,18 +391,6 @@ async fn keep(mut source: Source, state: watch::Sender<State>, mut broken: watch
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_quiet_connection_is_not_silent() {
-        let (wait, second) = (Wait::default(), Duration::from_secs);
-        wait.asks(|| second(0));
-        wait.ends();
-        wait.asks(|| second(9));
-        wait.asks(|| second(10));
-        assert!(!wait.is_too_long(second(10)) && wait.is_too_long(second(11)));
-        wait.ends();
-        assert!(!wait.is_too_long(second(99)));
-    }
-
     #[tokio::test]
     async fn requests_without_answers_end_a_silent_connection() {
         let url = crate::fake::serve(|_| String::new());
@@ -445,6 +414,27 @@ mod tests {
             assert!(connection.run(&script, body).await.is_err());
             assert!(begun.elapsed() < Duration::from_secs(30), "it is kept");
         }
-        assert!(begun.elapsed() >= SILENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+
+    /// A server that answers nothing has all places: what it was never sent, it did not charge.
+    #[tokio::test]
+    async fn what_finds_no_room_is_not_sent_and_not_charged() {
+        let url = crate::fake::serve(|_| String::new()).await;
+        let connection = Connection::open(Source::new(&url, None).unwrap(), Duration::from_millis(2));
+        connection.first_attempt().await.unwrap();
+        let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
+            command.arg(0);
+        });
+        for (sent, unsent) in [(100, 44), (0, 5)] {
+            let asked = (0..sent + unsent).map(|_| connection.run(&script, body));
+            let failed = futures_util::future::join_all(asked).await;
+            let count = |kind, charged| {
+                let is_so = |failed: &Failed| (failed.kind, failed.charged) == (kind, charged);
+                failed.iter().filter(|answer| answer.as_ref().is_err_and(is_so)).count()
+            };
+            let timeouts = count(FailureKind::Timeout, Charged::Perhaps);
+            assert_eq!((timeouts, count(FailureKind::Busy, Charged::No)), (sent, unsent));
+        }
     }
 }

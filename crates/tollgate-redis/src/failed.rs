@@ -65,6 +65,8 @@ pub enum FailureKind {
     Unready,
     /// The store failed just now, so the request was not sent.
     BreakerOpen,
+    /// As many requests were on their way as the store answers in time, so this one was not sent.
+    Busy,
 }
 
 /// The advice where a key has a value of another type.
@@ -72,7 +74,7 @@ const FOREIGN: &str = "another program has written a key of ours: give each prog
 
 impl FailureKind {
     /// Every kind, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Timeout,
         Self::Connection,
         Self::ReadOnly,
@@ -82,6 +84,7 @@ impl FailureKind {
         Self::Moved,
         Self::Unready,
         Self::BreakerOpen,
+        Self::Busy,
     ];
 
     /// The number of the kind in [`ALL`](Self::ALL), for counters by kind.
@@ -103,6 +106,7 @@ impl FailureKind {
             Self::Moved => "moved",
             Self::Unready => "unready",
             Self::BreakerOpen => "breaker_open",
+            Self::Busy => "busy",
         }
     }
 
@@ -118,6 +122,7 @@ impl FailureKind {
             Self::Moved => "the key's slot is moving to another server: try again",
             Self::Unready => "the server does not serve now: it is loading, blocked, or its cluster is down",
             Self::BreakerOpen => "not sent, since the store failed just now; a probe looks for its return",
+            Self::Busy => "not sent, since the store is busy: look at its load, or allow more time",
         }
     }
 
@@ -147,6 +152,11 @@ impl Failed {
     /// The breaker is open: nothing was sent.
     pub(crate) const fn breaker_open() -> Self {
         Self::new(FailureKind::BreakerOpen, Charged::No)
+    }
+
+    /// There was no room among the requests on their way: nothing was sent.
+    pub(crate) const fn busy() -> Self {
+        Self::new(FailureKind::Busy, Charged::No)
     }
 
     /// No server is known to have the slot: nothing was sent.

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::breaker::{Breaker, Probed, Trip, jittered};
 use crate::failed::{Failed, FailureKind};
 use crate::failure_log::FailureLog;
+use crate::pulse::Pulse;
 
 /// The longest time for which a probe is awaited: a new connection may take longer than a check.
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
@@ -33,6 +34,8 @@ pub(crate) struct Guard {
     breaker: Breaker,
     log: FailureLog,
     probe: Probe,
+    /// Whether the store answers others.
+    pulse: Arc<Pulse>,
     /// The runtime that the connection lives on, too.
     runtime: Handle,
     opened: AtomicU64,
@@ -53,10 +56,16 @@ pub struct BreakerCounts {
 
 impl Guard {
     /// A guard with a closed breaker.
-    pub(crate) fn new(server: String, deadline: Duration, probe: Probe, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(
+        server: String,
+        deadline: Duration,
+        probe: Probe,
+        pulse: Arc<Pulse>,
+        runtime: Handle,
+    ) -> Arc<Self> {
         let (start, breaker, log) = (Instant::now(), Breaker::default(), FailureLog::new());
         let (opened, closed) = Default::default();
-        Arc::new(Self { server, deadline, start, breaker, log, probe, runtime, opened, closed })
+        Arc::new(Self { server, deadline, start, breaker, log, probe, pulse, runtime, opened, closed })
     }
 
     /// The end of the deadline of what begins at this time.
@@ -81,9 +90,9 @@ impl Guard {
 
     /// Makes a trip that ends by `until`, unless the breaker is open.
     ///
-    /// This time covers all of it, a wait for a connection included. An answer that is there but
-    /// late counts as none: the store may have admitted the request long ago, and the bound of what
-    /// passes the nodes relies on the deadline.
+    /// This time covers all of it, waits for a connection and for room included. An answer that is
+    /// there but late counts as none: the store may have admitted the request long ago, and the
+    /// bound of what passes the nodes relies on the deadline.
     ///
     /// If the returned future is dropped, the trip leaves no trace here; the store may still
     /// execute it.
@@ -105,14 +114,16 @@ impl Guard {
         if result.is_ok() && now > until {
             result = Err(Failed::timeout());
         }
-        let outcome = match &result {
-            Ok(_) => Trip::Answered,
-            Err(Failed { kind: FailureKind::Connection, .. }) => Trip::Broken,
+        let outcome = match result.as_ref().err().map(|failed| failed.kind) {
+            None => Some(Trip::Answered),
+            Some(FailureKind::Connection) => Some(Trip::Broken),
             // The slot moves; its masters are well.
-            Err(Failed { kind: FailureKind::Moved, .. }) => Trip::Answered,
-            Err(_) => Trip::Failed,
+            Some(FailureKind::Moved) => Some(Trip::Answered),
+            // A store that answers others is busy, and not broken.
+            Some(FailureKind::Timeout | FailureKind::Busy) => self.pulse.is_failing().then_some(Trip::Broken),
+            Some(_) => Some(Trip::Failed),
         };
-        let opens = self.breaker.record(pass, outcome, now - self.start);
+        let opens = outcome.is_some_and(|outcome| self.breaker.record(pass, outcome, now - self.start));
         match &result {
             Ok(_) => self.log.succeeded(),
             Err(failed) if opens => self.has_opened(failed),
@@ -190,6 +201,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
 
+    use futures_util::future::join_all;
     use tollgate_testing::logs::{self, Level};
 
     use super::*;
@@ -205,7 +217,8 @@ mod tests {
             times.lock().unwrap().push(Instant::now());
             Box::pin(ready(if is_up.load(Relaxed) { Ok(()) } else { Err(broken()) }))
         });
-        (Guard::new(String::new(), DEADLINE, probe, Handle::current()), up, probes)
+        let pulse = Arc::new(Pulse::new(DEADLINE));
+        (Guard::new(String::new(), DEADLINE, probe, pulse, Handle::current()), up, probes)
     }
 
     fn soon() -> Instant {
@@ -237,6 +250,30 @@ mod tests {
         let failed = guard.trip(soon(), late).await.unwrap_err();
         assert_eq!(failed.kind, FailureKind::Timeout);
         assert_eq!(guard.trip(soon(), ready(Ok(7))).await, Ok(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn timeouts_between_answers_open_nothing() {
+        let (guard, ..) = guarded();
+        for _ in 0..100 {
+            guard.pulse.asks(Instant::now());
+            let trips = (0..50).map(|_| guard.trip(soon(), pending::<Result<(), Failed>>()));
+            assert!(join_all(trips).await.iter().all(Result::is_err));
+            guard.pulse.answered(Instant::now(), Instant::now());
+        }
+        assert_eq!(guard.counts(), BreakerCounts::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn five_deadlines_of_silence_open_it() {
+        let (guard, ..) = guarded();
+        guard.pulse.asks(Instant::now());
+        for _ in 0..5 {
+            assert!(!guard.counts().is_open);
+            let failed = guard.trip(soon(), pending::<Result<(), Failed>>()).await.unwrap_err();
+            assert_eq!(failed.kind, FailureKind::Timeout);
+        }
+        assert!(guard.counts().is_open);
     }
 
     #[tokio::test(start_paused = true)]
@@ -280,7 +317,8 @@ mod tests {
                 Ok(())
             })
         });
-        let guard = Guard::new(String::new(), DEADLINE, probe, Handle::current());
+        let pulse = Arc::new(Pulse::new(DEADLINE));
+        let guard = Guard::new(String::new(), DEADLINE, probe, pulse, Handle::current());
         guard.unreachable(&broken());
         sleep(Duration::from_secs(30)).await;
         assert_eq!(guard.counts(), BreakerCounts { is_open: true, opened: 1, closed: 0 });

@@ -22,6 +22,7 @@ mod lease;
 mod limiter;
 mod metrics;
 mod name;
+mod pulse;
 mod quota;
 mod script;
 mod shadow;

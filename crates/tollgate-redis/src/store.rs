@@ -43,7 +43,8 @@ impl Store {
         let source = Source::new(url, sentinels)?;
         let server = source.name();
         let connection = Arc::new(Connection::open(source, deadline));
-        let guard = Guard::new(server, deadline, probe(&connection, prefix), Handle::current());
+        let (probe, pulse) = (probe(&connection, prefix), connection.pulse());
+        let guard = Guard::new(server, deadline, probe, pulse, Handle::current());
         Ok(Self::One { connection, guard })
     }
 
@@ -233,10 +234,11 @@ impl std::fmt::Debug for Store {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::OnceLock;
 
     use super::*;
-    use crate::fake;
+    use crate::{Charged, fake};
 
     #[tokio::test]
     async fn no_check_begins_while_its_masters_breaker_is_open() {
@@ -260,6 +262,53 @@ mod tests {
         }
         assert!(store.is_open(name));
     }
+
+    /// A server that answers one request after the other, each after 10 ms, and twice as many
+    /// clients as it could answer in time.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn load_alone_never_opens_the_breaker() {
+        let answer = |_: &[String]| {
+            std::thread::sleep(Duration::from_millis(10));
+            ":1\r\n".to_owned()
+        };
+        let (url, deadline) = (fake::serve(answer).await, Duration::from_millis(200));
+        let store = Arc::new(Store::open(&url, &Topology::One, "tg1", deadline).unwrap());
+        store.connected("tg1").await.unwrap();
+        let begun = Instant::now();
+        let client = |_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let (script, mut counts) = (Script::new("return 1"), [[0; 3]; 2]);
+                while begun.elapsed() < Duration::from_secs(4) {
+                    let until = store.until(store.now());
+                    let ask = pin!(store.run_in_trip(until, &script, |command| {
+                        command.arg(0);
+                    }));
+                    let kind = match store.trip(until, ask).await {
+                        Ok(_) => 0,
+                        Err(failed) if failed.kind == FailureKind::Timeout => 1,
+                        Err(failed) => {
+                            assert_eq!((failed.kind, failed.charged), (FailureKind::Busy, Charged::No));
+                            2
+                        }
+                    };
+                    counts[usize::from(begun.elapsed() > Duration::from_secs(2))][kind] += 1;
+                }
+                counts
+            })
+        };
+        let mut counts = [[0; 3]; 2];
+        for client in join_all((0..40).map(client)).await {
+            for (sum, more) in counts.iter_mut().flatten().zip(client.unwrap().iter().flatten()) {
+                *sum += more;
+            }
+        }
+        assert_eq!(store.counts(), BreakerCounts::default(), "{counts:?}");
+        // Once it is known how much the server can answer, little else is sent.
+        let [_, [answered, late, busy]] = counts;
+        assert!(answered > 50 && late < answered && busy > 0, "{counts:?}");
+    }
+
     /// The servers tell the map late, as after a start.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_request_waits_for_the_first_map() {

@@ -6,13 +6,11 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode,
 };
 
+use super::window::Window;
 use crate::BuildError;
 
-/// How many commands wait for the connection's task; more wait outside of it.
-const BUFFER: usize = 1_024;
-
-/// How many commands may be without an answer. With more, none would meet its deadline.
-const IN_FLIGHT: usize = 4_096;
+/// How many commands wait for the connection's task: all that are ever on their way, and a ping.
+const BUFFER: usize = Window::MOST + 1;
 
 /// A way to connect.
 pub(crate) enum Source {
@@ -126,8 +124,7 @@ impl Source {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(super::CONNECT))
             .set_response_timeout(None)
-            .set_pipeline_buffer_size(BUFFER)
-            .set_concurrency_limit(IN_FLIGHT);
+            .set_pipeline_buffer_size(BUFFER);
         match self {
             Self::One(client) => client.get_multiplexed_async_connection_with_config(&config).await,
             Self::Sentinel(client) => client.get_async_connection_with_config(&config).await,

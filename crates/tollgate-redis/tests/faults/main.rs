@@ -9,6 +9,7 @@ mod down;
 mod eviction;
 mod figures;
 mod flapping;
+mod load;
 mod logged;
 mod masters;
 mod network;
