@@ -36,6 +36,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = period, help_heading = "Upstreams")]
     connect_timeout: Duration,
 
+    /// How long a connection to an upstream of HTTP/1 is kept that serves no request: less than the
+    /// upstream keeps it
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = period, help_heading = "Upstreams")]
+    keep_timeout: Duration,
+
     /// How long an upstream may take for the head of its response
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
     head_timeout: Duration,
@@ -111,6 +116,7 @@ impl Args {
         forward.upstreams.clone_from(&self.upstream);
         forward.upstream_ca.clone_from(&self.upstream_ca);
         forward.connect_timeout = self.connect_timeout;
+        forward.keep_timeout = self.keep_timeout;
         forward.head_timeout = self.head_timeout;
         forward.idle_timeout = self.idle_timeout;
         forward.tunnel_timeout = self.tunnel_timeout;

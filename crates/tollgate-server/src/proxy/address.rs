@@ -27,15 +27,6 @@ pub(super) fn address<B>(request: &mut Request<B>, length: Option<u64>, upstream
     *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
 }
 
-/// Takes back what [`address`] did for an upstream of HTTP/2, which has read nothing of the
-/// request: another upstream may speak HTTP/1.
-pub(super) fn take_back<B>(request: &mut Request<B>) {
-    let parts = std::mem::take(request.uri_mut()).into_parts();
-    let host = parts.authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-    request.headers_mut().extend(host.map(|host| (HOST, host)));
-    *request.uri_mut() = parts.path_and_query.map(Uri::from).unwrap_or_default();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,10 +45,5 @@ mod tests {
         address(&mut request, None, &upstream("h2c://127.0.0.1:1"));
         assert!(request.headers().is_empty(), "{:?}", request.headers());
         assert_eq!(*request.uri(), "http://a.test/x");
-        take_back(&mut request);
-        assert_eq!(
-            (&request.uri().to_string(), &request.headers()[HOST]),
-            (&"/x".into(), &"a.test".parse().unwrap())
-        );
     }
 }

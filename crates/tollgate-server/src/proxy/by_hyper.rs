@@ -3,6 +3,8 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
@@ -13,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::dial::Dialled;
+use super::failed::Ended;
 use super::upload::Upload;
 
 /// A connection without a task of its own: that of the request which it serves drives it.
@@ -20,6 +23,8 @@ pub(super) struct ByHyper {
     sender: SendRequest<Upload>,
     /// `None` once it has ended.
     driver: Option<Pin<Box<Driver>>>,
+    /// Whether a byte has come since the last request was sent.
+    has_heard: Arc<AtomicBool>,
 }
 
 type Driver = dyn Future<Output = hyper::Result<()>> + Send;
@@ -27,20 +32,33 @@ type Driver = dyn Future<Output = hyper::Result<()>> + Send;
 impl ByHyper {
     /// `answered` is what has come of the answer to the next request, which was sent already:
     /// hyper's bytes of it are not.
-    pub(super) async fn new(stream: Dialled, answered: Bytes) -> Option<Box<Self>> {
-        let (sender, driver) = handshake(TokioIo::new(Answered::new(stream, answered))).await.ok()?;
-        Some(Box::new(Self { sender, driver: Some(Box::pin(driver.with_upgrades())) }))
+    pub(super) async fn new(stream: Dialled, answered: Bytes) -> Result<Box<Self>, Ended> {
+        let stream = Answered::new(stream, answered);
+        let has_heard = Arc::clone(&stream.has_heard);
+        let (sender, driver) = handshake(TokioIo::new(stream)).await.map_err(|_| Ended::Unsent)?;
+        Ok(Box::new(Self { sender, driver: Some(Box::pin(driver.with_upgrades())), has_heard }))
     }
 
-    /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the
-    /// request stays if nothing of it was sent.
-    pub(super) async fn ask(&mut self, request: &mut Option<Request<Upload>>) -> Option<Response<Incoming>> {
-        let mut answer = pin!(self.sender.try_send_request(request.take()?));
+    /// Sends a request, and reads the head of its answer. After an error the request stays if
+    /// nothing of it was sent.
+    pub(super) async fn ask(
+        &mut self,
+        request: &mut Option<Request<Upload>>,
+    ) -> Result<Response<Incoming>, Ended> {
+        self.has_heard.store(false, Relaxed);
+        let mut answer = pin!(self.sender.try_send_request(request.take().ok_or(Ended::Broken)?));
         let answered = poll_fn(|context| {
             drive(&mut self.driver, context);
             answer.as_mut().poll(context)
         });
-        answered.await.map_err(|mut error| *request = error.take_message()).ok()
+        answered.await.map_err(|mut error| {
+            *request = error.take_message();
+            match self.has_heard.load(Relaxed) {
+                _ if request.is_some() => Ended::Unsent,
+                true => Ended::Broken,
+                false => Ended::Unanswered,
+            }
+        })
     }
 
     /// Reads and writes what there is.
@@ -88,11 +106,13 @@ struct Answered<S> {
     is_asked: bool,
     /// Wakes hyper, which waits for the answer.
     waker: Option<Waker>,
+    /// Set when hyper reads a byte.
+    has_heard: Arc<AtomicBool>,
 }
 
 impl<S> Answered<S> {
     fn new(stream: S, answer: Bytes) -> Self {
-        Self { stream, answer, is_asked: false, waker: None }
+        Self { stream, answer, is_asked: false, waker: None, has_heard: Arc::default() }
     }
 
     /// Takes what hyper writes of the request.
@@ -112,7 +132,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Answered<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.answer.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(context, buffer);
+            let before = buffer.filled().len();
+            let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+            if buffer.filled().len() > before {
+                self.has_heard.store(true, Relaxed);
+            }
+            return read;
         }
         if !self.is_asked {
             self.waker = Some(context.waker().clone());
@@ -121,6 +146,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Answered<S> {
         let count = self.answer.len().min(buffer.remaining());
         buffer.put_slice(&self.answer[..count]);
         self.answer.advance(count);
+        self.has_heard.store(true, Relaxed);
         Poll::Ready(Ok(()))
     }
 }

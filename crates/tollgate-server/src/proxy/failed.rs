@@ -15,6 +15,17 @@ pub(super) enum Failure {
     Broken,
 }
 
+/// How far a request came by a connection that ended before an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Nothing of it was sent.
+    Unsent,
+    /// It may have been read. No byte of an answer has come.
+    Unanswered,
+    /// A part of an answer has come, or bytes that are none.
+    Broken,
+}
+
 /// Why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failed {
@@ -46,6 +57,11 @@ impl Failed {
             source = error.source();
         }
         Self { failure, reason: Some(reason.into()) }
+    }
+
+    /// The same for a request that an upstream may have read before: it is tried at no other.
+    pub(super) fn once_sent(self) -> Self {
+        Self { failure: Failure::Broken, ..self }
     }
 
     /// Why, as the log says it.

@@ -19,6 +19,7 @@
 //! | `plain` | plain requests and answers by such a connection |
 //! | `by_hyper` | all others |
 //! | `http2` | the connections to an upstream of HTTP/2, one for each worker |
+//! | `repeat` | requests that are sent once more |
 //! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
 //! | `patience` | how long a body may stand still |
@@ -41,6 +42,7 @@ mod patience;
 mod plain;
 mod pool;
 mod probe;
+mod repeat;
 mod service;
 mod tunnel;
 mod upload;

@@ -18,6 +18,7 @@ use tokio::io::AsyncWrite;
 use tokio::task::coop::unconstrained;
 
 use super::dial::Dialled;
+use super::failed::Ended;
 use super::upload::Upload;
 use crate::web::plain::headers::{self, HEADERS, HTTP_11};
 use crate::web::plain::{LONGEST, poll_bytes};
@@ -44,25 +45,23 @@ pub(super) struct Rest {
     left: usize,
 }
 
-/// Sends a request, and reads the head of its answer. `None`: the connection has ended; the request
-/// stays if nothing of it was sent.
-pub(super) async fn ask(stream: &mut Dialled, request: &mut Option<Request<Upload>>) -> Option<Asked> {
+/// Sends a request, and reads the head of its answer. After an error the request stays.
+pub(super) async fn ask(stream: &mut Dialled, request: &mut Option<Request<Upload>>) -> Result<Asked, Ended> {
     // A task that has spent its budget would see no connection that is closed.
     if !unconstrained(poll_fn(|context| Poll::Ready(is_idle(stream, context)))).await {
-        return None;
+        return Err(Ended::Unsent);
     }
-    let Some(sent) = write(request.as_ref()?) else { return Some(Asked::NotSent) };
+    let Some(sent) = write(request.as_ref().ok_or(Ended::Broken)?) else { return Ok(Asked::NotSent) };
     let read = match exchange(stream, &sent).await {
         Ok(read) if !read.is_empty() => read,
         ended => {
             tracing::debug!(error = ?ended.err(), "a connection to an upstream ended");
-            *request = None;
-            return None;
+            return Err(Ended::Unanswered);
         }
     };
-    let Some(answer) = self::read(&read) else { return Some(Asked::Sent(read)) };
-    request.take()?.body().was_sent();
-    Some(Asked::Answered(answer))
+    let Some(answer) = self::read(&read) else { return Ok(Asked::Sent(read)) };
+    request.take().ok_or(Ended::Broken)?.body().was_sent();
+    Ok(Asked::Answered(answer))
 }
 
 /// Whether a connection without a request is open, and nothing has come that was not asked for.

@@ -15,18 +15,18 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::by_hyper::ByHyper;
 use super::dial::{Dial, Dialled};
-use super::failed::{Failed, Failure};
+use super::failed::{Ended, Failed, Failure};
 use super::plain::{self, Asked, Rest};
+use super::repeat::{Spare, may_repeat};
 use super::upload::{Fault, Upload};
 use crate::workers::PerWorker;
-
-/// How long an idle connection is kept. Servers usually keep one for 5 s or longer.
-const KEPT: Duration = Duration::from_secs(4);
 
 /// The connections to an upstream. Those of a worker serve it alone: an answer is read by the
 /// runtime that made the connection, which would have to wake another worker.
 pub(super) struct Pool {
     dial: Dial,
+    /// How long an idle connection is kept.
+    keep: Duration,
     idle: PerWorker<Arc<Idle>>,
 }
 
@@ -62,36 +62,54 @@ enum Coming {
 }
 
 impl Pool {
-    pub(super) fn new(dial: Dial, workers: usize) -> Self {
-        Self { dial, idle: PerWorker::new(workers) }
+    pub(super) fn new(dial: Dial, keep: Duration, workers: usize) -> Self {
+        Self { dial, keep, idle: PerWorker::new(workers) }
     }
 
     /// Closes connections that were idle for too long, and those that the upstream has closed.
     pub(super) fn sweep(&self) {
         for idle in self.idle.all() {
-            idle.lock().retain_mut(|(since, link)| since.elapsed() < KEPT && link.is_open());
+            idle.lock().retain_mut(|(since, link)| since.elapsed() < self.keep && link.is_open());
         }
     }
 
     /// Sends a request by an idle connection, or by a new one. If there is none, the request stays.
+    ///
+    /// An upstream may close an idle connection while a request is on its way there. If no byte of
+    /// an answer came, and the request may be repeated, it is sent once more by a new connection.
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
     ) -> Result<Response<AnswerBody>, Failed> {
-        let idle = self.idle.here();
+        let (idle, mut is_repeated) = (self.idle.here(), false);
         loop {
-            let (link, is_new) = match idle.take() {
+            let kept = if is_repeated { None } else { idle.take(self.keep) };
+            let (link, is_new) = match kept {
                 Some(link) => (link, false),
                 // Boxed, as it is rare, and requests by idle ones would have room for it.
-                None => (Box::pin(Link::connect(self.dial.clone())).await?, true),
+                None => match Box::pin(Link::connect(self.dial.clone())).await {
+                    Ok(link) => (link, true),
+                    Err(failed) if is_repeated => return Err(failed.once_sent()),
+                    Err(failed) => return Err(failed),
+                },
             };
-            if let Some(answer) = link.ask(request).await {
-                return Ok(answer.map(|coming| AnswerBody { coming, idle: Some(Arc::clone(idle)) }));
-            }
-            // One that was idle was closed at the same time, and nothing was written to it.
-            if is_new || request.is_none() {
+            let ended = match link.ask(request, is_new).await {
+                Ok(answer) => {
+                    return Ok(answer.map(|coming| AnswerBody { coming, idle: Some(Arc::clone(idle)) }));
+                }
+                Err(ended) => ended,
+            };
+            // One that was idle was closed at the same time.
+            let goes_again = match ended {
+                Ended::Unsent => request.is_some(),
+                Ended::Unanswered => request.as_ref().is_some_and(may_repeat),
+                Ended::Broken => false,
+            };
+            if is_new || !goes_again {
+                *request = None;
                 return Err(Failure::Broken.into());
             }
+            is_repeated |= ended == Ended::Unanswered;
         }
     }
 }
@@ -101,14 +119,18 @@ impl Link {
         dial.connect().await.map(Self::Plain).map_err(|error| Failed::of_dial(&error))
     }
 
-    /// Sends a request, and reads the head of its answer. `None`: the connection has ended; the
-    /// request stays if nothing of it was sent.
-    async fn ask(self, request: &mut Option<Request<Upload>>) -> Option<Response<Coming>> {
+    /// Sends a request, and reads the head of its answer. After an error the request stays if
+    /// nothing of it was sent, and also if it may be repeated, unless the connection `is_new`.
+    async fn ask(
+        self,
+        request: &mut Option<Request<Upload>>,
+        is_new: bool,
+    ) -> Result<Response<Coming>, Ended> {
         let mut sent;
         let (link, request) = match self {
             Self::ByHyper(link) => (link, request),
             Self::Plain(mut stream) => match plain::ask(&mut stream, request).await? {
-                Asked::Answered(answer) => return Some(answer.map(|rest| Coming::Plain(rest, stream))),
+                Asked::Answered(answer) => return Ok(answer.map(|rest| Coming::Plain(rest, stream))),
                 Asked::NotSent => (ByHyper::new(stream, Bytes::new()).await?, request),
                 Asked::Sent(answered) => {
                     // Even if hyper fails, it goes by no other connection.
@@ -120,8 +142,17 @@ impl Link {
         // Boxed: plain requests would have room for it.
         Box::pin(async move {
             let mut link = link;
-            let answer = link.ask(request).await?;
-            Some(answer.map(|body| Coming::ByHyper(body, link)))
+            let repeatable = request.as_ref().filter(|request| !is_new && may_repeat(request));
+            let spare = repeatable.map(Spare::of);
+            match link.ask(request).await {
+                Ok(answer) => Ok(answer.map(|body| Coming::ByHyper(body, link))),
+                Err(ended) => {
+                    if ended == Ended::Unanswered {
+                        *request = spare.and_then(Spare::repeated);
+                    }
+                    Err(ended)
+                }
+            }
         })
         .await
     }
@@ -142,10 +173,10 @@ impl Idle {
 
     /// The connection that was used last: others may be closed for want of use. It may have been
     /// closed, too, which shows before anything is written to it.
-    fn take(&self) -> Option<Link> {
+    fn take(&self, keep: Duration) -> Option<Link> {
         let (since, link) = self.lock().pop()?;
         // All others are idle for longer.
-        (since.elapsed() < KEPT).then_some(link)
+        (since.elapsed() < keep).then_some(link)
     }
 }
 

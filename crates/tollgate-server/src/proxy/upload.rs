@@ -165,6 +165,16 @@ impl Upload {
         }
     }
 
+    /// Takes back the whole body that was at hand, for another connection.
+    pub(super) fn restore(&self, whole: Bytes) {
+        let Some(mut arriving) = self.lock() else { return };
+        if matches!(arriving.body, RequestBody::Whole(None)) {
+            arriving.left = arriving.left.saturating_add(whole.len() as u64);
+            arriving.body = RequestBody::whole(whole);
+            arriving.has_ended = false;
+        }
+    }
+
     /// All of the body that was at hand went to the upstream.
     pub(super) fn was_sent(&self) {
         if let Some(mut arriving) = self.lock() {

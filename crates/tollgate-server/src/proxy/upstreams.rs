@@ -93,7 +93,7 @@ impl Server {
         let dial = Dial::new(&upstream, settings)?;
         let client = match upstream.is_http2 {
             true => Sender::Http2(Streams::new(dial, workers)),
-            false => Sender::Http1(Pool::new(dial, workers)),
+            false => Sender::Http1(Pool::new(dial, settings.keep_timeout, workers)),
         };
         Ok(Self {
             upstream,

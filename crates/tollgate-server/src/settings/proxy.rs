@@ -19,6 +19,9 @@ pub struct ProxySettings {
     pub upstream_ca: Option<PathBuf>,
     /// How long a connection to an upstream, with its TLS handshake, may take.
     pub connect_timeout: Duration,
+    /// How long a connection to an upstream of HTTP/1 is kept that serves no request. Upstreams
+    /// should keep theirs for longer: what they close first may cost a request.
+    pub keep_timeout: Duration,
     /// How long an upstream may take for the head of its response, from the last byte of the
     /// request on.
     pub head_timeout: Duration,
@@ -48,6 +51,8 @@ impl Default for ProxySettings {
             upstreams: Vec::new(),
             upstream_ca: None,
             connect_timeout: Duration::from_secs(5),
+            // Servers usually keep one for 5 s or longer.
+            keep_timeout: Duration::from_secs(4),
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
             tunnel_timeout: Duration::from_secs(600),

@@ -18,6 +18,7 @@ mod park_tries;
 mod peers;
 mod queues;
 mod refused_uploads;
+mod repeats;
 mod resets;
 mod rules;
 mod seen;

@@ -57,12 +57,16 @@ enum Outcome {
     Failure(Failure),
 }
 
+/// The connections of one worker.
+fn pool(url: &str) -> Pool {
+    let upstream: Arc<Upstream> = Arc::new(url.parse().unwrap());
+    Pool::new(Dial::new(&upstream, &ProxySettings::default()).unwrap(), Duration::from_secs(4), 1)
+}
+
 impl Server {
     async fn new(plans: &[Plan]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let upstream: Arc<Upstream> = Arc::new(url.parse().unwrap());
-        let pool = Pool::new(Dial::new(&upstream, &ProxySettings::default()).unwrap(), 1);
+        let pool = pool(&format!("http://{}", listener.local_addr().unwrap()));
         let plans = plans.iter().cloned().collect();
         let script = Arc::new(Mutex::new(Script { plans, read: Vec::new() }));
         let shared = Arc::clone(&script);
@@ -172,6 +176,12 @@ fn get() -> Request<Upload> {
 fn post(body: &'static str) -> Request<Upload> {
     let request = Request::post("/a").header("host", "a.test").header("content-length", body.len());
     request.body(Upload::whole(body.into())).unwrap()
+}
+
+fn put() -> Request<Upload> {
+    let mut request = post("body");
+    *request.method_mut() = http::Method::PUT;
+    request
 }
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -315,6 +325,70 @@ async fn a_request_that_may_have_been_read_goes_out_once() {
     }
 }
 
+/// The upstream closes the connection when the request has come. By hyper, some of the body has
+/// been read by then.
+#[tokio::test]
+async fn a_request_that_may_be_repeated_goes_out_whole_again() {
+    let nothing = Plan { parts: Vec::new(), closes: true };
+    for by_hyper in [false, true] {
+        for request in [get, put] {
+            let plans = [Plan::of(OK), nothing.clone(), Plan::of(OK)];
+            let server = if by_hyper { Server::by_hyper(&plans).await } else { Server::new(&plans).await };
+            server.ask(post("one")).await;
+            let outcome = server.ask(request()).await;
+            assert!(matches!(outcome, Outcome::Answer(StatusCode::OK, ..)), "{outcome:?} {by_hyper}");
+            let script = server.script();
+            assert_eq!(script.read.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 0, 1]);
+            assert_eq!(script.read[1].1, script.read[2].1, "{by_hyper}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_repeated_once_and_by_a_new_connection() {
+    let nothing = Plan { parts: Vec::new(), closes: true };
+    for (last, is_answered) in [(Plan::of(OK), true), (nothing.clone(), false)] {
+        let server = Server::new(&[Plan::of(OK), Plan::of(OK), nothing.clone(), last, Plan::of(OK)]).await;
+        let both = (server.send(get()).await.unwrap(), server.send(get()).await.unwrap());
+        drop(both);
+        assert_eq!(server.idle(), (2, 2));
+        assert_eq!(matches!(server.ask(get()).await, Outcome::Answer(..)), is_answered);
+        let script = server.script();
+        assert_eq!(script.read.iter().map(|(number, _)| *number).max(), Some(2), "{is_answered}");
+        assert_eq!((script.read.len(), script.read[3].0), (4, 2), "{is_answered}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_has_begun_goes_out_once() {
+    for by_hyper in [false, true] {
+        let plans = [Plan::of(OK), Plan::last(b"HTTP/1.1 2"), Plan::of(OK)];
+        let server = if by_hyper { Server::by_hyper(&plans).await } else { Server::new(&plans).await };
+        server.ask(get()).await;
+        assert_eq!(server.ask(get()).await, Outcome::Failure(Failure::Broken), "{by_hyper}");
+        assert_eq!(server.script().read.len(), 2, "{by_hyper}");
+    }
+}
+
+/// The upstream is gone when it should be sent once more. It may have acted on the first.
+#[tokio::test]
+async fn a_repeated_request_without_a_connection_is_tried_nowhere_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pool = pool(&format!("http://{}", listener.local_addr().unwrap()));
+    let plans = [Plan::of(OK), Plan { parts: Vec::new(), closes: true }].into();
+    let script = Arc::new(Mutex::new(Script { plans, ..Script::default() }));
+    let shared = Arc::clone(&script);
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        serve(stream, 0, shared).await;
+    });
+    drop(timeout(LONG, pool.send(&mut Some(get()))).await.unwrap().unwrap());
+    let failed = timeout(LONG, pool.send(&mut Some(get()))).await.unwrap();
+    assert!(matches!(failed, Err(Failed { failure: Failure::Broken, .. })));
+    assert_eq!(script.lock().unwrap().read.len(), 2);
+}
+
 #[tokio::test]
 async fn a_connection_that_was_closed_while_idle_costs_no_request() {
     let unasked = Plan { parts: vec![OK.to_vec(), OK.to_vec()], closes: false };
@@ -341,9 +415,7 @@ async fn a_connection_that_was_closed_while_idle_costs_no_request() {
 async fn any_number_of_closed_connections_costs_no_request() {
     const CLOSED: usize = 200;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let dial = Dial::new(&Arc::new(url.parse().unwrap()), &ProxySettings::default()).unwrap();
-    let pool = Pool::new(dial, 1);
+    let pool = pool(&format!("http://{}", listener.local_addr().unwrap()));
     for _ in 0..CLOSED {
         let link = Link::connect(pool.dial.clone()).await.unwrap();
         pool.idle.here().lock().push((Instant::now(), link));
