@@ -6,7 +6,7 @@
 //! | `socket` | a bound socket |
 //! | `inherited` | sockets that systemd has bound |
 //! | `stream` | a connection's bytes, of TCP or a Unix socket, with TLS or without |
-//! | `observed` | a stream that shows what arrives |
+//! | `observed` | a stream that shows what arrives, and may be ended |
 //! | `seldom` | a future that is polled only when it was woken |
 //! | `linger` | the end of a connection, after which the client still gets the last answer |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
@@ -32,7 +32,7 @@ pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use descriptors::{Room, Shares};
 pub(crate) use linger::{Linger, close};
-pub(crate) use observed::Observed;
+pub(crate) use observed::{Observed, Observer};
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use seldom::Seldom;
 pub(crate) use stream::{Connection, Peer, Resets, Stream};

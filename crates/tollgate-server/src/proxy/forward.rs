@@ -24,7 +24,7 @@ use super::upstreams::{Load, Server, Upstreams};
 use crate::core::Core;
 use crate::metrics::Listener;
 use crate::settings::ProxySettings;
-use crate::web::problem;
+use crate::web::{client_left, problem};
 
 /// Takes admitted requests to an upstream.
 #[derive(Clone)]
@@ -157,6 +157,9 @@ impl Shared {
                 break;
             }
             tried.push(server);
+        }
+        if matches!(missing, Missing::Body(BadBody::Broken)) {
+            client_left();
         }
         Err(missing)
     }

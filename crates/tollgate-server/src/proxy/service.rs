@@ -29,7 +29,7 @@ use crate::core::Core;
 use crate::listen::{Connection, Drain, Peer, Stream};
 use crate::metrics::Listener;
 use crate::settings::{Limits, ProxySettings, Settings};
-use crate::web::{self, RequestBody, problem};
+use crate::web::{self, RequestBody, client_left, problem};
 
 /// How often idle connections to upstreams are looked at.
 const SWEEPS: Duration = Duration::from_secs(1);
@@ -210,6 +210,9 @@ impl Client {
 
     /// Answers a request whose body went to no upstream.
     fn refuse_body(&self, upload: Upload, bad: BadBody) -> Response<Answered> {
+        if bad == BadBody::Broken {
+            client_left();
+        }
         upload.discard();
         self.proxy.core.metrics.protocol_error(Listener::Proxy, "body");
         let (status, detail) = bad.answer();

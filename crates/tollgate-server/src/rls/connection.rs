@@ -10,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::MissedTickBehavior;
 use tonic::body::Body;
 use tonic::codegen::Service as _;
@@ -22,10 +22,10 @@ use super::proto::DESCRIPTOR;
 use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
 use super::service::Service;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Observed};
+use crate::listen::{Connection, Drain, Observed, Observer};
 use crate::metrics::Listener;
 use crate::settings::Limits;
-use crate::web::{LOOKS, Untaken};
+use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;
@@ -93,15 +93,14 @@ impl Grpc {
                 let since = Instant::now();
                 let answer = answer(request, routes, &core, timeout).await;
                 core.metrics.took(Listener::Grpc, since.elapsed());
-                Ok::<_, Infallible>(answer.map(|body| untaken.body(body, ())))
+                Ok::<_, Infallible>(untaken.answer(answer, ()))
             }
         });
-        let read = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&read);
-        let stream = Observed::new(connection.stream, move |bytes: &[u8]| {
-            counted.fetch_add(bytes.len(), Relaxed);
-        });
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+        let (read, early) = (Arc::new(AtomicUsize::new(0)), EarlyResets::new(STREAMS));
+        let opening = untaken.opening();
+        let arriving = Arriving { read: Arc::clone(&read), opening, early: Arc::clone(&early) };
+        let stream = Observed::new(connection.stream, arriving);
+        let mut builder = http2::Builder::new(StreamExecutor::new(&early));
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
@@ -118,6 +117,10 @@ impl Grpc {
         loop {
             tokio::select! {
                 done = &mut served => {
+                    if early.farewell().is_some() {
+                        self.core.metrics.protocol_error(Listener::Grpc, "resets");
+                        tracing::debug!("a connection was closed: its client resets what it asks");
+                    }
                     if let Err(error) = done {
                         tracing::debug!(%error, "a connection ended");
                     }
@@ -142,6 +145,25 @@ impl Grpc {
                 }
             }
         }
+    }
+}
+
+/// What looks at the bytes that arrive.
+struct Arriving {
+    /// How many there were.
+    read: Arc<AtomicUsize>,
+    opening: Opening,
+    early: Arc<EarlyResets>,
+}
+
+impl Observer for Arriving {
+    fn arrived(&mut self, bytes: &[u8]) {
+        self.read.fetch_add(bytes.len(), Relaxed);
+        self.opening.arrived(bytes);
+    }
+
+    fn farewell(&self) -> Option<&'static [u8]> {
+        self.early.farewell()
     }
 }
 

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::idle::Busy;
+use super::streams::client_left;
 
 /// How many times the limit is read of a body that is too long, before it is refused: a client that
 /// writes still may not see an answer.
@@ -93,7 +94,11 @@ pub(crate) async fn read_body(body: RequestBody, most: usize, timeout: Duration)
 async fn collect(mut body: RequestBody, most: usize) -> Result<Bytes, BodyError> {
     let (mut read, mut first, mut all) = (0_usize, Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        let Ok(frame) = frame else {
+            client_left();
+            return Err(BodyError::Broken);
+        };
+        let Ok(data) = frame.into_data() else { continue };
         read = read.saturating_add(data.len());
         if read > most {
             (first, all) = (Bytes::new(), Vec::new());

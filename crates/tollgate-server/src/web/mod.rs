@@ -5,6 +5,7 @@
 //! | `serve` | a connection's requests, one handler for all |
 //! | `untaken` | what the client has not taken yet of its answers |
 //! | `streams` | the streams of HTTP/2, of which each can be reset alone |
+//! | `early` | the streams that their client resets before they are answered |
 //! | `answer` | JSON and problem answers |
 //! | `route` | the paths that a listener serves, and their methods |
 //! | `openapi` | holds a document of OpenAPI to what it describes |
@@ -20,6 +21,7 @@
 mod answer;
 mod body;
 mod client;
+mod early;
 mod heads;
 mod idle;
 #[cfg(test)]
@@ -37,10 +39,12 @@ mod watched;
 pub(crate) use answer::{Answer, json, problem, problem_at, with, with_headers};
 pub(crate) use body::{BodyError, RequestBody, read_body};
 pub(crate) use client::{Client, NoAddress};
+pub(crate) use early::EarlyResets;
 #[cfg(test)]
 pub(crate) use pointer::pointer_at;
 pub use probe::{OpeningProbe, PlainRequestProbe};
 pub(crate) use read::{Object, read_json};
 pub(crate) use route::Route;
 pub(crate) use serve::{LOOKS, serve};
+pub(crate) use streams::{Opening, StreamExecutor, client_left};
 pub(crate) use untaken::Untaken;

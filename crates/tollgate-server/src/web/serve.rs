@@ -21,13 +21,14 @@ use tokio::time::MissedTickBehavior;
 
 use super::answer::problem;
 use super::body::RequestBody;
+use super::early::EarlyResets;
 use super::heads::Heads;
 use super::idle::Activity;
 use super::plain::{HEADERS, Left, Plain};
-use super::streams::StreamExecutor;
+use super::streams::{Opening, StreamExecutor};
 use super::untaken::Untaken;
 use super::watched::Watched;
-use crate::listen::{Drain, Observed, Seldom, Stream};
+use crate::listen::{Drain, Observed, Observer, Seldom, Stream};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
@@ -93,14 +94,13 @@ pub(crate) async fn serve<F, B>(
             // not begin by one.
             read = [b"\r\n", &read[..]].concat().into();
         }
-        let (mut heads, mut opening) = (Heads::new(Arc::clone(&activity)), untaken.opening());
+        let (heads, opening) = (Heads::new(Arc::clone(&activity)), untaken.opening());
         let watched = Watched::new(stream, Arc::clone(&activity));
-        let observed = Observed::after(read, watched, move |bytes: &[u8]| {
-            opening.arrived(bytes);
-            heads.arrived(bytes);
-        });
+        let early = EarlyResets::new(STREAMS);
+        let observed = Observed::after(read, watched, Arriving { heads, opening, early: Arc::clone(&early) });
+        let about = (&activity, &untaken, &early);
         // Boxed: most connections need no hyper, and would have room for it.
-        Box::pin(serve_by_hyper(observed, &limits, counted, handler, answer, (&activity, &untaken))).await;
+        Box::pin(serve_by_hyper(observed, &limits, counted, handler, answer, about)).await;
     };
     tokio::pin!(served);
     loop {
@@ -140,6 +140,24 @@ fn too_long<B: From<Full<Bytes>>>() -> Response<B> {
     answer
 }
 
+/// What looks at the bytes that arrive for hyper.
+struct Arriving {
+    heads: Heads,
+    opening: Opening,
+    early: Arc<EarlyResets>,
+}
+
+impl Observer for Arriving {
+    fn arrived(&mut self, bytes: &[u8]) {
+        self.opening.arrived(bytes);
+        self.heads.arrived(bytes);
+    }
+
+    fn farewell(&self) -> Option<&'static [u8]> {
+        self.early.farewell()
+    }
+}
+
 /// Serves a connection from the first request on that is not plain. `answer` is the answer to that
 /// request, if its handler has run.
 async fn serve_by_hyper<S, F, B>(
@@ -148,7 +166,7 @@ async fn serve_by_hyper<S, F, B>(
     (listener, metrics): (Listener, Arc<Metrics>),
     handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
     answer: Option<Response<B>>,
-    (activity, untaken): (&Arc<Activity>, &Untaken),
+    (activity, untaken, early): (&Arc<Activity>, &Untaken, &Arc<EarlyResets>),
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -158,7 +176,7 @@ async fn serve_by_hyper<S, F, B>(
         + Send
         + 'static,
 {
-    let mut builder = Builder::new(StreamExecutor);
+    let mut builder = Builder::new(StreamExecutor::new(early));
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -207,7 +225,7 @@ async fn serve_by_hyper<S, F, B>(
             if !is_first {
                 metrics.took(listener, began.elapsed());
             }
-            Ok::<_, Infallible>(answer.map(|body| unread.body(body, busy)))
+            Ok::<_, Infallible>(unread.answer(answer, busy))
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
@@ -221,7 +239,12 @@ async fn serve_by_hyper<S, F, B>(
         }
         done
     });
-    if let Err(error) = done.await {
+    let done = done.await;
+    if early.farewell().is_some() {
+        metrics.protocol_error(listener, "resets");
+        tracing::debug!("a connection was closed: its client resets what it asks");
+    }
+    if let Err(error) = done {
         if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
             metrics.protocol_error(listener, "head");
         }

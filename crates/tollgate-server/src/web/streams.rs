@@ -5,14 +5,19 @@
 //! what it has not sent of the stream, and sends `RST_STREAM`. Only a stream whose end h2 has
 //! already cannot be reset, so [`Untaken`](super::Untaken) keeps the end back until all before it
 //! is sent, if the answer is longer than the client's [first window](Opening).
+//!
+//! A task that ends although its answer has not was reset by the client, unless we did it: see
+//! [`EarlyResets`].
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use hyper::rt::Executor;
 use tokio::task::AbortHandle;
+
+use super::early::{EARLY, EarlyResets};
 
 /// How long a stream that was reset may have unsent parts. Longer: its connection stands still.
 const RESET: Duration = Duration::from_secs(1);
@@ -22,16 +27,28 @@ tokio::task_local! {
 }
 
 /// Runs the task of each stream of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct StreamExecutor;
+#[derive(Clone)]
+pub(crate) struct StreamExecutor(Arc<EarlyResets>);
+
+impl StreamExecutor {
+    /// `resets` counts those that their client resets early.
+    pub(crate) fn new(resets: &Arc<EarlyResets>) -> Self {
+        Self(Arc::clone(resets))
+    }
+}
 
 /// A stream, as long as its task runs or a part of its answer is not sent.
-#[derive(Default)]
 pub(super) struct Stream {
+    began: Instant,
     task: OnceLock<AbortHandle>,
-    /// When it was reset.
+    /// When it was reset by us.
     reset: OnceLock<Instant>,
+    /// Whether its answer was a success, once that has ended: as a whole, or because it broke off.
+    answered: OnceLock<bool>,
+    /// Whether its request broke off, which may be why it was answered.
+    has_left: AtomicBool,
     unsent: Mutex<Unsent>,
+    resets: Arc<EarlyResets>,
 }
 
 /// The parts that hyper and h2 have of an answer.
@@ -47,13 +64,18 @@ pub(super) struct UnsentPart(Arc<Stream>);
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, task: F) {
-        let stream = Arc::new(Stream::default());
+        let stream = Arc::new(Stream::new(Arc::clone(&self.0)));
         let task = tokio::spawn(CURRENT.scope(Arc::clone(&stream), task));
         let _ = stream.task.set(task.abort_handle());
     }
 }
 
 impl Stream {
+    fn new(resets: Arc<EarlyResets>) -> Self {
+        let (task, reset, answered, has_left, unsent) = Default::default();
+        Self { began: Instant::now(), task, reset, answered, has_left, unsent, resets }
+    }
+
     /// The stream whose task this is. `None`: the connection is HTTP/1, or has no tasks of these.
     pub(super) fn current() -> Option<Arc<Self>> {
         CURRENT.try_with(Arc::clone).ok()
@@ -72,6 +94,11 @@ impl Stream {
         let _ = self.reset.set(Instant::now());
         task.abort();
         true
+    }
+
+    /// Its answer has ended.
+    pub(super) fn end(&self, is_success: bool) {
+        let _ = self.answered.set(is_success);
     }
 
     pub(super) fn part(self: &Arc<Self>) -> UnsentPart {
@@ -98,6 +125,20 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let is_unanswered = self.answered.get().is_none() && self.reset.get().is_none();
+        if is_unanswered || self.has_left.load(Relaxed) {
+            if self.began.elapsed() < EARLY {
+                self.resets.count();
+            }
+        } else if self.answered.get() == Some(&true) {
+            // A refusal costs the client nothing, so it makes up for nothing.
+            self.resets.make_up();
+        }
+    }
+}
+
 impl Drop for UnsentPart {
     fn drop(&mut self) {
         let mut unsent = self.0.unsent();
@@ -107,6 +148,13 @@ impl Drop for UnsentPart {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+/// Tells the stream whose task this is that its client has broken off the request.
+pub(crate) fn client_left() {
+    if let Some(stream) = Stream::current() {
+        stream.has_left.store(true, Relaxed);
     }
 }
 
@@ -130,7 +178,7 @@ const DEFAULT_WINDOW: u32 = (1 << 16) - 1;
 const OPENING: usize = 512;
 
 /// Reads the window that a client of HTTP/2 gives each stream at first.
-pub(super) struct Opening {
+pub(crate) struct Opening {
     /// What has arrived. `None`: it was read.
     begun: Option<Vec<u8>>,
     window: Arc<AtomicU32>,
@@ -142,7 +190,7 @@ impl Opening {
         Self { begun: Some(Vec::new()), window }
     }
 
-    pub(super) fn arrived(&mut self, bytes: &[u8]) {
+    pub(crate) fn arrived(&mut self, bytes: &[u8]) {
         let Some(begun) = &mut self.begun else { return };
         begun.extend_from_slice(&bytes[..bytes.len().min(OPENING - begun.len())]);
         match window(begun) {

@@ -20,6 +20,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
+use http::{Response, StatusCode};
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::streams::{Opening, Stream, UnsentPart};
@@ -69,6 +70,7 @@ pub(crate) struct UntakenBody<B, H> {
     rest: Bytes,
     untaken: Untaken,
     stream: Option<Arc<Stream>>,
+    is_success: bool,
     /// The bytes that were asked for.
     asked: u64,
     /// The end, or the trailers, until all before is sent. Boxed, as it is rare, and an answer is
@@ -80,15 +82,18 @@ pub(crate) struct UntakenBody<B, H> {
 
 impl Untaken {
     /// Watches over the body of an answer.
-    pub(crate) fn body<B, H>(&self, body: B, held: H) -> UntakenBody<B, H> {
+    pub(crate) fn answer<B, H>(&self, answer: Response<B>, held: H) -> Response<UntakenBody<B, H>> {
         let stream = Stream::current();
         let wait = Some(self.wait(stream.clone()));
-        let (rest, untaken) = (Bytes::new(), self.clone());
-        UntakenBody { body, rest, untaken, stream, asked: 0, end: None, wait, _held: held }
+        let is_success = answer.status() < StatusCode::BAD_REQUEST;
+        answer.map(|body| {
+            let (rest, untaken) = (Bytes::new(), self.clone());
+            UntakenBody { body, rest, untaken, stream, is_success, asked: 0, end: None, wait, _held: held }
+        })
     }
 
     /// Reads how a connection of HTTP/2 begins.
-    pub(super) fn opening(&self) -> Opening {
+    pub(crate) fn opening(&self) -> Opening {
         Opening::new(Arc::clone(&self.window))
     }
 
@@ -123,6 +128,13 @@ impl<B, H> UntakenBody<B, H> {
     /// The stream of an answer of which the client may not take all.
     fn may_stall(&self) -> Option<&Arc<Stream>> {
         self.stream.as_ref().filter(|_| self.asked > u64::from(self.untaken.window.load(Relaxed)))
+    }
+
+    /// hyper gets the end of the answer now: it is not the client that ends its stream.
+    fn tell_end(&self) {
+        if let Some(stream) = &self.stream {
+            stream.end(self.is_success);
+        }
     }
 }
 
@@ -162,7 +174,8 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
         let next = if let Some(end) = self.end.take() {
             *end
         } else if self.rest.is_empty() {
-            ready!(Pin::new(&mut self.body).poll_frame(context)).transpose()?
+            let next = ready!(Pin::new(&mut self.body).poll_frame(context)).transpose();
+            next.inspect_err(|_| self.tell_end())?
         } else {
             Some(Frame::data(take(&mut self.rest)))
         };
@@ -172,7 +185,13 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
             self.end = Some(Box::new(next));
             return Poll::Pending;
         }
-        let Some(frame) = next else { return Poll::Ready(None) };
+        let Some(frame) = next else {
+            self.tell_end();
+            return Poll::Ready(None);
+        };
+        if frame.is_trailers() {
+            self.tell_end();
+        }
         let frame = frame.map_data(|mut bytes| {
             self.rest = bytes.split_off(bytes.len().min(PART));
             self.asked += bytes.len() as u64;
@@ -188,10 +207,14 @@ impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for UntakenBody<B, H> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        let has_ended = self.rest.is_empty()
             && self.end.is_none()
             && self.body.is_end_stream()
-            && self.may_stall().is_none_or(|stream| stream.is_sent())
+            && self.may_stall().is_none_or(|stream| stream.is_sent());
+        if has_ended {
+            self.tell_end();
+        }
+        has_ended
     }
 
     fn size_hint(&self) -> SizeHint {

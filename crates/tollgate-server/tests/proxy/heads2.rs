@@ -21,14 +21,14 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /// The types of frames.
 const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
-const RESET: u8 = 3;
+pub(crate) const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
 const GO_AWAY: u8 = 7;
 
 /// The flags of frames.
 const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const WHOLE: u8 = END_STREAM | END_HEADERS;
+pub(crate) const END_HEADERS: u8 = 4;
+pub(crate) const WHOLE: u8 = END_STREAM | END_HEADERS;
 
 /// The first byte of a head that begins with this status, which the static table has.
 const STATUS_200: u8 = 0x88;

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tollgate_testing::wait::LONG;
 use tonic::Code;
 
 use super::proto::{Code as Answered, RateLimitOverride, RateLimitRequest};
@@ -127,7 +128,7 @@ async fn a_connection_too_many_is_told_to_calm_down() {
 }
 
 #[tokio::test]
-async fn answers_that_are_not_taken_close_their_connection() {
+async fn answers_that_are_not_taken_are_reset() {
     const IDLE: Duration = Duration::from_millis(600);
     let server = start_with(RULES, |settings, _| {
         (settings.limits.read_timeout, settings.limits.idle_timeout) = (IDLE / 2, IDLE);
@@ -142,14 +143,26 @@ async fn answers_that_are_not_taken_close_their_connection() {
             builder.initial_stream_window_size(window).handshake(stream).await.unwrap();
         tokio::spawn(connection);
         let (began, mut answers) = (Instant::now(), Vec::new());
-        while !sender.is_closed() {
-            assert!(began.elapsed() < Duration::from_secs(10), "window {window}: it is still open");
+        // A client that calls on is not idle.
+        for _ in 0..16 {
             let request = Request::post(format!("http://d{METHOD}")).header("te", "trailers");
             let request = request.header("content-type", "application/grpc");
-            answers.extend(sender.send_request(request.body(Full::new(body.clone())).unwrap()).await);
+            let answer = sender.send_request(request.body(Full::new(body.clone())).unwrap()).await;
+            answers.push(answer.unwrap().into_body());
             tokio::time::sleep(IDLE / 8).await;
         }
-        assert!(began.elapsed() >= IDLE && answers.len() > 2, "{:?}", began.elapsed());
+        for mut answer in answers.drain(..4) {
+            let error = async {
+                loop {
+                    if let Err(error) = answer.frame().await.expect("it is not whole") {
+                        return format!("{error:?}");
+                    }
+                }
+            };
+            let error = tokio::time::timeout(LONG, error).await.expect("it is reset");
+            assert!(error.contains("CANCEL"), "window {window}: {error}");
+        }
+        assert!(began.elapsed() >= IDLE && !sender.is_closed(), "{:?}", began.elapsed());
     }
     assert_eq!(client(&server).await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }
@@ -190,6 +203,44 @@ async fn a_stream_too_many_is_refused() {
     };
     let told = tokio::time::timeout(Duration::from_secs(9), told).await.expect("it is refused");
     assert_eq!(told, (2001, vec![0, 0, 0, 7]), "the last one, with REFUSED_STREAM");
+}
+
+/// Each call has begun when it is reset: the answer to a PING says that all before it was read.
+#[tokio::test]
+async fn a_client_that_resets_its_calls_is_cut_off() {
+    const STREAMS: u32 = 1000;
+    let server = start(RULES).await;
+    let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    // POST, http, and a path; the body does not come.
+    let head = [&[0x83, 0x86, 0x04, METHOD.len() as u8][..], METHOD.as_bytes(), b"\x01\x01d"].concat();
+    let framed = |kind: u8, flags: u8, number: u32, payload: &[u8]| {
+        let length = [0, 0, payload.len() as u8, kind, flags];
+        [&length[..], &number.to_be_bytes(), payload].concat()
+    };
+    let calls = async {
+        for call in 0..3 * STREAMS {
+            let number = 2 * call + 1;
+            let begins = [framed(1, 4, number, &head), framed(6, 0, 0, &[0; 8])].concat();
+            // An error: it is closed.
+            let _ = stream.write_all(&begins).await;
+            loop {
+                match frame(&mut stream).await {
+                    Some((7, _, payload)) => return (call, payload[4..].to_vec()),
+                    Some((6, ..)) => break,
+                    Some(_) => {}
+                    None => panic!("call {call}: it is told why"),
+                }
+            }
+            let _ = stream.write_all(&framed(3, 0, number, &[0, 0, 0, 8])).await;
+        }
+        panic!("it is not cut off");
+    };
+    let (calls, why) = tokio::time::timeout(LONG, calls).await.expect("it is cut off");
+    assert_eq!(why, [0, 0, 0, 0xb], "ENHANCE_YOUR_CALM");
+    assert!(calls >= 2 * STREAMS, "{calls}");
+    assert_eq!(client(&server).await.statuses(call("d", &[&[("k", "v")]])).await.len(), 1);
 }
 
 #[tokio::test]
