@@ -25,7 +25,7 @@ use crate::core::Core;
 use crate::listen::{Connection, Drain, Observed, Observer};
 use crate::metrics::Listener;
 use crate::settings::Limits;
-use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken};
+use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;
@@ -104,6 +104,8 @@ impl Grpc {
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW * STREAMS)
             .max_header_list_size(u32::try_from(self.limits.head_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(self.limits.ping_interval)
             .keep_alive_timeout(timeout);

@@ -46,5 +46,5 @@ pub use probe::{OpeningProbe, PlainRequestProbe};
 pub(crate) use read::{Object, read_json};
 pub(crate) use route::Route;
 pub(crate) use serve::{LOOKS, serve};
-pub(crate) use streams::{Opening, StreamExecutor, client_left};
+pub(crate) use streams::{Opening, StreamExecutor, WINDOW, client_left};
 pub(crate) use untaken::Untaken;

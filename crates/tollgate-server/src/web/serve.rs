@@ -25,7 +25,7 @@ use super::early::EarlyResets;
 use super::heads::Heads;
 use super::idle::Activity;
 use super::plain::{HEADERS, Left, Plain};
-use super::streams::{Opening, StreamExecutor};
+use super::streams::{Opening, StreamExecutor, WINDOW};
 use super::untaken::Untaken;
 use super::watched::Watched;
 use crate::listen::{Drain, Observed, Observer, Seldom, Stream};
@@ -187,6 +187,8 @@ async fn serve_by_hyper<S, F, B>(
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW * STREAMS)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
     let (counts, noticed, answers) = (Arc::clone(&metrics), Arc::clone(activity), untaken.clone());
     let (first, most) = (Mutex::new(answer), limits.head_bytes);

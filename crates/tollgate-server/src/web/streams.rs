@@ -19,6 +19,10 @@ use tokio::task::AbortHandle;
 
 use super::early::{EARLY, EarlyResets};
 
+/// How many bytes of a request's body a client may send before it is read. A connection takes so
+/// many for each of its streams: all together they leave another its own.
+pub(crate) const WINDOW: u32 = 64 << 10;
+
 /// How long a stream that was reset may have unsent parts. Longer: its connection stands still.
 const RESET: Duration = Duration::from_secs(1);
 

@@ -32,3 +32,4 @@ mod trailers;
 mod tunnel;
 mod untaken;
 mod upstreams;
+mod windows;

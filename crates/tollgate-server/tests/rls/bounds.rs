@@ -244,6 +244,30 @@ async fn a_client_that_resets_its_calls_is_cut_off() {
 }
 
 #[tokio::test]
+async fn all_streams_together_leave_another_its_window() {
+    const WINDOW: u32 = 64 << 10;
+    let server = start(RULES).await;
+    let mut stream = TcpStream::connect(server.grpc()).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    let (mut of_streams, mut more) = (None, None);
+    while more.is_none() {
+        let (kind, number, payload) = frame(&mut stream).await.expect("it begins");
+        let value = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
+        match (kind, number) {
+            (4, _) => {
+                let given = payload.chunks(6).find(|setting| setting[..2] == [0, 4]);
+                of_streams = of_streams.or(given.and_then(|given| value(&given[2..])));
+            }
+            (8, 0) => more = value(&payload),
+            _ => {}
+        }
+    }
+    assert_eq!(of_streams, Some(WINDOW));
+    // A connection begins with the window of RFC 9113.
+    assert_eq!(more, Some(1000 * WINDOW - 65_535));
+}
+
+#[tokio::test]
 async fn a_silent_connection_stays_while_it_answers_pings() {
     let ping = Duration::from_millis(200);
     let server = start_with(RULES, |settings, _| {
