@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::clock::ServerClock;
 use crate::core::{Core, EnvoyWatch, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
-use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, refuse};
+use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, Parks};
 use crate::proxy::{Proxy, UpstreamError};
@@ -188,46 +189,47 @@ impl Server {
     }
 
     fn accept(&self, kind: Listener, listening: Listening, room: Room, workers: &Arc<Workers>) {
-        let (core, drain, limits) = (Arc::clone(&self.core), self.drain.clone(), self.settings.limits);
-        let counts = Arc::clone(&self.core);
+        let (core, limits) = (Arc::clone(&self.core), self.settings.limits);
+        let (counts, trusting) = (Arc::clone(&self.core), Arc::clone(&self.core));
         let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
         let admin = Arc::clone(&self.admin);
         let serve = move |connection: Connection| {
-            let (core, drain, redis) = (Arc::clone(&core), drain.clone(), Arc::clone(&redis));
-            let admin = Arc::clone(&admin);
+            let (core, redis, admin) = (Arc::clone(&core), Arc::clone(&redis), Arc::clone(&admin));
             let (grpc, v1, proxy) = (Arc::clone(&grpc), Arc::clone(&v1), proxy.clone());
             async move {
                 let _open = core.metrics.connection(kind);
                 // Boxed: each takes the memory of its own kind, not that of the largest.
                 match kind {
-                    Listener::Http => Box::pin(v1::serve(v1, connection, drain)).await,
+                    Listener::Http => Box::pin(v1::serve(v1, connection)).await,
                     Listener::Admin => Box::pin(admin::serve(admin, connection)).await,
-                    Listener::Grpc => Box::pin(grpc.serve(connection, drain)).await,
-                    Listener::Resp => {
-                        Box::pin(resp::serve(redis, connection, drain, limits.read_timeout)).await;
-                    }
+                    Listener::Grpc => Box::pin(grpc.serve(connection)).await,
+                    Listener::Resp => Box::pin(resp::serve(redis, connection, limits.read_timeout)).await,
                     Listener::Proxy => {
                         if let Some(proxy) = proxy {
-                            Box::pin(proxy.serve(connection, drain)).await;
+                            Box::pin(proxy.serve(connection)).await;
                         }
                     }
                 }
             }
         };
-        let refuse = move |connection: Connection| async move {
+        let refuse = move |stream: Stream| async move {
             let answer = match kind {
                 Listener::Http | Listener::Admin | Listener::Proxy => HTTP_REFUSAL,
                 Listener::Grpc => GRPC_REFUSAL,
                 Listener::Resp => RESP_REFUSAL,
             };
-            refuse(connection, answer).await;
+            refuse(stream, answer).await;
         };
         counts.metrics.most_connections(kind, room.most);
         let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
-        let bounds = Bounds { room, handshake: limits.read_timeout };
+        let is_trusted = move |address: IpAddr| {
+            let rules = trusting.live.rules();
+            rules.rules().clients.trusted_proxies.iter().any(|network| network.contains(&address))
+        };
+        let bounds = Bounds { room, of_client: limits.client_connections, handshake: limits.read_timeout };
         let (drain, workers) = (self.drain.clone(), Arc::clone(workers));
-        let uses = Uses { serve, refuse, count };
+        let uses = Uses { serve, refuse, count, is_trusted: Box::new(is_trusted) };
         self.accepting.spawn(accept_all(listening, bounds, drain, workers, uses));
     }
 

@@ -130,8 +130,13 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The connections of one listener.
+    /// The connections of one listener. Of a full one, the connection that is idle longest is
+    /// closed for a new one.
     pub connections: usize,
+    /// Those of one client address, of IPv6 of its network of 64 bits; `None`: any number. Proxies
+    /// that the rules trust (`clients.trusted_proxies`) may have any number, and so may clients of
+    /// Unix sockets.
+    pub client_connections: Option<usize>,
     /// The bytes of an HTTP head.
     pub head_bytes: usize,
     /// The bytes of an HTTP body.
@@ -148,6 +153,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            client_connections: None,
             head_bytes: 16 << 10,
             body_bytes: 1 << 20,
             read_timeout: Duration::from_secs(10),

@@ -12,6 +12,9 @@ use tollgate_server::{ListenAddress, Secret, Settings, TlsFiles};
 use super::log::Logged;
 use crate::spec::{period, within};
 
+/// Into how many parts the connections of a proxy are divided: one client may have one of them.
+const OF_CLIENT: usize = 4;
+
 /// What is served, and where
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -60,6 +63,11 @@ pub(crate) struct Args {
     /// The connections of one listener
     #[arg(long, value_name = "N", default_value = "10000", value_parser = within::<usize>(1, 1_000_000), help_heading = "Listeners")]
     max_connections: usize,
+
+    /// The connections of one client address to a listener, but of trusted proxies
+    /// [default: any number; proxy: a quarter of --max-connections]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(1, 1_000_000), help_heading = "Listeners")]
+    max_connections_per_client: Option<usize>,
 
     /// The threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = within::<usize>(1, 1024), help_heading = "Listeners")]
@@ -212,7 +220,10 @@ impl Args {
     ///
     /// TLS is meant for no listener.
     pub(super) fn settings_of_proxy(&self) -> Result<Settings, String> {
-        self.settings_by(&[])
+        let mut settings = self.settings_by(&[])?;
+        // The clients of a proxy are strangers.
+        settings.limits.client_connections.get_or_insert(self.max_connections.div_ceil(OF_CLIENT));
+        Ok(settings)
     }
 
     fn settings_by(&self, http: &[Where]) -> Result<Settings, String> {
@@ -252,6 +263,7 @@ impl Args {
         settings.auth_labels.clone_from(&self.auth_label);
         settings.open = self.open;
         settings.limits.connections = self.max_connections;
+        settings.limits.client_connections = self.max_connections_per_client;
         if let Some(threads) = self.threads.and_then(NonZeroUsize::new) {
             settings.threads = threads;
         }
@@ -329,6 +341,21 @@ mod tests {
         assert_eq!((&*settings.http, &*settings.admin), (&loopback(8080)[..], &loopback(9080)[..]));
         assert!(settings.grpc.is_empty() && settings.resp.is_empty() && settings.proxy.is_empty());
         assert!(!settings.open);
+    }
+
+    #[test]
+    fn a_client_of_the_proxy_has_a_quarter_of_them() {
+        for (options, of_serve, of_proxy) in [
+            (&[][..], None, Some(2_500)),
+            (&["--max-connections", "10"][..], None, Some(3)),
+            (&["--max-connections-per-client", "7"][..], Some(7), Some(7)),
+        ] {
+            let args = Command::parse_from([&["serve", "--rules", "rules.toml"], options].concat()).args;
+            let of_client =
+                |settings: Result<Settings, String>| settings.map(|all| all.limits.client_connections);
+            assert_eq!(of_client(args.settings()), Ok(of_serve));
+            assert_eq!(of_client(args.settings_of_proxy()), Ok(of_proxy));
+        }
     }
 
     #[test]

@@ -171,7 +171,8 @@ fn eight_thousand_idle_connections_are_kept() {
         .write("rules.toml", "version = 1\nrule = [{ name = 'each', key = 'client', limits = '1000000/s' }]");
     let most = (2 * count).to_string();
     let options = ["--listen", "127.0.0.1:0", "--upstream", &lasting_upstream(), "--max-connections", &most];
-    let patient = [&options[..], &["--idle-timeout", "1h", "--drain-delay", "0s"]].concat();
+    let of_client = ["--max-connections-per-client", &most];
+    let patient = [&options[..], &of_client, &["--idle-timeout", "1h", "--drain-delay", "0s"]].concat();
     let mut server = Process::start(proxy(&folder.path("rules.toml"), &patient));
     let address = address_of(&mut server, "proxy");
     let ask = |stream: &mut TcpStream| {

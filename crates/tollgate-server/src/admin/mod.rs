@@ -202,11 +202,11 @@ impl Admin {
 
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(admin: Arc<Admin>, connection: Connection) {
-    let Connection { stream, peer, .. } = connection;
-    let (limits, drain) = (admin.limits, admin.drain.clone());
+    let Connection { stream, peer, presence } = connection;
+    let limits = admin.limits;
     let counted = (Listener::Admin, Arc::clone(&admin.core.metrics));
     let answer = move |request| Arc::clone(&admin).answer(peer, request);
-    web::serve(stream, &limits, &drain, counted, answer).await;
+    web::serve(stream, &limits, presence, counted, answer).await;
 }
 
 /// The first line of a file. An empty token would be one that every request has.

@@ -16,7 +16,7 @@ use tollgate_testing::random::Random;
 use super::Admin;
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Peer, Stream};
+use crate::listen::{Connection, Drain, Peer, Presence, Stream};
 use crate::metrics::Listener;
 use crate::{Server, Settings};
 
@@ -183,8 +183,8 @@ async fn pages_that_read_tables_hold_up_no_client() {
         };
         let getting = tokio::task::spawn_blocking(get);
         let (stream, peer) = listener.accept().await.unwrap();
-        super::serve(Arc::clone(&admin), Connection { stream: Stream::Tcp(stream), peer: Peer::Tcp(peer) })
-            .await;
+        let (stream, peer, presence) = (Stream::Tcp(stream), Peer::Tcp(peer), Presence::alone());
+        super::serve(Arc::clone(&admin), Connection { stream, peer, presence }).await;
         assert!(getting.await.unwrap().starts_with("HTTP/1.1 200"), "{page}");
         let threads = asked.0.lock().unwrap().clone();
         assert!(!threads.is_empty() && !threads.contains(&thread::current().id()), "{page}: {threads:?}");

@@ -1,22 +1,28 @@
 //! Takes connections, no more than allowed, until the server ends.
 
+use std::future::pending;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::crowd::{Crowd, OfClient};
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::{Connection, ListenAddress, Room};
+use super::{Connection, ListenAddress, Peer, Presence, Room, Stream};
 use crate::workers::{Lead, SHORT, Worker, Workers};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
 /// fail again at once.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
+
+/// How long a connection waits for the end of the one that is closed for it.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// The shortest time between two log lines on failures.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
@@ -36,7 +42,22 @@ pub(crate) struct Drain {
 impl Drain {
     /// Serves a connection in this runtime until it ends, or is closed.
     pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        let mut closed = Seldom::new(self.closes.clone().cancelled_owned());
+        self.spawn_until(pending(), connection);
+    }
+
+    /// The same, and `gone` closes it, too.
+    fn spawn_until(
+        &self,
+        gone: impl Future<Output = ()> + Send + 'static,
+        connection: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let closes = self.closes.clone().cancelled_owned();
+        let mut closed = Seldom::new(async move {
+            tokio::select! {
+                () = closes => {}
+                () = gone => {}
+            }
+        });
         // Boxed: the task would have room for it twice.
         let mut connection = Box::pin(connection);
         self.connections.spawn(async move {
@@ -68,6 +89,8 @@ pub(crate) struct Listening {
 pub(crate) struct Bounds {
     /// The connections at a time.
     pub(crate) room: Room,
+    /// Those of one client. `None`: any number.
+    pub(crate) of_client: Option<usize>,
     /// How long a TLS handshake may take.
     pub(crate) handshake: Duration,
 }
@@ -75,8 +98,12 @@ pub(crate) struct Bounds {
 /// What a listener counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mishap {
-    /// A connection above the limit.
+    /// A connection above the limit, while no other is idle.
     TooMany,
+    /// A connection above the limit of its client.
+    TooManyOfClient,
+    /// An idle connection that was closed for a new one.
+    ClosedIdle,
     /// A connection that was not accepted, as for want of file descriptors.
     NotAccepted,
     /// A TLS handshake that failed, or took too long.
@@ -88,6 +115,8 @@ impl Mishap {
     pub(crate) const fn kind(self) -> &'static str {
         match self {
             Self::TooMany => "too_many_connections",
+            Self::TooManyOfClient => "too_many_connections_of_client",
+            Self::ClosedIdle => "idle_connection_closed",
             Self::NotAccepted => "accept",
             Self::Handshake => "tls_handshake",
         }
@@ -115,6 +144,16 @@ pub(crate) struct Uses<S, R, C> {
     pub(crate) refuse: R,
     /// Called for everything that went wrong.
     pub(crate) count: C,
+    /// Whether a client may have more connections than others: a proxy, which has them for many.
+    pub(crate) is_trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+}
+
+/// The right of a connection to be served.
+enum Place {
+    Free(OwnedSemaphorePermit),
+    /// Once another has ended, which is closed for it. Until then it is one of those above the
+    /// limit.
+    Awaited(OwnedSemaphorePermit),
 }
 
 /// A listener that goes from thread to thread.
@@ -125,10 +164,12 @@ struct Accepting<S, R, C> {
     /// Cancelled when no more connections are taken.
     stops: CancellationToken,
     uses: Uses<S, R, C>,
+    crowd: Crowd,
     places: Arc<Semaphore>,
     refusing: Arc<Semaphore>,
     failures: Lines,
     crowds: Lines,
+    clients: Lines,
 }
 
 /// Takes connections and serves each in a task of its own, until the server ends or this is
@@ -145,7 +186,7 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     uses: Uses<S, R, C>,
 ) where
     S: Fn(Connection) -> Served + Clone + Send + 'static,
-    R: Fn(Connection) -> Refused + Send + 'static,
+    R: Fn(Stream) -> Refused + Clone + Send + 'static,
     C: Fn(Mishap) + Clone + Send + 'static,
     Served: Future<Output = ()> + Send + 'static,
     Refused: Future<Output = ()> + Send + 'static,
@@ -155,10 +196,22 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     let _stops = stops.clone().drop_guard();
     let Room { most, refused } = bounds.room;
     let (places, refusing) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(refused)));
-    let (failures, crowds) = (Lines::default(), Lines::default());
+    let (failures, crowds, clients) = Default::default();
+    let crowd = Crowd::new(most, bounds.of_client);
     let stopped = stops.clone();
-    let mut accepting =
-        Accepting { listening, bounds, drain, stops, uses, places, refusing, failures, crowds };
+    let mut accepting = Accepting {
+        listening,
+        bounds,
+        drain,
+        stops,
+        uses,
+        crowd,
+        places,
+        refusing,
+        failures,
+        crowds,
+        clients,
+    };
     while let Some(worker) = workers.choose() {
         let (runtime, seats) = (worker.runtime.clone(), Some((Arc::clone(&workers), worker.clone())));
         match runtime.spawn(accepting.accept_some(seats)).await {
@@ -176,7 +229,7 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
 impl<S, R, C, Served, Refused> Accepting<S, R, C>
 where
     S: Fn(Connection) -> Served + Clone + Send + 'static,
-    R: Fn(Connection) -> Refused + Send + 'static,
+    R: Fn(Stream) -> Refused + Clone + Send + 'static,
     C: Fn(Mishap) + Clone + Send + 'static,
     Served: Future<Output = ()> + Send + 'static,
     Refused: Future<Output = ()> + Send + 'static,
@@ -203,7 +256,7 @@ where
             };
             let is_settled = accepted.is_none();
             match accepted {
-                Some(Ok(connection)) => self.take(connection, at.as_ref().map(|(_, worker)| worker)),
+                Some(Ok((stream, peer))) => self.take(stream, peer, at.as_ref().map(|(_, worker)| worker)),
                 Some(Err(error)) => self.failed(&error).await,
                 None => {}
             }
@@ -218,36 +271,111 @@ where
     }
 
     /// Serves a connection, or answers that there are too many.
-    fn take(&mut self, connection: Connection, worker: Option<&Worker>) {
-        let (drain, uses, tls) = (&self.drain, &self.uses, self.listening.tls.clone());
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            (uses.count)(Mishap::TooMany);
-            if let Some(unsaid) = self.crowds.next() {
-                let (address, most) = (&self.listening.address, self.bounds.room.most);
-                tracing::warn!(%address, most, unsaid, "connections above the limit are refused");
+    fn take(&mut self, stream: Stream, peer: Peer, worker: Option<&Worker>) {
+        let client = match peer {
+            Peer::Tcp(peer) => {
+                let is_counted =
+                    self.bounds.of_client.is_some() && !(self.uses.is_trusted)(peer.ip().to_canonical());
+                if is_counted { self.crowd.of_client(peer.ip()) } else { Ok(None) }
             }
-            // An answer before the handshake would be no TLS.
-            if let (None, Ok(turn)) = (tls, Arc::clone(&self.refusing).try_acquire_owned()) {
-                let (refused, seat) = ((uses.refuse)(connection), worker.map(Worker::seat));
-                drain.spawn(async move {
-                    refused.await;
-                    drop((turn, seat));
-                });
+            // The permissions of the socket say who may connect.
+            Peer::Unix => Ok(None),
+        };
+        let Ok(client) = client else {
+            if let Some(unsaid) = self.clients.next() {
+                let (address, most) = (&self.listening.address, self.bounds.of_client);
+                tracing::warn!(%address, ?peer, most, unsaid, "connections of one client are refused");
             }
+            self.refuse(stream, Mishap::TooManyOfClient, worker);
             return;
         };
-        let (serve, count, ends) = (uses.serve.clone(), uses.count.clone(), drain.ends.clone());
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => Place::Free(place),
+            Err(_) => match self.close_idle() {
+                Some(turn) => Place::Awaited(turn),
+                None => {
+                    self.refuse(stream, Mishap::TooMany, worker);
+                    return;
+                }
+            },
+        };
+        let presence = self.crowd.join(&self.drain.ends);
+        self.serve(Connection { stream, peer, presence }, place, client, worker);
+    }
+
+    /// Closes the connection that is idle longest. Returns the turn of the one that waits for it.
+    fn close_idle(&mut self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.refusing).try_acquire_owned().ok()?;
+        self.crowd.idle_longest()?.close();
+        (self.uses.count)(Mishap::ClosedIdle);
+        if let Some(unsaid) = self.crowds.next() {
+            let (address, most) = (&self.listening.address, self.bounds.room.most);
+            tracing::warn!(%address, most, unsaid, "idle connections are closed for new ones");
+        }
+        Some(turn)
+    }
+
+    /// Answers that there are too many connections.
+    fn refuse(&mut self, stream: Stream, why: Mishap, worker: Option<&Worker>) {
+        (self.uses.count)(why);
+        if why == Mishap::TooMany
+            && let Some(unsaid) = self.crowds.next()
+        {
+            let (address, most) = (&self.listening.address, self.bounds.room.most);
+            tracing::warn!(%address, most, unsaid, "connections above the limit are refused");
+        }
+        // An answer before the handshake would be no TLS.
+        if let (None, Ok(turn)) = (&self.listening.tls, Arc::clone(&self.refusing).try_acquire_owned()) {
+            let (refused, seat) = ((self.uses.refuse)(stream), worker.map(Worker::seat));
+            self.drain.spawn(async move {
+                refused.await;
+                drop((turn, seat));
+            });
+        }
+    }
+
+    /// Serves a connection, at once or when another has ended.
+    fn serve(
+        &self,
+        connection: Connection,
+        place: Place,
+        client: Option<Arc<OfClient>>,
+        worker: Option<&Worker>,
+    ) {
+        let Uses { serve, refuse, count, .. } = &self.uses;
+        let (serve, refuse, count) = (serve.clone(), refuse.clone(), count.clone());
+        let (places, tls) = (Arc::clone(&self.places), self.listening.tls.clone());
         let (handshake, seat) = (self.bounds.handshake, worker.map(Worker::seat));
-        drain.spawn(async move {
-            let connection = match tls {
-                None => connection,
+        // One that waits is not closed for another.
+        let waits = matches!(place, Place::Awaited(_)).then(|| connection.presence.engage());
+        let overstays = Presence::overstays(Arc::clone(&connection.presence));
+        self.drain.spawn_until(overstays, async move {
+            let Connection { stream, peer, presence } = connection;
+            let place = match place {
+                Place::Free(place) => place,
+                Place::Awaited(turn) => match tokio::time::timeout(CLOSING, places.acquire_owned()).await {
+                    Ok(Ok(place)) => {
+                        drop((turn, waits));
+                        place
+                    }
+                    _ => {
+                        count(Mishap::TooMany);
+                        if tls.is_none() {
+                            refuse(stream).await;
+                        }
+                        return;
+                    }
+                },
+            };
+            let stream = match tls {
+                None => stream,
                 Some(tls) => {
                     let shaken = tokio::select! {
-                        () = ends.cancelled() => return,
-                        shaken = tls.handshake(connection, handshake) => shaken,
+                        () = presence.ends().cancelled() => return,
+                        shaken = tls.handshake(stream, handshake) => shaken,
                     };
                     match shaken {
-                        Ok(connection) => connection,
+                        Ok(stream) => stream,
                         Err(error) => {
                             count(Mishap::Handshake);
                             tracing::debug!(%error, "a TLS handshake failed");
@@ -256,8 +384,8 @@ where
                     }
                 }
             };
-            serve(connection).await;
-            drop((place, seat));
+            serve(Connection { stream, peer, presence }).await;
+            drop((place, seat, client));
         });
     }
 

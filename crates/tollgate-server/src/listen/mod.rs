@@ -10,16 +10,20 @@
 //! | `seldom` | a future that is polled only when it was woken |
 //! | `linger` | the end of a connection, after which the client still gets the last answer |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
+//! | `presence` | whether a connection is idle, and since when |
+//! | `crowd` | which connection of a listener is idle longest, and how many a client has |
 //! | `refuse` | the answer to a connection above the limit |
 //! | `descriptors` | the file descriptors of this process, and how listeners share them |
 //! | `tls` | TLS, with certificates that may be exchanged |
 
 mod accept;
 mod address;
+mod crowd;
 mod descriptors;
 mod inherited;
 mod linger;
 mod observed;
+mod presence;
 mod refuse;
 mod seldom;
 mod socket;
@@ -33,6 +37,7 @@ pub use address::{BadAddress, ListenAddress};
 pub(crate) use descriptors::{Room, Shares};
 pub(crate) use linger::{Linger, close};
 pub(crate) use observed::{Observed, Observer};
+pub(crate) use presence::Presence;
 pub(crate) use refuse::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, refuse};
 pub(crate) use seldom::Seldom;
 pub(crate) use stream::{Connection, Peer, Resets, Stream};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
-use super::{Connection, close};
+use super::{Stream, close};
 
 /// How long a refused client may take to read its answer.
 const READ: Duration = Duration::from_secs(1);
@@ -26,8 +26,7 @@ pub(crate) const GRPC_REFUSAL: &[u8] = &[
 ];
 
 /// Writes the answer and closes the connection.
-pub(crate) async fn refuse(connection: Connection, answer: &[u8]) {
-    let mut stream = connection.stream;
+pub(crate) async fn refuse(mut stream: Stream, answer: &[u8]) {
     let answered = async {
         stream.write_all(answer).await?;
         close(&mut stream, false).await;

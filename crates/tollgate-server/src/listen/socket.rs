@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::inherited::{self, Bound};
-use super::{Connection, ListenAddress, Peer, Stream};
+use super::{ListenAddress, Peer, Stream};
 
 /// How many connections may wait to be accepted, if the operating system allows as many: more than
 /// the 128 of `bind`, since they come to one thread, which may be busy.
@@ -72,18 +72,18 @@ impl Socket {
 }
 
 impl Waiting {
-    pub(super) async fn accept(&self) -> io::Result<Connection> {
+    pub(super) async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // An answer is one write: it must not wait for an acknowledgement of the one
                 // before. An error means that the client has gone, which its connection finds out.
                 let _ = stream.set_nodelay(true);
-                Ok(Connection { stream: Stream::Tcp(stream), peer: Peer::Tcp(peer) })
+                Ok((Stream::Tcp(stream), Peer::Tcp(peer)))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok(Connection { stream: Stream::Unix(stream), peer: Peer::Unix })
+                Ok((Stream::Unix(stream), Peer::Unix))
             }
         }
     }

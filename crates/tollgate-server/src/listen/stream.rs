@@ -3,16 +3,21 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
+use super::Presence;
+
 /// An accepted connection.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) peer: Peer,
+    /// What it does, for its listener.
+    pub(crate) presence: Arc<Presence>,
 }
 
 /// Who is at the other end.

@@ -1,5 +1,6 @@
 //! Crowds, failures, certificates.
 
+mod crowds;
 mod spread;
 
 use std::io::{Read, Write};
@@ -29,6 +30,7 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
     let serve = move |mut connection: Connection| {
         let (serves, ends) = (Arc::clone(&serves), ends.clone());
         async move {
+            let _engaged = connection.presence.engage();
             serves.fetch_add(1, SeqCst);
             let mut buffer = [0; 64];
             loop {
@@ -52,12 +54,13 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
         bounds,
         drain.clone(),
         Arc::new(Workers::start(2).unwrap()),
-        Uses { serve, refuse: |connection| refuse(connection, RESP_REFUSAL), count },
+        Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count, is_trusted: Box::new(|_| false) },
     ));
     (address, counted, served)
 }
 
-const FEW: Bounds = Bounds { room: Room { most: 2, refused: 256 }, handshake: Duration::from_millis(500) };
+const FEW: Bounds =
+    Bounds { room: Room { most: 2, refused: 256 }, of_client: None, handshake: Duration::from_millis(500) };
 
 /// So many connections.
 fn at_most(most: usize) -> Bounds {
@@ -121,7 +124,8 @@ fn names_its_thread(drain: &Drain, workers: Arc<Workers>) -> (SocketAddr, tokio:
         }
     };
     let bounds = at_most(1_000);
-    let uses = Uses { serve, refuse: |connection| refuse(connection, RESP_REFUSAL), count: |_| {} };
+    let is_trusted = Box::new(|_: std::net::IpAddr| false);
+    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_| {}, is_trusted };
     (address, tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, uses)))
 }
 

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Stream};
+use super::Stream;
 
 /// The time between two looks at the files.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -138,13 +138,12 @@ impl Tls {
         bytes
     }
 
-    /// Makes a TLS connection of a connection.
-    pub(super) async fn handshake(&self, connection: Connection, within: Duration) -> io::Result<Connection> {
-        let Connection { stream, peer } = connection;
-        let Stream::Tcp(stream) = stream else { return Ok(Connection { stream, peer }) };
+    /// Makes a stream with TLS of one of TCP.
+    pub(super) async fn handshake(&self, stream: Stream, within: Duration) -> io::Result<Stream> {
+        let Stream::Tcp(stream) = stream else { return Ok(stream) };
         let shaken = TlsAcceptor::from(self.current.load_full()).accept(stream);
         match tokio::time::timeout(within, shaken).await {
-            Ok(stream) => Ok(Connection { stream: Stream::Tls(Box::new(stream?)), peer }),
+            Ok(stream) => Ok(Stream::Tls(Box::new(stream?))),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }

@@ -115,8 +115,8 @@ impl Proxy {
     }
 
     /// Serves one connection until the client or the server ends it.
-    pub(crate) async fn serve(self: Arc<Self>, connection: Connection, drain: Drain) {
-        let Connection { stream, peer } = connection;
+    pub(crate) async fn serve(self: Arc<Self>, connection: Connection) {
+        let Connection { stream, peer, presence } = connection;
         let peer = match peer {
             Peer::Tcp(address) => address.ip().to_canonical(),
             // The permissions of the socket say who may connect: processes of this machine.
@@ -130,9 +130,10 @@ impl Proxy {
         let counted = (Listener::Proxy, Arc::clone(&client.proxy.core.metrics));
         let answering = Arc::clone(&client);
         let handler = move |request| Arc::clone(&answering).answer(request);
-        web::serve(stream, &limits, &drain, counted, handler).await;
+        web::serve(stream, &limits, Arc::clone(&presence), counted, handler).await;
         let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(tunnel) = tunnel {
+            let _engaged = presence.engage();
             tunnel.carry(tunnel_timeout).await;
         }
     }

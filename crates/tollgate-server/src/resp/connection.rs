@@ -118,6 +118,11 @@ impl Wire {
         }
     }
 
+    /// Whether all that has come was answered.
+    pub(super) fn is_between_commands(&self) -> bool {
+        self.used == self.input.len()
+    }
+
     /// Sends what there is to send, and reads meanwhile if it may.
     pub(super) async fn wait(&mut self, wait: Wait) -> io::Result<Waited> {
         poll_fn(|context| self.poll(wait, context)).await

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tollgate::Timestamp;
 
-use crate::listen::{Connection, Drain};
+use crate::listen::{Connection, Presence};
 use crate::metrics::Listener;
 use crate::workers::beside;
 use client::{Next, Slow};
@@ -56,12 +56,12 @@ const ROUNDS: u64 = 64;
 
 /// Serves one connection until the client or the server ends it. A command must be complete within
 /// `timeout` of its first byte, and a client that must authenticate has so long for it.
-pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, drain: Drain, timeout: Duration) {
-    let session = Session::new(&shared, connection.peer);
-    let mut wire = Wire::new(connection.stream);
-    let ends = drain.ends.clone();
-    match answer_all(&shared, session, &mut wire, drain, timeout).await {
-        Ok(()) => wire.close(ends.is_cancelled()).await,
+pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, timeout: Duration) {
+    let Connection { stream, peer, presence } = connection;
+    let session = Session::new(&shared, peer);
+    let mut wire = Wire::new(stream);
+    match answer_all(&shared, session, &mut wire, &presence, timeout).await {
+        Ok(()) => wire.close(presence.ends().is_cancelled()).await,
         Err(error) => tracing::debug!(%error, "a Redis client's connection ended"),
     }
 }
@@ -71,14 +71,14 @@ async fn answer_all(
     shared: &Arc<Shared>,
     mut session: Session,
     wire: &mut Wire,
-    drain: Drain,
+    presence: &Presence,
     timeout: Duration,
 ) -> io::Result<()> {
-    let ends = drain.ends.cancelled();
+    let ends = presence.ends().cancelled();
     tokio::pin!(ends);
     for round in 1_u64.. {
         // A client that always has more to say.
-        if round % ROUNDS == 0 && drain.ends.is_cancelled() {
+        if round % ROUNDS == 0 && presence.ends().is_cancelled() {
             break;
         }
         let (input, output) = wire.buffers();
@@ -91,11 +91,18 @@ async fn answer_all(
         wire.authenticated(session.is_known(), timeout);
         wire.answered(progress.used, progress.next == Next::Read, timeout);
         let waited = match progress.next {
-            Next::Read => tokio::select! {
-                biased;
-                waited = wire.wait(Wait::Input) => waited?,
-                () = &mut ends => Waited::End,
-            },
+            Next::Read => {
+                if wire.is_between_commands() {
+                    presence.rest();
+                }
+                let waited = tokio::select! {
+                    biased;
+                    waited = wire.wait(Wait::Input) => waited?,
+                    () = &mut ends => Waited::End,
+                };
+                presence.has_part(true);
+                waited
+            }
             Next::Turn => {
                 let waited = wire.wait(Wait::Room).await?;
                 tokio::task::yield_now().await;

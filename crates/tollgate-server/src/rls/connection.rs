@@ -82,24 +82,26 @@ impl Grpc {
     }
 
     /// Serves the calls of a connection until the client or the server ends it.
-    pub(crate) async fn serve(&self, connection: Connection, drain: Drain) {
+    pub(crate) async fn serve(&self, connection: Connection) {
+        let Connection { stream, presence, .. } = connection;
         let timeout = self.limits.read_timeout;
         let (routes, core) = (self.routes.clone(), Arc::clone(&self.core));
         let untaken = Untaken::default();
-        let answers = untaken.clone();
+        let (answers, calls) = (untaken.clone(), Arc::clone(&presence));
         let service = service_fn(move |request| {
             let (routes, core, untaken) = (routes.clone(), Arc::clone(&core), answers.clone());
+            let engaged = calls.engage();
             async move {
                 let since = Instant::now();
                 let answer = answer(request, routes, &core, timeout).await;
                 core.metrics.took(Listener::Grpc, since.elapsed());
-                Ok::<_, Infallible>(untaken.answer(answer, ()))
+                Ok::<_, Infallible>(untaken.answer(answer, engaged))
             }
         });
         let (read, early) = (Arc::new(AtomicUsize::new(0)), EarlyResets::new(STREAMS));
         let opening = untaken.opening();
         let arriving = Arriving { read: Arc::clone(&read), opening, early: Arc::clone(&early) };
-        let stream = Observed::new(connection.stream, arriving);
+        let stream = Observed::new(stream, arriving);
         let mut builder = http2::Builder::new(StreamExecutor::new(&early));
         builder
             .timer(TokioTimer::new())
@@ -141,7 +143,7 @@ impl Grpc {
                         return;
                     }
                 }
-                () = drain.ends.cancelled(), if !is_ending => {
+                () = presence.ends().cancelled(), if !is_ending => {
                     is_ending = true;
                     served.as_mut().graceful_shutdown();
                 }

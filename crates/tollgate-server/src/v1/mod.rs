@@ -23,15 +23,15 @@ mod tickets;
 
 use std::sync::Arc;
 
-use crate::listen::{Connection, Drain};
+use crate::listen::Connection;
 use crate::metrics::Listener;
 use crate::web;
 pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.
-pub(crate) async fn serve(service: Arc<Service>, connection: Connection, drain: Drain) {
-    let Connection { stream, peer } = connection;
+pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
+    let Connection { stream, peer, presence } = connection;
     let (limits, counted) = (service.limits, (Listener::Http, Arc::clone(&service.core.metrics)));
     let handler = move |request| Arc::clone(&service).answer(peer, request);
-    web::serve(stream, &limits, &drain, counted, handler).await;
+    web::serve(stream, &limits, presence, counted, handler).await;
 }

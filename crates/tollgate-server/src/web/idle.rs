@@ -4,11 +4,12 @@
 //! its own, from its first byte on: a client that sends it slowly is not kept.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use http::Version;
 
+use crate::listen::Presence;
 use crate::settings::Limits;
 
 /// How long a connection from which nothing has come is waited for when the server ends.
@@ -25,7 +26,8 @@ pub(super) struct Activity {
     head: AtomicU64,
     /// When the last request was answered, as far as a look has seen that: [`UNSEEN`] until then.
     answered: AtomicU64,
-    requests: AtomicU32,
+    /// Which requests are being answered, and whether a part of one has come.
+    presence: Arc<Presence>,
     /// Whether its first bytes have told whether it is HTTP/1 or HTTP/2.
     has_begun: AtomicBool,
     /// Whether the server ends, and with it the connection.
@@ -41,12 +43,12 @@ pub(crate) struct Busy(Arc<Activity>);
 
 impl Activity {
     /// A connection that was just made: a head is awaited.
-    pub(super) fn new() -> Arc<Self> {
+    pub(super) fn new(presence: Arc<Presence>) -> Arc<Self> {
         Arc::new(Self {
             since: Instant::now(),
             head: AtomicU64::new(1),
             answered: AtomicU64::new(0),
-            requests: AtomicU32::new(0),
+            presence,
             has_begun: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             was_looked_at: AtomicBool::new(false),
@@ -61,16 +63,18 @@ impl Activity {
     /// A request has arrived. Its head is the one that was awaited, but on HTTP/2, where the next
     /// may have begun already: there [`Heads`](super::heads::Heads) tells.
     pub(super) fn begin(self: &Arc<Self>, version: Version) -> Busy {
+        // First: between a head and its answer the connection is not idle.
+        self.presence.enter();
         if version < Version::HTTP_2 {
             self.head_ends();
         }
-        self.requests.fetch_add(1, Relaxed);
         Busy(Arc::clone(self))
     }
 
     /// The first bytes of the connection have arrived.
     pub(super) fn connection_begins(&self) {
         self.has_begun.store(true, Relaxed);
+        self.presence.has_part(true);
     }
 
     /// The connection ends after the request that it serves.
@@ -112,17 +116,19 @@ impl Activity {
 
     /// The first bytes of a head have arrived.
     pub(super) fn head_begins(&self) {
+        self.presence.has_part(true);
         self.head.store(self.now() + 1, Relaxed);
     }
 
     /// No head is on its way.
     pub(super) fn head_ends(&self) {
         self.head.store(0, Relaxed);
+        self.presence.has_part(false);
     }
 
     /// Bytes of HTTP/1 have arrived: of a head, unless a request is being answered.
     pub(super) fn http1_arrived(&self) {
-        if self.requests.load(Relaxed) == 0 && self.head.load(Relaxed) == 0 {
+        if !self.presence.is_engaged() && self.head.load(Relaxed) == 0 {
             self.head_begins();
         }
     }
@@ -142,7 +148,7 @@ impl Activity {
             }
             at => at,
         };
-        let is_idle = self.requests.load(Relaxed) == 0 && is_past(answered, limits.idle_timeout);
+        let is_idle = !self.presence.is_engaged() && is_past(answered, limits.idle_timeout);
         is_slow || is_idle
     }
 }
@@ -150,7 +156,7 @@ impl Activity {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.answered.store(UNSEEN, Relaxed);
-        self.0.requests.fetch_sub(1, Relaxed);
+        self.0.presence.leave();
     }
 }
 
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_request_answered_just_now_is_not_overdue() {
-        let (activity, limits) = (Activity::new(), Limits::default());
+        let (activity, limits) = (Activity::new(Presence::alone()), Limits::default());
         activity.head.store(0, Relaxed);
         activity.answered.store(60_000, Relaxed);
         // Time passes between any two readings of the clock.
@@ -171,8 +177,30 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_idle_only_between_requests() {
+        let presence = Presence::alone();
+        let activity = Activity::new(Arc::clone(&presence));
+        let is_idle = || presence.idle_since().is_some();
+        assert!(is_idle(), "nothing has come");
+        activity.connection_begins();
+        assert!(!is_idle(), "a part of the first head has come");
+        let busy = activity.begin(Version::HTTP_11);
+        assert!(!is_idle(), "a request is being answered");
+        drop(busy);
+        assert!(is_idle());
+        activity.http1_arrived();
+        assert!(!is_idle(), "a part of a head has come");
+        let busy = activity.begin(Version::HTTP_2);
+        activity.head_ends();
+        assert!(!is_idle(), "a stream is being answered");
+        activity.head_begins();
+        drop(busy);
+        assert!(!is_idle(), "a part of another head has come");
+    }
+
+    #[test]
     fn idleness_begins_with_the_look_after_an_answer() {
-        let activity = Activity::new();
+        let activity = Activity::new(Presence::alone());
         let limits = Limits { idle_timeout: Duration::from_millis(50), ..Limits::default() };
         let busy = activity.begin(Version::HTTP_11);
         std::thread::sleep(limits.idle_timeout);

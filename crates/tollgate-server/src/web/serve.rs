@@ -28,7 +28,7 @@ use super::plain::{HEADERS, Left, Plain};
 use super::streams::{Opening, StreamExecutor, WINDOW};
 use super::untaken::Untaken;
 use super::watched::Watched;
-use crate::listen::{Drain, Observed, Observer, Seldom, Stream};
+use crate::listen::{Observed, Observer, Presence, Seldom, Stream};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
@@ -51,7 +51,7 @@ pub(crate) const LOOKS: u32 = 4;
 pub(crate) async fn serve<F, B>(
     stream: Stream,
     limits: &Limits,
-    drain: &Drain,
+    presence: Arc<Presence>,
     counted: (Listener, Arc<Metrics>),
     handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
 ) where
@@ -62,7 +62,8 @@ pub(crate) async fn serve<F, B>(
         + Send
         + 'static,
 {
-    let (activity, untaken, mut stream) = (Activity::new(), Untaken::default(), stream);
+    let told = presence.ends().clone();
+    let (activity, untaken, mut stream) = (Activity::new(presence), Untaken::default(), stream);
     let (watched, looked, limits) = (Arc::clone(&activity), untaken.clone(), *limits);
     let mut overdue = Seldom::new(async move {
         let mut looks = tokio::time::interval((limits.read_timeout / LOOKS).max(MILLISECOND));
@@ -78,7 +79,7 @@ pub(crate) async fn serve<F, B>(
             }
         }
     });
-    let (told, beginning) = (drain.ends.clone(), Arc::clone(&activity));
+    let beginning = Arc::clone(&activity);
     let mut ends = Seldom::new(async move {
         told.cancelled_owned().await;
         // Before it knows the protocol, hyper closes the connection at once.

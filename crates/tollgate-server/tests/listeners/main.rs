@@ -7,8 +7,10 @@
 //! | `tls` | certificates of servers and clients, and the protocol that is agreed on |
 //! | `unix` | Unix sockets |
 //! | `ends` | what clients of HTTP/2 are told when the server ends |
+//! | `crowds` | idle connections beside other clients |
 //! | `secrets` | no key and no password in the log |
 
+mod crowds;
 mod ends;
 #[path = "../admin/logged.rs"]
 mod logged;

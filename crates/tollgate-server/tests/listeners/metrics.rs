@@ -60,7 +60,7 @@ impl Two {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_listener_counts_decisions_errors_connections_and_times() {
     let begun = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
-    let server = start(RULES, |settings, _| settings.limits.connections = 2).await;
+    let server = start(RULES, |settings, _| settings.limits.client_connections = Some(2)).await;
     let to = server.addresses;
     let mut two = Two::connect(to).await;
     let one = |client: &str| format!("{{\"target\":\"/once\",\"client\":\"{client}\"}}");
@@ -105,7 +105,7 @@ async fn each_listener_counts_decisions_errors_connections_and_times() {
         assert!(count > 0.0 && sum > 0.0 && sum < 60.0, "{listener}: {count} in {sum} s");
         assert_eq!(value(&page, &format!("tollgate_connections{labels}")), 2.0, "{listener}");
         let many = format!(
-            "tollgate_protocol_errors_total{{listener=\"{listener}\",kind=\"too_many_connections\"}}"
+            "tollgate_protocol_errors_total{{listener=\"{listener}\",kind=\"too_many_connections_of_client\"}}"
         );
         assert_eq!(value(&page, &many), 1.0, "{listener}");
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use tollgate_server::Settings;
 use tollgate_testing::upstream::{by_hand, echo};
 use tollgate_testing::wait::LONG;
 
@@ -70,6 +71,21 @@ async fn a_tunnel_carries_bytes_both_ways_and_is_in_flight() {
         assert_eq!(proxy.status("/").await, 429, "the tunnel is in flight");
         drop(stream);
         proxy.until("/", 200).await;
+    }
+}
+
+/// It is not idle, also while it carries nothing.
+#[tokio::test]
+async fn a_tunnel_is_not_closed_for_a_new_connection() {
+    let set = |settings: &mut Settings| settings.limits.connections = 1;
+    let proxy = start_with(ONE_AT_ONCE, &[shouting().await], set).await;
+    let mut stream = switch(&proxy).await;
+    for _ in 0..3 {
+        assert_eq!(proxy.status("/").await, 503);
+        stream.write_all(b"hello").await.unwrap();
+        let mut answer = [0; 5];
+        timeout(LONG, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(&answer, b"HELLO");
     }
 }
 

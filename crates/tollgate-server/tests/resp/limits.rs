@@ -153,7 +153,7 @@ async fn strangers_keep_nobody_who_knows_the_password_out() {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_are_told_so() {
-    let running = start(|settings| settings.limits.connections = 2).await;
+    let running = start(|settings| settings.limits.client_connections = Some(2)).await;
     let (mut one, mut two) = (connect(&running).await, connect(&running).await);
     one.hears("PING", "+PONG\r\n").await;
     two.hears("PING", "+PONG\r\n").await;

@@ -117,14 +117,40 @@ async fn a_connection_that_never_begins_is_closed() {
 #[tokio::test]
 async fn a_connection_too_many_is_told_to_calm_down() {
     let server = start_with(RULES, |settings, _| settings.limits.connections = 1).await;
-    let mut client = client(&server).await;
-    client.statuses(call("d", &[&[("k", "v")]])).await;
+    let mut busy = TcpStream::connect(server.grpc()).await.unwrap();
+    // A call whose body does not come, and a PING: its answer says that the call was read.
+    let head = [&[0x83, 0x86, 0x04, METHOD.len() as u8][..], METHOD.as_bytes(), b"\x01\x01d"].concat();
+    let call = [&[0, 0, head.len() as u8, 1, 4, 0, 0, 0, 1][..], &head].concat();
+    let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0][..], &[0; 8]].concat();
+    busy.write_all(&[PREFACE, &call, &ping].concat()).await.unwrap();
+    while frame(&mut busy).await.expect("it is served").0 != 6 {}
     let mut other = TcpStream::connect(server.grpc()).await.unwrap();
     let mut told = Vec::new();
     other.read_to_end(&mut told).await.unwrap();
     // SETTINGS, and GOAWAY with ENHANCE_YOUR_CALM.
     assert_eq!((told[3], told[12], told.last()), (4, 7, Some(&0xb)), "{told:?}");
-    assert_eq!(short(&client.statuses(call("d", &[&[("k", "v")]])).await), [(Answered::Ok, 998)]);
+}
+
+/// An idle one ends with GOAWAY, and each new one is served.
+#[tokio::test]
+async fn an_idle_connection_is_closed_for_a_new_one() {
+    let server = start_with(RULES, |settings, _| settings.limits.connections = 1).await;
+    for left in [999, 998, 997] {
+        let mut idle = TcpStream::connect(server.grpc()).await.unwrap();
+        idle.write_all(PREFACE).await.unwrap();
+        assert_eq!(frame(&mut idle).await.expect("it is served").0, 4);
+        let statuses = client(&server).await.statuses(call("d", &[&[("k", "v")]])).await;
+        assert_eq!(short(&statuses), [(Answered::Ok, left)]);
+        let told = async {
+            while let Some((kind, ..)) = frame(&mut idle).await {
+                if kind == 7 {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!(tokio::time::timeout(LONG, told).await.expect("it ends"), "it is told");
+    }
 }
 
 #[tokio::test]

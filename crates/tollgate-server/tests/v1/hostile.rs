@@ -178,14 +178,20 @@ async fn an_announced_length_alone_takes_no_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_connections_beyond_the_limit_are_answered() {
-    let server = start_with(RULES, |settings| settings.limits.connections = 8).await;
+    let server = start_with(RULES, |settings| {
+        settings.limits.connections = 8;
+        settings.limits.read_timeout = Duration::from_secs(600);
+    })
+    .await;
     let mut held = Vec::new();
     for _ in 0..8 {
         let mut stream = TcpStream::connect(server.http()).await.unwrap();
-        stream.write_all(b"GET /v1/check HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        // Its body is awaited: it is not idle.
+        let head = "POST /v1/check HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 405");
+        assert_eq!(&answer, b"HTTP/1.1 100");
         held.push(stream);
     }
     let mut refused = 0;

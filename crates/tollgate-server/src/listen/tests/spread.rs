@@ -71,17 +71,19 @@ async fn refusals_are_spread_over_the_threads() {
     let ListenAddress::Tcp(address) = *listening.address() else { panic!("it is TCP") };
     let threads = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
     let noted = Arc::clone(&threads);
-    let refuse = move |connection: Connection| {
+    let refuse = move |stream: Stream| {
         let noted = Arc::clone(&noted);
         async move {
             let name = std::thread::current().name().unwrap_or_default().to_owned();
             *noted.lock().unwrap().entry(name).or_default() += 1;
-            refuse(connection, RESP_REFUSAL).await;
+            refuse(stream, RESP_REFUSAL).await;
         }
     };
-    let serve =
-        |mut connection: Connection| async move { while connection.stream.read_u8().await.is_ok() {} };
-    let uses = Uses { serve, refuse, count: |_| {} };
+    let serve = |mut connection: Connection| async move {
+        let _engaged = connection.presence.engage();
+        while connection.stream.read_u8().await.is_ok() {}
+    };
+    let uses = Uses { serve, refuse, count: |_| {}, is_trusted: Box::new(|_| false) };
     tokio::spawn(accept_all(listening, at_most(1), drain.clone(), workers, uses));
     tokio::task::spawn_blocking(move || {
         let _served = TcpStream::connect(address).unwrap();

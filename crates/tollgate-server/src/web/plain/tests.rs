@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::super::serve::serve;
 use super::super::untaken::tests::metrics;
 use super::*;
-use crate::listen::{Drain, Stream};
+use crate::listen::{Drain, Presence, Stream};
 use crate::settings::Limits;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -117,9 +117,9 @@ impl Connection {
             }
         };
         let drain = Drain::default();
-        let ends = drain.clone();
+        let presence = Presence::new(&drain.ends, &Arc::default());
         let served = tokio::spawn(async move {
-            serve(Stream::Tcp(stream), &limits, &ends, (Listener::Http, metrics()), handler).await;
+            serve(Stream::Tcp(stream), &limits, presence, (Listener::Http, metrics()), handler).await;
         });
         Self { client, asked, drain, served }
     }
@@ -418,7 +418,7 @@ impl Resets for BufWriter<DuplexStream> {
 async fn an_answer_that_is_only_buffered_is_not_taken() {
     let (server, _client) = duplex(64);
     let mut stream = BufWriter::with_capacity(1 << 16, server);
-    let (activity, untaken) = (Activity::new(), Untaken::default());
+    let (activity, untaken) = (Activity::new(Presence::alone()), Untaken::default());
     let mut plain = Plain::new(&mut stream, &activity, &untaken);
     plain.out = vec![b'x'; 1000];
     let mut write = Box::pin(plain.write());

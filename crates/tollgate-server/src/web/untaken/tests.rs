@@ -17,7 +17,7 @@ use super::super::body::RequestBody;
 use super::super::serve::{STREAMS, serve};
 use super::*;
 use crate::clock::ServerClock;
-use crate::listen::{Drain, Stream as Socket};
+use crate::listen::{Presence, Stream as Socket};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
@@ -118,7 +118,8 @@ async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()
                 Response::new(body)
             }
         };
-        serve(Socket::Tcp(stream), &limits, &Drain::default(), (Listener::Http, metrics()), answer).await;
+        let counted = (Listener::Http, metrics());
+        serve(Socket::Tcp(stream), &limits, Presence::alone(), counted, answer).await;
     });
     (client, served)
 }

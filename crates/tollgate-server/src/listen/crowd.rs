@@ -1,0 +1,204 @@
+//! The connections of a listener: which one is idle longest, and how many a client has.
+//!
+//! Only who accepts connections looks here, so there is no lock. A connection that has ended is
+//! noticed by its reference, which is dead, and forgotten at the next look at all.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+use tokio_util::sync::CancellationToken;
+
+use super::Presence;
+
+/// Of those that are idle, the part that one look at all finds. So a look, which reads as many as
+/// there are, comes once for many connections that are closed.
+const FOUND: usize = 8;
+
+/// Of the most connections, the part for which no look follows one that found none.
+const REST: usize = 16;
+
+/// The bits of an IPv6 address that one client has: it may choose the others.
+const NETWORK: u32 = 64;
+
+/// All connections of a listener.
+pub(super) struct Crowd {
+    most: usize,
+    taken: Arc<AtomicU64>,
+    open: Vec<Weak<Presence>>,
+    /// Those that are to be closed first, the very first one last, and since when they were idle.
+    idle: Vec<(u64, Weak<Presence>)>,
+    /// For how many connections no look follows.
+    rests: usize,
+    most_of_client: Option<usize>,
+    clients: HashMap<IpAddr, Weak<OfClient>>,
+}
+
+/// What the connections of a client share.
+#[derive(Debug)]
+pub(super) struct OfClient;
+
+/// A client has as many connections as it may have.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
+impl Crowd {
+    pub(super) fn new(most: usize, most_of_client: Option<usize>) -> Self {
+        let (taken, open, idle, clients) = Default::default();
+        Self { most, taken, open, idle, rests: 0, most_of_client, clients }
+    }
+
+    /// A connection has come. It ends with these.
+    pub(super) fn join(&mut self, ends: &CancellationToken) -> Arc<Presence> {
+        self.taken.fetch_add(1, Relaxed);
+        let one = Presence::new(ends, &self.taken);
+        if self.open.len() > 2 * self.most {
+            self.open.retain(is_open);
+        }
+        self.open.push(Arc::downgrade(&one));
+        one
+    }
+
+    /// One more connection of a client, which has it until the value is dropped. `None`: its
+    /// connections are not counted.
+    pub(super) fn of_client(&mut self, address: IpAddr) -> Result<Option<Arc<OfClient>>, TooMany> {
+        let Some(most) = self.most_of_client else { return Ok(None) };
+        if self.clients.len() > 2 * self.most {
+            self.clients.retain(|_, all| is_open(all));
+        }
+        let all = self.clients.entry(client(address)).or_default();
+        if all.strong_count() >= most {
+            return Err(TooMany);
+        }
+        let shared = all.upgrade().unwrap_or_else(|| Arc::new(OfClient));
+        *all = Arc::downgrade(&shared);
+        Ok(Some(shared))
+    }
+
+    /// The connection that is idle longest, of those that are not closed yet.
+    pub(super) fn idle_longest(&mut self) -> Option<Arc<Presence>> {
+        if let Some(known) = self.next_known() {
+            return Some(known);
+        }
+        if self.rests > 0 {
+            self.rests -= 1;
+            return None;
+        }
+        self.look();
+        let found = self.next_known();
+        if found.is_none() {
+            self.rests = self.most / REST;
+        }
+        found
+    }
+
+    /// The next one of those that were found, if it was idle ever since.
+    fn next_known(&mut self) -> Option<Arc<Presence>> {
+        while let Some((since, one)) = self.idle.pop() {
+            if let Some(one) = one.upgrade()
+                && one.idle_since() == Some(since)
+                && !one.is_closing()
+            {
+                return Some(one);
+            }
+        }
+        None
+    }
+
+    /// Finds those that are idle longest.
+    fn look(&mut self) {
+        self.open.retain(is_open);
+        let idle = self.open.iter().filter_map(|weak| {
+            let one = weak.upgrade().filter(|one| !one.is_closing())?;
+            Some((one.idle_since()?, Weak::clone(weak)))
+        });
+        self.idle = idle.collect();
+        // The order of those that are equal is that of their coming, turned round with the others.
+        self.idle.reverse();
+        self.idle.sort_by_key(|(since, _)| Reverse(*since));
+        let found = self.idle.len().div_ceil(FOUND);
+        self.idle.drain(..self.idle.len() - found);
+        self.idle.shrink_to_fit();
+    }
+}
+
+fn is_open<T>(one: &Weak<T>) -> bool {
+    one.strong_count() > 0
+}
+
+/// What the addresses of one client have in common.
+fn client(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let own = u128::MAX << (u128::BITS - NETWORK);
+            IpAddr::V6((address.to_bits() & own).into())
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connection_idle_longest_is_found_first() {
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(100, None));
+        let all: Vec<_> = (0..100).map(|_| crowd.join(&ends)).collect();
+        let at = |one: &Arc<Presence>| all.iter().position(|other| Arc::ptr_eq(one, other)).unwrap();
+        let busy = all[0].engage();
+        all[1].has_part(true);
+        // They are idle since later, all at once.
+        drop((all[2].engage(), all[3].engage()));
+        let mut found = Vec::new();
+        while let Some(one) = crowd.idle_longest() {
+            one.close();
+            found.push(at(&one));
+        }
+        // The last one came when the two became idle, and is younger.
+        assert_eq!(found, (4..99).chain([2, 3, 99]).collect::<Vec<_>>());
+        drop(busy);
+        crowd.rests = 0;
+        assert_eq!(crowd.idle_longest().map(|one| at(&one)), Some(0), "it is idle now");
+    }
+
+    #[test]
+    fn what_does_something_again_is_not_found() {
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(32, None));
+        let all: Vec<_> = (0..32).map(|_| crowd.join(&ends)).collect();
+        // Four are found.
+        assert!(Arc::ptr_eq(&crowd.idle_longest().unwrap(), &all[0]));
+        let _busy = all[1].engage();
+        drop(all[2].engage());
+        assert!(Arc::ptr_eq(&crowd.idle_longest().unwrap(), &all[3]));
+    }
+
+    #[test]
+    fn a_connection_that_has_ended_leaves_nothing() {
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(8, Some(1)));
+        for number in 0..1_000_u32 {
+            let address = IpAddr::V4(number.into());
+            let _one = (crowd.join(&ends), crowd.of_client(address).unwrap());
+            assert!(crowd.of_client(address).is_err());
+        }
+        assert!(crowd.open.len() < 20 && crowd.clients.len() < 20);
+        assert!(crowd.idle_longest().is_none());
+    }
+
+    #[test]
+    fn a_client_of_ipv6_is_a_network_of_64_bits() {
+        let is_one =
+            |first: &str, second: &str| client(first.parse().unwrap()) == client(second.parse().unwrap());
+        for (first, second, is_so) in [
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("::ffff:192.0.2.1", "192.0.2.1", true),
+            ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", true),
+            ("2001:db8:0:1::1", "2001:db8:0:2::1", false),
+        ] {
+            assert_eq!(is_one(first, second), is_so, "{first} {second}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Whether a connection is idle, and since when.
+//!
+//! A full listener closes the connection that is idle longest for a new one. So that no request
+//! reads a clock for it, time is counted in the connections that the listener has taken: of two
+//! that became idle between the same two of them, the older one is closed first.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection has to end in order once it is closed for another.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// What a connection does, as far as its listener asks.
+pub(crate) struct Presence {
+    /// The connections that the listener has taken.
+    taken: Arc<AtomicU64>,
+    /// How many those were when this one became idle.
+    since: AtomicU64,
+    /// Those that are being answered.
+    requests: AtomicU32,
+    /// Whether a part of a request has come.
+    has_part: AtomicBool,
+    /// Cancelled when the connection is to end after the requests that are being answered.
+    ends: CancellationToken,
+    /// Whether it is to end for another.
+    is_closing: AtomicBool,
+}
+
+/// A connection that is not idle until this is dropped.
+pub(crate) struct Engaged(Arc<Presence>);
+
+impl Presence {
+    /// A new connection, which is idle. It ends with these.
+    pub(crate) fn new(ends: &CancellationToken, taken: &Arc<AtomicU64>) -> Arc<Self> {
+        let (requests, has_part, is_closing) = Default::default();
+        let since = AtomicU64::new(taken.load(Relaxed));
+        let (ends, taken) = (ends.child_token(), Arc::clone(taken));
+        Arc::new(Self { taken, since, requests, has_part, ends, is_closing })
+    }
+
+    /// That of a connection without a listener.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Arc<Self> {
+        Self::new(&CancellationToken::new(), &Arc::default())
+    }
+
+    /// Cancelled when the connection is to end, with the server or for another connection.
+    pub(crate) fn ends(&self) -> &CancellationToken {
+        &self.ends
+    }
+
+    /// A request is being answered until the value is dropped.
+    #[must_use]
+    pub(crate) fn engage(self: &Arc<Self>) -> Engaged {
+        self.enter();
+        Engaged(Arc::clone(self))
+    }
+
+    /// One more request is being answered.
+    pub(crate) fn enter(&self) {
+        self.requests.fetch_add(1, Relaxed);
+    }
+
+    /// One of them was answered.
+    pub(crate) fn leave(&self) {
+        self.since.store(self.taken.load(Relaxed), Relaxed);
+        // After it: who sees no request sees since when.
+        self.requests.fetch_sub(1, Release);
+    }
+
+    pub(crate) fn is_engaged(&self) -> bool {
+        self.requests.load(Relaxed) > 0
+    }
+
+    /// A part of a request has come, or all of it has been read.
+    pub(crate) fn has_part(&self, has: bool) {
+        self.has_part.store(has, Relaxed);
+    }
+
+    /// The only request was answered, of a connection that answers one after the other.
+    pub(crate) fn rest(&self) {
+        self.since.store(self.taken.load(Relaxed), Relaxed);
+        self.has_part.store(false, Release);
+    }
+
+    /// How many connections the listener had taken when this one became idle. `None`: it is not.
+    pub(crate) fn idle_since(&self) -> Option<u64> {
+        let is_idle = self.requests.load(Acquire) == 0 && !self.has_part.load(Acquire);
+        is_idle.then(|| self.since.load(Relaxed))
+    }
+
+    /// Ends the connection for another, unless it does something again.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Relaxed);
+        self.ends.cancel();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
+    }
+
+    /// Waits until the connection was closed for another, and does not end by itself.
+    pub(super) async fn overstays(self: Arc<Self>) {
+        self.ends.cancelled().await;
+        if !self.is_closing() {
+            // The server ends, and waits for it.
+            pending::<()>().await;
+        }
+        loop {
+            tokio::time::sleep(GRACE).await;
+            if self.idle_since().is_some() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Engaged {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
