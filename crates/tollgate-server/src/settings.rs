@@ -57,6 +57,11 @@ pub struct Settings {
     pub proxy_tls: Option<TlsFiles>,
     /// How many keys `CL.THROTTLE` may keep.
     pub resp_max_keys: usize,
+    /// How many tickets of checks and reservations `/v1/*` keeps, and as many of requests in
+    /// flight; `None`: of each as many as take a sixteenth of the
+    /// [`memory_budget`](tollgate_rules::Rules::memory_budget) of the rules at the start. A client
+    /// has at most eight ninths of them.
+    pub max_tickets: Option<NonZeroUsize>,
     /// What Redis clients must tell by `AUTH`; `None`: they need not.
     pub resp_password: Option<Secret>,
     /// What a Redis client tells by `AUTH` before `FLUSHALL`; `None`: no client may send it.
@@ -185,6 +190,7 @@ impl Settings {
             resp_tls: None,
             proxy_tls: None,
             resp_max_keys: 1 << 24,
+            max_tickets: None,
             resp_password: None,
             resp_admin_password: None,
             state: None,

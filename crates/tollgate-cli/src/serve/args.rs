@@ -117,6 +117,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "16777216", value_parser = within::<usize>(1, 1 << 32), help_heading = "State")]
     resp_max_keys: usize,
 
+    /// The tickets that /v1/check and /v1/reserve keep at most, and as many those of /v1/acquire
+    /// [default: as many as take a sixteenth of the rules' memory_budget_mib, 131072 without one]
+    #[arg(long, value_name = "N", value_parser = within::<usize>(1, 1 << 32), help_heading = "State")]
+    max_tickets: Option<usize>,
+
     /// Save state in this file, and begin with it [default: state ends with the process]
     #[arg(long, value_name = "FILE", help_heading = "State")]
     state: Option<PathBuf>,
@@ -272,6 +277,7 @@ impl Args {
         settings.grpc_tls.clone_from(&self.grpc_tls);
         settings.resp_tls.clone_from(&self.resp_tls);
         settings.resp_max_keys = self.resp_max_keys;
+        settings.max_tickets = self.max_tickets.and_then(NonZeroUsize::new);
         settings.state.clone_from(&self.state);
         settings.state_interval = self.state_interval;
         settings.strict_state = self.strict_state;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tollgate_testing::http;
 use tollgate_testing::process::Process;
 
-use crate::{Folder, address_of, fails, serve, tollgate};
+use crate::{Folder, address_of, fails, get, serve, tollgate};
 
 #[test]
 fn listeners_beyond_loopback_need_authentication_or_open() {
@@ -208,5 +208,27 @@ fn other_crates_log_only_if_they_are_named() {
     for log in ["loud", "info,h2", "info,h2=loud", "info,=debug", ""] {
         let (code, said) = fails(serve(&folder, &["--log", log]));
         assert!(code == Some(2) && said.contains("--log"), "{said}");
+    }
+}
+
+#[test]
+fn the_option_or_the_memory_bounds_the_tickets() {
+    let folder = Folder::new();
+    folder.write(
+        "small.toml",
+        &format!("{}memory_budget_mib = 64\n{}", &crate::RULES[..12], &crate::RULES[12..]),
+    );
+    for (rules, options, most) in [
+        ("rules.toml", &[][..], 131_072),
+        ("small.toml", &[], 8_192),
+        ("small.toml", &["--max-tickets", "640"], 640),
+    ] {
+        folder.write("rules.toml", &std::fs::read_to_string(folder.path(rules)).unwrap());
+        let mut server = Process::start(serve(&folder, options));
+        let page = get(&address_of(&mut server, "admin"), "/metrics");
+        for kind in ["check", "acquire"] {
+            let line = format!("tollgate_tickets_max{{kind=\"{kind}\"}} {most}\n");
+            assert!(page.contains(&line), "{line}{page}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Clock, Receipt, TscClock};
+use tollgate::{Clock, MultiLimiter, Receipt, TscClock};
 
 use crate::set::allowance::Shared;
 use crate::set::at_once::Guard;
@@ -57,8 +57,16 @@ pub(super) struct OwnedCharge<C> {
     /// The index of its rule's line.
     pub(super) line: usize,
     pub(super) shared: Arc<Shared<C>>,
-    pub(super) receipt: Receipt<8>,
+    pub(super) receipt: OwnedReceipt,
     pub(super) charge_if: Option<Arc<[u16]>>,
+}
+
+/// The receipt of a charge. That of one limit takes a quarter of the bytes of one with room for
+/// eight, and servers keep many tickets.
+pub(super) enum OwnedReceipt {
+    /// `None` only while it becomes the other.
+    One(Option<Receipt>),
+    Each(Box<Receipt<8>>),
 }
 
 /// What a rule has charged whose cost may turn out to be another.
@@ -146,7 +154,7 @@ impl<C: Clock> Ticket<C> {
         self.costs.clear();
         for OwnedCharge { shared, receipt, charge_if, .. } in self.charges.drain(..).rev() {
             if charge_if.is_some_and(|statuses| !statuses.contains(&status)) {
-                shared.limiter.refund(receipt);
+                receipt.refund(&shared.limiter);
             }
         }
         for OwnedStored { charge, charge_if, .. } in self.stored.drain(..) {
@@ -171,7 +179,7 @@ impl<C: Clock> Ticket<C> {
         for OwnedCharge { line, shared, receipt, .. } in self.charges.drain(..).rev() {
             // Of a cost that was settled, parts may have come back.
             let is_whole = !self.costs.iter().any(|one| one.line == line && one.is_settled);
-            if shared.limiter.refund(receipt) == 0 && is_whole {
+            if receipt.refund(&shared.limiter) == 0 && is_whole {
                 kept(line);
             }
         }
@@ -187,7 +195,7 @@ impl<C: Clock> OwnedCost<C> {
         for charge in charges.iter_mut().rev().filter(|charge| charge.line == *line) {
             let part = excess.min(charge.receipt.left());
             // What does not come back stays charged, and is not asked for again.
-            shared.limiter.refund_part(&mut charge.receipt, part);
+            charge.receipt.refund_part(&shared.limiter, part);
             excess -= part;
         }
         let missing = cost.saturating_sub(*units);
@@ -197,9 +205,39 @@ impl<C: Clock> OwnedCost<C> {
             let receipt = key.debit(missing).unwrap_or_else(|_| key.check_up_to(missing)).receipt();
             *units += receipt.left();
             let (line, shared, charge_if) = (*line, Arc::clone(shared), charge_if.clone());
+            let receipt = OwnedReceipt::Each(Box::new(receipt));
             charges.push(OwnedCharge { line, shared, receipt, charge_if });
         }
         *units
+    }
+}
+
+impl OwnedReceipt {
+    pub(super) fn left(&self) -> u64 {
+        match self {
+            Self::One(one) => one.as_ref().map_or(0, Receipt::left),
+            Self::Each(each) => each.left(),
+        }
+    }
+
+    /// Gives back all that can come back. Returns how much that was.
+    fn refund<C: Clock>(self, limiter: &MultiLimiter<[u8], C>) -> u64 {
+        match self {
+            Self::One(one) => one.map_or(0, |one| limiter.refund(one)),
+            Self::Each(each) => limiter.refund(*each),
+        }
+    }
+
+    /// Gives back up to so many units.
+    fn refund_part<C: Clock>(&mut self, limiter: &MultiLimiter<[u8], C>, units: u64) {
+        if let Self::One(one) = self
+            && let Some(one) = one.take()
+        {
+            *self = Self::Each(Box::new(one.into()));
+        }
+        if let Self::Each(each) = self {
+            limiter.refund_part(each, units);
+        }
     }
 }
 
@@ -209,5 +247,34 @@ impl<C> fmt::Debug for Ticket<C> {
             .field("charges", &self.charges.len())
             .field("in_flight", &self.guards.len())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::ManualClock;
+
+    use super::*;
+    use crate::{Ask, Memory, PlainRequest, RuleSet, Scratch, read};
+
+    /// Servers keep hundreds of thousands of tickets.
+    #[test]
+    fn a_ticket_has_room_for_its_own_charges_only() {
+        let rule =
+            |number| format!("{{ name = 'r{number}', key = 'client', limits = ['10/s', 'in-flight:9'] }}");
+        for rules in [1, 3] {
+            let all = (0..rules).map(rule).collect::<Vec<_>>().join(", ");
+            let text = format!("version = 1\nrule = [{all}]");
+            let file = read("rules.toml", &Memory::new("rules.toml", &*text)).into_rules().unwrap();
+            let set = RuleSet::new(file, ManualClock::new()).unwrap();
+            let request = PlainRequest { client: Some([203, 0, 113, 9].into()), ..PlainRequest::default() };
+            let ask = Ask { in_flight: true, cost: 2, ..Ask::default() };
+            let mut scratch = Scratch::default();
+            let ticket = set.ask(&request, ask, &mut scratch).ticket();
+            let rooms = [ticket.charges.capacity(), ticket.costs.capacity(), ticket.guards.capacity()];
+            assert_eq!(rooms, [rules; 3]);
+            assert!(ticket.charges.iter().all(|charge| charge.receipt.left() == 2));
+        }
+        assert!(size_of::<OwnedCharge<ManualClock>>() <= 96);
     }
 }

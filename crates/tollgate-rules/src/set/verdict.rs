@@ -14,7 +14,7 @@ use crate::set::line::Line;
 use crate::set::scratch::{Charge, Mark, Scratch};
 use crate::set::stored::StoredAsk;
 use crate::set::stored_reply::Ruling;
-use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedStored, Ticket};
+use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedReceipt, OwnedStored, Ticket};
 
 /// What all rules together say of a request.
 ///
@@ -246,7 +246,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
 
     /// What the request may still give back, as a value that borrows nothing.
     ///
-    /// **Cost.** Memory for the charges: take it only of a request that is served.
+    /// **Cost.** Memory for the charges, and for no more: take it only of a request that is served.
     pub fn ticket(mut self) -> Ticket<C> {
         self.forget_settled();
         let Scratch { found, charges, cost, .. } = &mut *self.scratch;
@@ -258,18 +258,26 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             Cost::Fixed(1) => *cost != 1,
             Cost::Fixed(_) | Cost::Cases(_) => false,
         };
+        ticket.stored.reserve_exact(charges.stored.len());
         for (line, charge) in charges.stored.drain(..) {
             let one = &concerned[line];
             let charge_if = self.set.limited(one).charge_if.clone();
             ticket.stored.push(OwnedStored { charge, charge_if, has_cost: may_differ(one) });
         }
-        for Charge { line, receipt } in charges.take(Mark::default()) {
+        let brief = charges.brief.drain(..).enumerate();
+        let brief = brief.map(|(line, receipt)| (line, OwnedReceipt::One(Some(receipt))));
+        let each = charges.quotas.drain(..);
+        let each = each.map(|Charge { line, receipt }| (line, OwnedReceipt::Each(Box::new(receipt))));
+        let made = brief.chain(each);
+        ticket.charges.reserve_exact(made.size_hint().0);
+        for (line, receipt) in made {
             let one = &concerned[line];
             let Some(current) = &self.set.allowance(one).quotas else { continue };
             let (shared, charge_if) = (&current.shared, &self.set.limited(one).charge_if);
             if may_differ(one) {
                 let (shared, charge_if, key) = (Arc::clone(shared), charge_if.clone(), found.key(one).into());
                 let units = self.set.cost(one, *cost);
+                ticket.costs.reserve_exact(1);
                 ticket.costs.push(OwnedCost { line, shared, charge_if, key, units, is_settled: false });
             }
             if receipt.left() > 0 {

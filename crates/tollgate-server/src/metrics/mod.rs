@@ -5,6 +5,7 @@
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `listener` | the counters of a listener |
 //! | `stores` | what the stores of rules have counted |
+//! | `tickets` | the counts of tickets |
 //! | `histogram` | counts of values between bounds |
 //! | `distinct` | how many distinct keys there were lately |
 //! | `top` | the keys that are refused most |
@@ -28,6 +29,7 @@ mod stores;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tickets;
 mod top;
 
 use std::collections::BTreeMap;
@@ -46,6 +48,7 @@ pub(crate) use generation::{Generation, mode};
 use listener::{Decided, ListenerCounts};
 pub(crate) use listener::{Listener, OpenConnection};
 pub(crate) use rule::RuleCounts;
+pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
 
 /// The counters of a server.
@@ -57,6 +60,8 @@ pub(crate) struct Metrics {
     renewal: Mutex<()>,
     listeners: [ListenerCounts; Listener::ALL.len()],
     protocol_errors: Mutex<BTreeMap<(Listener, &'static str), u64>>,
+    /// Those of checks and reservations, and those of requests in flight.
+    pub(crate) tickets: [Arc<TicketCounts>; 2],
     /// Reloads that succeeded, and that failed.
     reloads: [AtomicU64; 2],
     /// In seconds of Unix time; 0: none since the start.
@@ -75,6 +80,7 @@ impl Metrics {
             renewal: Mutex::default(),
             listeners: std::array::from_fn(|_| ListenerCounts::new()),
             protocol_errors: Mutex::default(),
+            tickets: Default::default(),
             reloads: Default::default(),
             reloaded_at: AtomicU64::new(0),
             live,

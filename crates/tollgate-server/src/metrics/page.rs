@@ -47,6 +47,7 @@ impl Metrics {
         self.write_rules(&mut text, &generation);
         super::stores::write(&mut text, &core.store_counts());
         write_parked(&mut text, &core.parks.all());
+        self.write_tickets(&mut text);
         self.write_reloads(&mut text, core.last_error().is_none());
         text.family("tollgate_call_keys", "gauge", "Keys in debt to quotas that came with the call.")
             .sample(&[], calls.live_keys);

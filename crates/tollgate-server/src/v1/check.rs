@@ -26,7 +26,7 @@ use tollgate_rules::{Ask, Limit, Limits, Ruling, Ticket, Verdict};
 use super::outcome::{Outcome, status, write_end};
 use super::request::{Act, Body, Call, MOST_REQUESTS};
 use super::service::Service;
-use super::tickets::{TICKET_LIFE, TicketId};
+use super::tickets::{Client, TICKET_LIFE, TicketId};
 use crate::clock::ServerClock;
 use crate::core::{Decider, Generation};
 use crate::metrics::Listener;
@@ -113,7 +113,7 @@ impl Act {
 
 impl Service {
     /// Answers a body of JSON. The whole body is read before anything is charged.
-    pub(super) async fn check(&self, act: Act, body: &[u8]) -> Answer {
+    pub(super) async fn check(&self, client: Client, act: Act, body: &[u8]) -> Answer {
         let body: Body<'_> = match read_json(body) {
             Ok(body) => body,
             Err(answer) => return *answer,
@@ -125,8 +125,8 @@ impl Service {
         if let Some(calls) = &body.requests {
             // Boxed, as they are rare, and single requests would have room for them.
             return match body.together {
-                Some(true) => Box::pin(self.together(&mut decider, act, calls)).await,
-                _ => Box::pin(self.each(&mut decider, act, calls)).await,
+                Some(true) => Box::pin(self.together(client, &mut decider, act, calls)).await,
+                _ => Box::pin(self.each(client, &mut decider, act, calls)).await,
             };
         }
         let (call, ask) = (&body.one, act.ask(&body.one));
@@ -145,7 +145,7 @@ impl Service {
         decider.headers = answers.headers;
         drop(decider);
         let mut json = answers.json;
-        if !self.keep(act, &mut decided) {
+        if !self.keep(client, act, &mut decided) {
             (headers, json) = (HeaderMap::new(), Vec::new());
             write_undecided("error", decided.generation, &mut json);
         }
@@ -154,7 +154,7 @@ impl Service {
     }
 
     /// Decides the requests of a batch, each for itself.
-    async fn each(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
+    async fn each(&self, client: Client, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         let mut made = Made(Vec::with_capacity(calls.len()));
         let mut answers = Answers::with_room(calls.len(), HeaderJson::default());
         let decided = decider.decide_all(
@@ -177,13 +177,13 @@ impl Service {
         let mut admitted = true;
         for (index, one) in &mut made {
             one.ticket = one.ticket.take().filter(|_| act.keeps_ticket(&calls[*index]));
-            admitted &= self.keep(act, one) && one.is_admitted();
+            admitted &= self.keep(client, act, one) && one.is_admitted();
         }
         batch(admitted, &made, |(_, one), json| one.write(&answers, json))
     }
 
     /// Decides the requests of a batch, all or nothing.
-    async fn together(&self, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
+    async fn together(&self, client: Client, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
         loop {
             let mut made = Made(Vec::with_capacity(calls.len()));
             let (mut answers, mut refused) = (Answers::with_room(calls.len(), HeaderJson::default()), None);
@@ -210,7 +210,7 @@ impl Service {
                 // Other rules came into force in between.
                 continue;
             }
-            if refused.is_none() && self.keep_all(act, calls, &mut made.0) {
+            if refused.is_none() && self.keep_all(client, act, calls, &mut made.0) {
                 let mut made = take(&mut made.0);
                 made.sort_unstable_by_key(|(index, _)| *index);
                 return batch(true, &made, |(_, one), json| one.write(&answers, json));
@@ -278,9 +278,9 @@ impl Service {
 
     /// Keeps the ticket of a request, if it has one. If there is no room, the request is given back
     /// and becomes an error.
-    fn keep(&self, act: Act, decided: &mut Decided) -> bool {
+    fn keep(&self, client: Client, act: Act, decided: &mut Decided) -> bool {
         let Some(ticket) = decided.ticket.take() else { return true };
-        match self.tickets_of(act).keep(ticket, decided.decided_at, decided.end) {
+        match self.tickets_of(act).keep(client, ticket, decided.decided_at, decided.end) {
             Ok(id) => {
                 decided.id = Some(id);
                 true
@@ -294,10 +294,10 @@ impl Service {
     }
 
     /// Keeps the tickets that callers want, or none.
-    fn keep_all(&self, act: Act, calls: &[Call<'_>], made: &mut [(usize, Decided)]) -> bool {
+    fn keep_all(&self, client: Client, act: Act, calls: &[Call<'_>], made: &mut [(usize, Decided)]) -> bool {
         for kept in 0..made.len() {
             let (index, one) = &mut made[kept];
-            if !act.keeps_ticket(&calls[*index]) || self.keep(act, one) {
+            if !act.keeps_ticket(&calls[*index]) || self.keep(client, act, one) {
                 continue;
             }
             for (_, one) in &mut made[..kept] {

@@ -1,6 +1,7 @@
 //! The state that all connections of the HTTP API share, and the routes.
 
 use std::future::ready;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use super::auth::Auth;
 use super::request::Act;
 use super::settle;
-use super::tickets::{TICKET_LIFE, Tickets};
+use super::tickets::{self, Client, TICKET_LIFE, Tickets};
 use crate::core::Core;
 use crate::listen::Peer;
 use crate::metrics::Listener;
@@ -21,17 +22,14 @@ use crate::rls;
 use crate::settings::{Limits, Settings};
 use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem, read_body};
 
-/// The most tickets.
-const MOST_TICKETS: usize = 1 << 20;
-
 /// The interface as a document.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
 /// What all connections of the HTTP API share.
 pub(crate) struct Service {
     pub(super) core: Arc<Core>,
-    /// Of checks and reservations. One that finds no room displaces the oldest, which stays
-    /// charged.
+    /// Of checks and reservations. One that finds no room displaces its client's oldest, which
+    /// stays charged.
     pub(super) tickets: Tickets,
     /// Of requests in flight. One that finds no room is refused: a lost one would give back places
     /// that are taken.
@@ -75,10 +73,13 @@ impl web::Route for Route {
 
 impl Service {
     pub(crate) fn new(core: Arc<Core>, settings: &Settings) -> Self {
+        let usual = || tickets::usual(core.live.rules().rules().memory_budget);
+        let most = settings.max_tickets.map_or_else(usual, NonZeroUsize::get);
+        let [tickets, places] = core.metrics.tickets.clone();
         Self {
             core,
-            tickets: Tickets::new(MOST_TICKETS, true),
-            places: Tickets::new(MOST_TICKETS, false),
+            tickets: Tickets::new(most, true, tickets),
+            places: Tickets::new(most, false, places),
             auth: Auth::new(settings),
             limits: settings.limits,
         }
@@ -110,17 +111,20 @@ impl Service {
             Continue(Route::Auth) => {
                 Either::Left(Either::Right(async move { self.authorize(peer, &mut head, body).await }))
             }
-            Continue(route) => Either::Right(async move { self.act(route, body).await }),
+            Continue(route) => {
+                let client = Client::from(peer);
+                Either::Right(async move { self.act(client, route, body).await })
+            }
         }
     }
 
     /// Reads a body, and answers it.
-    async fn act(&self, route: Route, body: RequestBody) -> Answer {
+    async fn act(&self, client: Client, route: Route, body: RequestBody) -> Answer {
         let body = match self.read(body).await {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = self.serve(route, &body).await;
+        let answer = self.serve(client, route, &body).await;
         if answer.status() == StatusCode::BAD_REQUEST {
             self.core.metrics.protocol_error(Listener::Http, "body");
         }
@@ -128,9 +132,9 @@ impl Service {
     }
 
     /// Answers a body that is complete.
-    async fn serve(&self, route: Route, body: &[u8]) -> Answer {
+    async fn serve(&self, client: Client, route: Route, body: &[u8]) -> Answer {
         match route {
-            Route::Act(act) => self.check(act, body).await,
+            Route::Act(act) => self.check(client, act, body).await,
             Route::Settle => settle::settle(&self.core, &self.tickets, body),
             // Boxed, as it is rare, and other requests would have room for it.
             Route::Json => Box::pin(rls::json(&self.core, body)).await,
@@ -145,8 +149,13 @@ impl Service {
 
     /// As [`post`](Self::post), with time for stores to answer.
     pub(super) async fn post_waiting(&self, path: &str, body: &[u8]) -> Answer {
+        self.post_as(Client::default(), path, body).await
+    }
+
+    /// The same, of this client.
+    pub(super) async fn post_as(&self, client: Client, path: &str, body: &[u8]) -> Answer {
         let (route, _) = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
-        self.serve(route, body).await
+        self.serve(client, route, body).await
     }
 
     /// Reads a body, or says why not.

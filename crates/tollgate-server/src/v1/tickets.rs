@@ -2,12 +2,17 @@
 //!
 //! An id has 122 random bits. A ticket is taken out of its table under the mutex of one of the
 //! table's parts: of two calls that settle the same ticket, one finds it.
+//!
+//! A client has at most [`SHARE`] times as many tickets of a part as the part has room left. So one
+//! client alone fills eight ninths of it, and the next one finds room. Tickets go to the parts in
+//! turn, so what holds for a part holds for the table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::SecureRandom;
@@ -16,6 +21,8 @@ use tollgate::Timestamp;
 use tollgate_rules::Ticket;
 
 use crate::clock::ServerClock;
+use crate::listen::Peer;
+use crate::metrics::TicketCounts;
 
 /// How long what a request was charged can be given back.
 pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -23,11 +30,23 @@ pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
 /// How many parts a table has, each with a mutex of its own.
 const PARTS: usize = 64;
 
+/// How many times as many tickets as there is room left a client may have.
+const SHARE: usize = 8;
+
+/// The bytes of a ticket, with its places in the tables: that of one rule with one limit takes 400,
+/// each more 100 to 350.
+const BYTES: usize = 512;
+
 static RANDOM: LazyLock<&'static dyn SecureRandom> = LazyLock::new(|| default_provider().secure_random);
 
 /// The name of a ticket, which its owner alone knows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TicketId(u128);
+
+/// Whose a ticket is: an IPv4 address, a network of IPv6 of 64 bits, or, for all clients of sockets
+/// of this machine, one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Client(u64);
 
 /// Tickets of which each is taken at most once.
 pub(super) struct Tickets {
@@ -36,26 +55,46 @@ pub(super) struct Tickets {
     most: usize,
     displaces: bool,
     next: AtomicUsize,
+    counts: Arc<TicketCounts>,
 }
 
 #[derive(Default)]
 struct Part {
-    tickets: HashMap<TicketId, (Timestamp, Ticket<ServerClock>)>,
+    tickets: HashMap<TicketId, Kept>,
     /// The same tickets, by their ends.
-    ends: BTreeSet<(Timestamp, TicketId)>,
+    ends: Ends,
+    /// The same, of each client.
+    clients: HashMap<Client, Ends>,
+}
+
+struct Kept {
+    end: Timestamp,
+    client: Client,
+    ticket: Ticket<ServerClock>,
+}
+
+type Ends = BTreeSet<(Timestamp, TicketId)>;
+
+/// How many tickets of each kind are kept, if the operator does not say: as many as take a
+/// sixteenth of the memory for the rules.
+pub(super) fn usual(memory_budget: usize) -> usize {
+    memory_budget / 16 / BYTES
 }
 
 impl Tickets {
-    /// A table of at most `most` tickets. Whether one that finds no room displaces the ticket that
-    /// would end first, or is refused.
-    pub(super) fn new(most: usize, displaces: bool) -> Self {
+    /// A table of about `most` tickets. Whether one that finds no room displaces the ticket of its
+    /// client that would end first, or is refused.
+    pub(super) fn new(most: usize, displaces: bool, counts: Arc<TicketCounts>) -> Self {
         let parts = (0..PARTS).map(|_| Mutex::default()).collect();
-        Self { parts, most: most.div_ceil(PARTS), displaces, next: AtomicUsize::new(0) }
+        let most = most.max(1).div_ceil(PARTS);
+        counts.most.store((most * PARTS) as u64, Relaxed);
+        Self { parts, most, displaces, next: AtomicUsize::new(0), counts }
     }
 
-    /// Keeps a ticket until `end`. It comes back if there is no room.
+    /// Keeps a client's ticket until `end`. It comes back if there is no room.
     pub(super) fn keep(
         &self,
+        client: Client,
         ticket: Ticket<ServerClock>,
         now: Timestamp,
         end: Timestamp,
@@ -65,16 +104,25 @@ impl Tickets {
         let mut lost = Vec::new();
         let mut part = self.part(number);
         while let Some(&(end, first)) = part.ends.first()
-            && (end <= now || (self.displaces && part.tickets.len() >= self.most))
+            && end <= now
         {
-            lost.extend(part.take(first, end));
+            lost.extend(part.take(first));
         }
-        if part.tickets.len() >= self.most {
-            return Err(ticket);
+        if !part.has_room(client, self.most) {
+            if !self.displaces {
+                self.counts.refused.fetch_add(1, Relaxed);
+                self.gone(lost.len());
+                return Err(ticket);
+            }
+            let first = part.first_of(client);
+            lost.extend(first.and_then(|first| part.take(first)));
+            self.counts.lost.fetch_add(1, Relaxed);
         }
-        part.ends.insert((end, id));
-        part.tickets.insert(id, (end, ticket));
+        // Before another call can take it.
+        self.counts.kept.fetch_add(1, Relaxed);
+        part.insert(id, Kept { end, client, ticket });
         drop(part);
+        self.gone(lost.len());
         // A lost ticket stays charged, and its places in flight are given back.
         drop(lost);
         Ok(id)
@@ -82,10 +130,8 @@ impl Tickets {
 
     /// Takes a ticket out. `None`: it was taken, has ended, was lost, or never was.
     pub(super) fn take(&self, id: TicketId, now: Timestamp) -> Option<Ticket<ServerClock>> {
-        let mut part = self.part(id.part());
-        let &(end, _) = part.tickets.get(&id)?;
-        let ticket = part.take(id, end)?;
-        drop(part);
+        let Kept { end, ticket, .. } = self.part(id.part()).take(id)?;
+        self.gone(1);
         (now < end).then_some(ticket)
     }
 
@@ -98,14 +144,20 @@ impl Tickets {
             while let Some(&(end, first)) = part.ends.first()
                 && end <= now
             {
-                ended.extend(part.take(first, end));
+                ended.extend(part.take(first));
             }
             if part.tickets.is_empty() {
                 *part = Part::default();
             }
             drop(part);
+            self.gone(ended.len());
             drop(ended);
         }
+    }
+
+    /// Counts tickets that are kept no longer.
+    fn gone(&self, tickets: usize) {
+        self.counts.kept.fetch_sub(tickets as u64, Relaxed);
     }
 
     fn part(&self, number: usize) -> MutexGuard<'_, Part> {
@@ -114,9 +166,46 @@ impl Tickets {
 }
 
 impl Part {
-    fn take(&mut self, id: TicketId, end: Timestamp) -> Option<Ticket<ServerClock>> {
-        self.ends.remove(&(end, id));
-        self.tickets.remove(&id).map(|(_, ticket)| ticket)
+    /// Whether a client may have another ticket, where there may be `most`.
+    fn has_room(&self, client: Client, most: usize) -> bool {
+        let has = self.clients.get(&client).map_or(0, BTreeSet::len);
+        has < most.saturating_sub(self.tickets.len()) * SHARE
+    }
+
+    /// The client's ticket that would end first. If it has none, that of any client.
+    fn first_of(&self, client: Client) -> Option<TicketId> {
+        self.clients.get(&client).unwrap_or(&self.ends).first().map(|&(_, id)| id)
+    }
+
+    fn insert(&mut self, id: TicketId, kept: Kept) {
+        self.ends.insert((kept.end, id));
+        self.clients.entry(kept.client).or_default().insert((kept.end, id));
+        self.tickets.insert(id, kept);
+    }
+
+    fn take(&mut self, id: TicketId) -> Option<Kept> {
+        let kept = self.tickets.remove(&id)?;
+        self.ends.remove(&(kept.end, id));
+        if let Some(ends) = self.clients.get_mut(&kept.client) {
+            ends.remove(&(kept.end, id));
+            if ends.is_empty() {
+                self.clients.remove(&kept.client);
+            }
+        }
+        Some(kept)
+    }
+}
+
+impl From<Peer> for Client {
+    fn from(peer: Peer) -> Self {
+        Self(match peer {
+            Peer::Unix => 0,
+            Peer::Tcp(address) => match address.ip().to_canonical() {
+                // Beside the networks that IPv6 gives to clients.
+                IpAddr::V4(address) => u64::from(address.to_bits()),
+                IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+            },
+        })
     }
 }
 
@@ -177,7 +266,11 @@ mod tests {
 
     /// The status of an answer, and what it says.
     async fn asks(service: &Service, path: &str, body: &str) -> (u16, Value) {
-        let answer = service.post_waiting(path, body.as_bytes()).await;
+        asks_as(Client::default(), service, path, body).await
+    }
+
+    async fn asks_as(client: Client, service: &Service, path: &str, body: &str) -> (u16, Value) {
+        let answer = service.post_as(client, path, body.as_bytes()).await;
         let status = answer.status().as_u16();
         let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap())
@@ -191,7 +284,7 @@ mod tests {
     async fn displaced_tickets_stay_charged() {
         let clock = ManualClock::new();
         let mut service = service(&clock, "'fixed-window:1000/d'");
-        service.tickets = Tickets::new(PARTS, true);
+        service.tickets = Tickets::new(PARTS, true, Arc::default());
         let mut tickets = Vec::new();
         for _ in 0..2 * PARTS {
             clock.advance(Duration::from_millis(1));
@@ -208,11 +301,68 @@ mod tests {
         assert_eq!(left(&service).await, 1000 - PARTS);
     }
 
+    /// One client asks for as many as it can, another has a few from before and asks for more.
+    #[tokio::test]
+    async fn one_client_leaves_tickets_to_others() {
+        let limits = "['fixed-window:100000/d', 'in-flight:100000']";
+        let (clock, [one, other]) = (ManualClock::new(), [Client(1), Client(2)]);
+        let mut service = service(&clock, limits);
+        service.tickets = Tickets::new(16 * PARTS, true, Arc::default());
+        service.places = Tickets::new(16 * PARTS, false, Arc::default());
+        let (check, acquire) = ("/v1/check", "/v1/acquire");
+        for (path, end) in [(check, "/v1/settle"), (acquire, "/v1/release")] {
+            let ask = async |client| asks_as(client, &service, path, "{\"ticket\":true}").await;
+            let mut others = Vec::new();
+            let mut admitted = 0;
+            for number in 0..42 * PARTS {
+                clock.advance(Duration::from_micros(1));
+                if !(PARTS..41 * PARTS).contains(&number) {
+                    let (status, said) = ask(other).await;
+                    assert_eq!(status, 200, "{path}: {said}");
+                    others.push(said["ticket"].as_str().unwrap().to_owned());
+                } else {
+                    admitted += usize::from(ask(one).await.0 == 200);
+                }
+            }
+            // Its own oldest are lost, or it is refused.
+            assert_eq!(admitted, if path == check { 40 * PARTS } else { 14 * PARTS }, "{path}");
+            for ticket in others {
+                let body = format!("{{\"ticket\":\"{ticket}\",\"cancel\":true}}");
+                assert_eq!(asks(&service, end, &body).await.0, 200, "{path}");
+            }
+        }
+        let counts = [&service.tickets, &service.places].map(|of| {
+            let counts = [&of.counts.most, &of.counts.kept, &of.counts.lost, &of.counts.refused];
+            counts.map(|count| count.load(Relaxed) as usize / PARTS)
+        });
+        assert_eq!(counts, [[16, 14, 26, 0], [16, 14, 0, 26]]);
+    }
+
+    #[tokio::test]
+    async fn tickets_fit_the_memory_for_the_rules() {
+        let mut service = service(&ManualClock::new(), "'9/s'");
+        // 1 GiB, unless the file says another.
+        assert_eq!([&service.tickets, &service.places].map(|of| of.most * PARTS), [1 << 17; 2]);
+        let mut settings = Settings::new("rules.toml");
+        settings.max_tickets = std::num::NonZeroUsize::new(100 * PARTS);
+        service = Service::new(Arc::clone(&service.core), &settings);
+        assert_eq!([&service.tickets, &service.places].map(|of| of.most), [100; 2]);
+    }
+
+    #[test]
+    fn a_client_is_an_address_or_a_network() {
+        let of = |address: &str| Client::from(Peer::Tcp(address.parse().unwrap()));
+        assert_eq!(of("192.0.2.1:80"), of("[::ffff:192.0.2.1]:81"));
+        assert_eq!(of("[2001:db8:0:1::1]:80"), of("[2001:db8:0:1:2::2]:80"));
+        assert_ne!(of("[2001:db8:0:1::1]:80"), of("[2001:db8:0:2::1]:80"));
+        assert_ne!(of("192.0.2.1:80"), of("192.0.2.2:80"));
+    }
+
     #[tokio::test]
     async fn an_acquisition_without_room_charges_and_holds_nothing() {
         let limits = format!("['fixed-window:1000/d', 'in-flight:{}']", PARTS + 1);
         let mut service = service(&ManualClock::new(), &limits);
-        service.places = Tickets::new(PARTS, false);
+        service.places = Tickets::new(PARTS, false, Arc::default());
         let mut tickets = Vec::new();
         for _ in 0..PARTS {
             let (status, said) = asks(&service, "/v1/acquire", "{}").await;
