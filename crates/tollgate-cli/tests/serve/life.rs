@@ -66,18 +66,21 @@ fn a_hangup_reads_the_rules_again() {
 }
 
 #[test]
-fn a_hangup_during_the_start_does_not_end_the_server() {
-    let folder = Folder::new();
-    let (certificate, key) = (folder.path("pipe"), folder.path("key"));
-    assert!(Command::new("mkfifo").arg(&certificate).status().expect("mkfifo is there").success());
-    let mut server = Process::start(serve(&folder, &["--admin-tls", &format!("{certificate},{key}")]));
-    // The server reads its certificate during the start, and waits at a pipe for the writer.
-    let writer = OpenOptions::new().write(true).open(&certificate).expect("the server reads");
-    server.signal("HUP");
-    // A signal that ends a process has doomed it by now: it reads no more of the pipe.
-    drop(writer);
-    assert_eq!(server.ends(), Some(2), "{}", server.said);
-    assert!(server.rest().contains("--admin-tls: "), "{}", server.said);
+fn a_signal_during_the_start_does_not_end_the_server() {
+    // Under nohup, a hangup ends no process.
+    for signal in ["HUP", "TERM"] {
+        let folder = Folder::new();
+        let (certificate, key) = (folder.path("pipe"), folder.path("key"));
+        assert!(Command::new("mkfifo").arg(&certificate).status().expect("mkfifo is there").success());
+        let mut server = Process::start(serve(&folder, &["--admin-tls", &format!("{certificate},{key}")]));
+        // The server reads its certificate during the start, and waits at a pipe for the writer.
+        let writer = OpenOptions::new().write(true).open(&certificate).expect("the server reads");
+        server.signal(signal);
+        // A signal that ends a process has doomed it by now: it reads no more of the pipe.
+        drop(writer);
+        assert_eq!(server.ends(), Some(2), "{signal}: {}", server.said);
+        assert!(server.rest().contains("--admin-tls: "), "{signal}: {}", server.said);
+    }
 }
 
 #[test]
