@@ -243,6 +243,11 @@ mod tests {
         assert_eq!([3, 7].map(|since| one_step().least(since, 100, 10)), [0, 20]);
     }
 
+    #[test]
+    fn a_debt_that_was_left_is_paid_off_by_time() {
+        assert_eq!([10, 29, 30].map(|now| one_step().least(7, 100, now)), [20, 1, 0]);
+    }
+
     /// Charges have raised the debt meanwhile.
     #[test]
     fn later_steps_fall_by_what_comes_back() {
