@@ -1,6 +1,6 @@
 //! The proxy under load, while rules are exchanged, upstreams fail, stall, reset and go away, a
 //! flood is refused, and clients leave wherever their request is: every key stays within its bound,
-//! as the upstreams count it; no request is sent twice; memory does not grow; and in the end no
+//! as the upstreams count it; none is sent twice but a GET; memory does not grow; and in the end no
 //! connection is open and no request is in flight.
 //!
 //! It takes twenty seconds, or `TOLLGATE_SOAK_SECONDS`.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming};
@@ -29,7 +29,7 @@ const NUMBERS: usize = 1 << 26;
 pub(crate) struct Counts {
     pub(crate) begun: Instant,
     pub(crate) arrived: AtomicUsize,
-    /// Requests that came again.
+    /// Requests that came again and may not be repeated.
     pub(crate) twice: AtomicUsize,
     /// The number of the next request.
     pub(crate) next: AtomicU64,
@@ -59,7 +59,7 @@ impl Counts {
         }
     }
 
-    fn note(&self, headers: &HeaderMap) {
+    fn note(&self, method: &Method, headers: &HeaderMap) {
         let number = |name| {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
             value.and_then(|value| value.parse::<u64>().ok())
@@ -72,7 +72,11 @@ impl Counts {
         self.arrived.fetch_add(1, Relaxed);
         let (word, bit) = (&self.numbers[own as usize % NUMBERS / 64], 1 << (own % 64));
         if word.fetch_or(bit, Relaxed) & bit != 0 {
-            self.twice.fetch_add(1, Relaxed);
+            // A GET is repeated when its connection ends without an answer. It is charged once.
+            if method != Method::GET {
+                self.twice.fetch_add(1, Relaxed);
+            }
+            return;
         }
         let way = u64::try_from(now.as_nanos()).expect("less than centuries").saturating_sub(sent);
         self.longest.fetch_max(way, Relaxed);
@@ -182,7 +186,7 @@ async fn serve(listener: TcpListener, counts: Arc<Counts>) {
 
 /// Answers as the path says. An error ends the connection.
 async fn answer(request: Request<Incoming>, counts: Arc<Counts>) -> io::Result<Response<Answer>> {
-    counts.note(request.headers());
+    counts.note(request.method(), request.headers());
     let whole =
         |text: &'static str| Response::new(Full::new(Bytes::from(text)).map_err(never).boxed_unsync());
     match request.uri().path() {
