@@ -96,7 +96,7 @@ struct Link {
     life: Arc<Life>,
 }
 
-/// The number of an established connection, and what is on its way.
+/// The number of an established connection, and its requests on their way.
 struct Life {
     number: u64,
     window: Arc<Window>,

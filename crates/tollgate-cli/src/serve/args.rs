@@ -143,7 +143,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "End")]
     drain_timeout: Duration,
 
-    /// What is logged, on standard error. LEVEL is error (what needs an operator), warn (what an
+    /// Which lines are logged, on standard error. LEVEL is error (an operator must act), warn (an
     /// operator should know), info (starts, reloads and ends, too) or debug (each connection that
     /// fails, and each save). Other crates log only if they are named: debug,h2=debug
     #[arg(long, value_name = "LEVEL[,CRATE=LEVEL...]", default_value = "info", help_heading = "Output")]

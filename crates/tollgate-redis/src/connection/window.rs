@@ -51,7 +51,7 @@ pub(super) struct Window {
 struct Size {
     /// The places there are, free or taken.
     places: usize,
-    /// The places there should be: what is above that goes as it becomes free.
+    /// How many places there should be: those above go as they become free.
     wanted: usize,
     /// Answers in time since the last place more.
     answers: usize,
@@ -155,7 +155,7 @@ impl Place {
         self.is_in_time = true;
     }
 
-    /// Nobody waits for the answer any more. If its time is over, there may be too many places.
+    /// Its caller has left. If its time is over, there may be too many places.
     pub(super) fn given_up(&self, now: Instant) {
         if now < self.until {
             return;

@@ -86,7 +86,7 @@ pub struct LiveRules<C = TscClock> {
     inner: Arc<Inner<C>>,
 }
 
-/// What is told of rules before they come into force.
+/// A hook that is called with new rules before they come into force.
 type Before = Box<dyn Fn(&Rules) + Send + Sync>;
 
 struct Inner<C> {

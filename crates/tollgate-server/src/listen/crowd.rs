@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Presence;
 
-/// Of those that are idle, the part that one look at all finds. So a look, which reads as many as
+/// Of those that are idle, the part that each look finds. So a look, which reads as many as
 /// there are, comes once for many connections that are closed.
 const FOUND: usize = 8;
 
 /// Of the most connections, the part for which no look follows one that found none.
 const REST: usize = 16;
 
-/// The bits of an IPv6 address that one client has: it may choose the others.
+/// The bits of an IPv6 address that tell a client: it may choose the others.
 const NETWORK: u32 = 64;
 
 /// All connections of a listener.

@@ -12,13 +12,13 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The descriptors that are kept for what is opened later: rules, state, certificates, stores.
+/// The descriptors that are kept for later files: rules, state, certificates, stores.
 const LATER: usize = 64;
 
 /// Of few descriptors, at most this part is kept for that.
 const LATER_PART: usize = 4;
 
-/// The most descriptors of a listener of administrators, and the part of what is left for it.
+/// The most descriptors of a listener of administrators, and its part of those that are left.
 const ADMIN: usize = 128;
 const ADMIN_PART: usize = 16;
 

@@ -45,7 +45,7 @@ impl<S, O: Observer> Observed<S, O> {
         Self { stream, observer, unread, said: 0 }
     }
 
-    /// Once the stream is to end, a client that does not take what is written is not waited for.
+    /// Once the stream is to end, a client that takes nothing is not waited for.
     fn or_ended<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match written {
             Poll::Pending if self.observer.farewell().is_some() => {

@@ -93,8 +93,8 @@ impl Wire {
         (&self.input[self.used..], &mut self.output)
     }
 
-    /// Notes whether the client has authenticated, if it must. It has `timeout` for that, whatever
-    /// else it says meanwhile.
+    /// Notes whether the client has authenticated, if it must. It has `timeout` for that, and
+    /// other commands do not prolong it.
     pub(super) fn authenticated(&mut self, is_known: bool, timeout: Duration) {
         if is_known {
             self.known_by = None;

@@ -2,7 +2,7 @@
 //!
 //! A reset frees the place of its request at once, and costs the client nothing. The request may
 //! have reached an upstream by then: so a client that resets all that it asks begins as many
-//! requests as it likes, whatever limits requests in flight have. Resets are counted over a
+//! requests as it likes, past any limit of requests in flight. Resets are counted over a
 //! connection, and too many end it. An answer makes up for one, and each second for another: a
 //! client that leaves a request now and then is never cut off, nor is one that leaves all that it
 //! has on its way.
