@@ -61,7 +61,11 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, timeout: 
     let session = Session::new(&shared, peer);
     let mut wire = Wire::new(stream);
     match answer_all(&shared, session, &mut wire, &presence, timeout).await {
-        Ok(()) => wire.close(presence.ends().is_cancelled()).await,
+        Ok(()) => {
+            // A client that goes on to send has no more claim to its place than an idle one.
+            presence.rest();
+            wire.close(presence.ends().is_cancelled()).await;
+        }
         Err(error) => tracing::debug!(%error, "a Redis client's connection ended"),
     }
 }

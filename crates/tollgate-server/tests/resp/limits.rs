@@ -151,6 +151,17 @@ async fn strangers_keep_nobody_who_knows_the_password_out() {
     owner.hears("PING", "+PONG\r\n").await;
 }
 
+/// It is read on, so that it hears why.
+#[tokio::test]
+async fn a_client_that_was_cut_off_keeps_no_place() {
+    let running = start(|settings| settings.limits.connections = 1).await;
+    let mut cut_off = connect(&running).await;
+    cut_off.say("*x\r\n").await;
+    assert!(cut_off.rest().await.starts_with("-ERR Protocol error"));
+    cut_off.say("more").await;
+    connect(&running).await.hears("PING", "+PONG\r\n").await;
+}
+
 #[tokio::test]
 async fn connections_beyond_the_limit_are_told_so() {
     let running = start(|settings| settings.limits.client_connections = Some(2)).await;
