@@ -245,8 +245,7 @@ impl Ranged for FixedRule {
         if self.index.get(payload.0) <= at.tick {
             return 0;
         }
-        let end = self.windows.start_of(self.index.get(payload.0).saturating_add(1));
-        end.saturating_sub(self.since)
+        self.windows.start_of(self.index.get(payload.0)).saturating_sub(self.since)
     }
 
     /// In the window of the last change, older versions' counts matter.

@@ -220,16 +220,16 @@ fn a_queue_departs_behind_a_debit() {
 
 /// The word is of the last window that there is, and the clock has stepped back.
 #[test]
-fn a_debit_before_the_end_of_time_returns() {
+fn the_last_window_counts_a_debit_before_it() {
     let quota = FixedWindow::new(Rate::per_second(10));
     let (limiter, _) = limiter(quota);
     let last = limiter.at(Timestamp::from_nanos(u64::MAX)).prepare(&1);
     assert_eq!(last.debit(3).unwrap().cost(), 3);
-    assert_eq!(limiter.prepare(&1).debit(3).unwrap().cost(), 0);
-    assert!(!limiter.prepare(&1).check_up_to(3).is_allowed());
+    assert_eq!(limiter.prepare(&1).debit(3).unwrap().cost(), 3);
+    assert_eq!(limiter.prepare(&1).check_up_to(5).cost(), 4);
     let several = tollgate::MultiLimiter::<u64>::builder([quota, quota]).clock(ManualClock::new());
     let several = several.build().unwrap();
     assert!(several.at(Timestamp::from_nanos(u64::MAX)).check(&1).is_allowed());
-    assert_eq!(several.prepare(&1).debit(3).unwrap().cost(), 0);
-    assert!(!several.prepare(&1).check_up_to(3).is_allowed());
+    assert_eq!(several.prepare(&1).debit(3).unwrap().cost(), 3);
+    assert_eq!(several.prepare(&1).check_up_to(9).cost(), 6);
 }

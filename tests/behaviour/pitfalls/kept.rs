@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, LeakyBucket, Limiter, ManualClock, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, SlidingLog,
+    SlidingWindow, Timestamp, TokenBucket,
 };
 use tollgate_model::{CountPolicy::Allowed, Model};
 use tollgate_testing::random::Random;
@@ -97,5 +98,20 @@ fn a_recycled_slot_of_a_log_starts_empty() {
             (expected.allowed, expected.remaining),
             "step {step}"
         );
+    }
+}
+
+/// The window was asked to last to its end, which was after the end of the bucket's ten years.
+#[test]
+fn the_last_window_counts_a_time_before_it_beside_a_bucket() {
+    let quotas: [Quota; 2] = [
+        TokenBucket::new(per(1, 100_000_000 * SECOND)).burst(64).into(),
+        FixedWindow::new(per(4, SECOND)).into(),
+    ];
+    let limiter = MultiLimiter::<str, _>::builder(quotas).clock(ManualClock::new()).build().unwrap();
+    for (at, left) in [(UPTIME, 3), (UPTIME - SECOND / 8, 2)] {
+        let decision = limiter.at(Timestamp::from_nanos(at)).check("alice");
+        assert!(decision.is_allowed());
+        assert_eq!(decision.remaining(), left);
     }
 }

@@ -77,8 +77,8 @@ impl Shared {
         }
     }
 
-    /// For a bucket, which depends on marks and reservations only if its own mark is not older than
-    /// the charge.
+    /// For a bucket. It depends on reservations only if its own mark is not older than the charge, or
+    /// if it owes more than its burst, as a debit may leave it.
     fn may_give_less(self, limit: &Limit, script: &Script, number: usize, taken: usize) -> bool {
         let (key, charged) = (script.lines[number].key, script.lines[taken].at);
         let before = &script.lines[..number];
@@ -91,7 +91,8 @@ impl Shared {
         let marks = |line: &Line| gives_back(line) && line.at + grain(limit, script) >= charged;
         let books = |line: &Line| matches!(line.action, Action::Reserve { .. });
         let elsewhere = |is| self.marks && others(is) || mine(forgiven, is);
-        elsewhere(&marks) || mine(since, &marks) && elsewhere(&books)
+        let debits = |line: &Line| matches!(line.action, Action::Debit(_));
+        elsewhere(&marks) || (mine(since, &marks) || mine(since, &debits)) && elsewhere(&books)
     }
 }
 
