@@ -312,6 +312,7 @@ mod tests {
         let payload = packing.with_current(packing.index.of(5), 7);
         let renumbered = packing.renumbered(payload, -3);
         assert_eq!((packing.index.get(renumbered), packing.closed(renumbered, 3)), (0, 7));
+        assert_eq!(packing.credit(renumbered, 9).map(|given| given.units), Some(7), "it gives back");
         assert!(packing.is_empty(packing.renumbered(payload, -5)));
     }
 }

@@ -103,7 +103,7 @@ fn a_recycled_slot_of_a_log_starts_empty() {
 
 /// The window was asked to last to its end, which was after the end of the bucket's ten years.
 #[test]
-fn the_last_window_counts_a_time_before_it_beside_a_bucket() {
+fn the_last_window_counts_what_comes_before_it() {
     let quotas: [Quota; 2] = [
         TokenBucket::new(per(1, 100_000_000 * SECOND)).burst(64).into(),
         FixedWindow::new(per(4, SECOND)).into(),

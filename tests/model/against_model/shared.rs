@@ -77,8 +77,8 @@ impl Shared {
         }
     }
 
-    /// For a bucket. It depends on reservations only if its own mark is not older than the charge, or
-    /// if it owes more than its burst, as a debit may leave it.
+    /// For a bucket. It depends on reservations only if its own mark is not older than the charge,
+    /// or if it owes more than its burst, as a debit may leave it.
     fn may_give_less(self, limit: &Limit, script: &Script, number: usize, taken: usize) -> bool {
         let (key, charged) = (script.lines[number].key, script.lines[taken].at);
         let before = &script.lines[..number];
