@@ -21,7 +21,7 @@ mod telemetry;
 pub use body::InFlightBody;
 pub use error::BuildError;
 #[cfg(feature = "rules")]
-pub use file::{Aside, Beside, RulesBuilder, RulesError, RulesFuture, RulesLayer, RulesService};
+pub use file::{Aside, Beside, NotServed, RulesBuilder, RulesError, RulesFuture, RulesLayer, RulesService};
 pub use future::ResponseFuture;
 pub use handle::{KeyHandle, RuleHandle};
 pub use hooks::RuleDecision;

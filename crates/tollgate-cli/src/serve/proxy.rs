@@ -1,5 +1,6 @@
 //! The options of `tollgate proxy`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,14 +33,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Upstreams")]
     upstream_ca: Option<PathBuf>,
 
-    /// How long a connection to an upstream may take
+    /// How long a connection to an upstream may take, and how long a request waits for a stream of
+    /// HTTP/2
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = period, help_heading = "Upstreams")]
     connect_timeout: Duration,
 
-    /// How long a connection to an upstream of HTTP/1 is kept that serves no request: less than the
-    /// upstream keeps it
+    /// How long a connection to an upstream is kept that serves no request: less than the upstream
+    /// keeps it
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = period, help_heading = "Upstreams")]
     keep_timeout: Duration,
+
+    /// The most connections of each thread to an upstream of HTTP/2
+    #[arg(long, value_name = "N", default_value = "16", help_heading = "Upstreams")]
+    upstream_connections: NonZeroUsize,
 
     /// How long an upstream may take for the head of its response
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
@@ -117,6 +123,7 @@ impl Args {
         forward.upstream_ca.clone_from(&self.upstream_ca);
         forward.connect_timeout = self.connect_timeout;
         forward.keep_timeout = self.keep_timeout;
+        forward.upstream_connections = self.upstream_connections;
         forward.head_timeout = self.head_timeout;
         forward.idle_timeout = self.idle_timeout;
         forward.tunnel_timeout = self.tunnel_timeout;

@@ -4,6 +4,7 @@
 //! |------|------|
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `listener` | the counters of a listener |
+//! | `upstream` | the counters of an upstream |
 //! | `stores` | what the stores of rules have counted |
 //! | `tickets` | the counts of tickets |
 //! | `histogram` | counts of values between bounds |
@@ -31,6 +32,7 @@ mod tests;
 mod text;
 mod tickets;
 mod top;
+mod upstream;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -50,6 +52,7 @@ pub(crate) use listener::{Listener, OpenConnection};
 pub(crate) use rule::RuleCounts;
 pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
+pub(crate) use upstream::{OpenUpstream, UpstreamCounts, UpstreamEvent};
 
 /// The counters of a server.
 pub(crate) struct Metrics {
@@ -62,6 +65,7 @@ pub(crate) struct Metrics {
     protocol_errors: Mutex<BTreeMap<(Listener, &'static str), u64>>,
     /// Those of checks and reservations, and those of requests in flight.
     pub(crate) tickets: [Arc<TicketCounts>; 2],
+    upstreams: Mutex<Vec<Arc<UpstreamCounts>>>,
     /// Reloads that succeeded, and that failed.
     reloads: [AtomicU64; 2],
     /// In seconds of Unix time; 0: none since the start.
@@ -81,6 +85,7 @@ impl Metrics {
             listeners: std::array::from_fn(|_| ListenerCounts::new()),
             protocol_errors: Mutex::default(),
             tickets: Default::default(),
+            upstreams: Mutex::default(),
             reloads: Default::default(),
             reloaded_at: AtomicU64::new(0),
             live,
@@ -172,6 +177,13 @@ impl Metrics {
     pub(crate) fn protocol_error(&self, listener: Listener, kind: &'static str) {
         let mut errors = self.protocol_errors.lock().unwrap_or_else(PoisonError::into_inner);
         *errors.entry((listener, kind)).or_default() += 1;
+    }
+
+    /// The counters of an upstream, which are told from now on.
+    pub(crate) fn upstream(&self, name: String) -> Arc<UpstreamCounts> {
+        let counts = Arc::new(UpstreamCounts::new(name));
+        self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counts));
+        counts
     }
 
     /// Counts an open connection until the guard is dropped.

@@ -1,12 +1,12 @@
 //! All counters as Prometheus reads them.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
-use super::{Generation, Metrics, process};
+use super::{Generation, Metrics, process, upstream};
 use crate::clock::unix_time;
 use crate::core::Core;
 use crate::park::{EVENTS, ParkStore};
@@ -44,6 +44,7 @@ impl Metrics {
         let (generation, calls) = (self.generation(), core.calls.load().usage());
         let mut text = Text::default();
         self.write_listeners(&mut text);
+        upstream::write(&mut text, &self.upstreams.lock().unwrap_or_else(PoisonError::into_inner));
         self.write_rules(&mut text, &generation);
         super::stores::write(&mut text, &core.store_counts());
         write_parked(&mut text, &core.parks.all());

@@ -63,6 +63,11 @@ impl Dial {
         Ok(Self { upstream: Arc::clone(upstream), tls, timeout: settings.connect_timeout })
     }
 
+    /// How long a connection may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Connects, in the time that this may take.
     pub(super) async fn connect(self) -> io::Result<Dialled> {
         let timeout = self.timeout;

@@ -11,6 +11,8 @@ pub(super) enum Failure {
     Connect,
     /// No connection in time.
     ConnectLate,
+    /// No connection has a stream for it, or each was refused: no upstream has acted on it.
+    Busy,
     /// The connection ended, or its bytes are no response.
     Broken,
 }
@@ -70,6 +72,7 @@ impl Failed {
             (Some(reason), _) => reason,
             (None, Failure::Connect) => "no connection takes the request",
             (None, Failure::ConnectLate) => "no connection in time",
+            (None, Failure::Busy) => "it takes no more streams",
             (None, Failure::Broken) => "the connection ended, or its bytes are no response",
         }
     }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use http::header::{CONTENT_LENGTH, UPGRADE};
@@ -10,6 +11,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::Body;
 use hyper::upgrade::OnUpgrade;
 use tokio::time::{Instant, timeout_at};
+use tollgate_tower::NotServed;
 use tower_service::Service;
 
 use super::download::{Download, Passed};
@@ -50,10 +52,6 @@ pub(super) struct Passing {
 #[derive(Clone)]
 pub(super) struct Switched(pub(super) OnUpgrade);
 
-/// What an answer carries if no upstream was reached: none has read of the request.
-#[derive(Clone)]
-pub(super) struct NotReached;
-
 /// Why a request has no response of an upstream.
 #[derive(Debug)]
 enum Missing {
@@ -74,6 +72,7 @@ impl Missing {
             Self::Upstreams(failed) => match failed.failure {
                 Failure::Connect => "upstream_connect",
                 Failure::ConnectLate => "upstream_connect_timeout",
+                Failure::Busy => "upstream_busy",
                 Failure::Broken => "upstream_broken",
             },
             Self::Late => "upstream_timeout",
@@ -86,6 +85,7 @@ impl Missing {
             Self::Upstream => (StatusCode::SERVICE_UNAVAILABLE, "no upstream is well"),
             Self::Upstreams(failed) => match failed.failure {
                 Failure::Connect => (StatusCode::BAD_GATEWAY, "the upstream was not reached"),
+                Failure::Busy => (StatusCode::BAD_GATEWAY, "the upstream takes no more streams"),
                 Failure::Broken => (StatusCode::BAD_GATEWAY, "the upstream did not answer"),
                 Failure::ConnectLate => (StatusCode::GATEWAY_TIMEOUT, "the upstream was not reached in time"),
             },
@@ -99,7 +99,8 @@ impl Missing {
             Self::Late | Self::Body(_) => true,
         };
         if !is_reached {
-            answer.extensions_mut().insert(NotReached);
+            // No upstream has acted on it.
+            answer.extensions_mut().insert(NotServed);
         }
         answer
     }
@@ -144,7 +145,7 @@ impl Shared {
         let mut tried = Vec::new();
         while let Some(server) = self.upstreams.choose(&tried) {
             if passing.ends.is_some_and(|ends| ends <= Instant::now()) {
-                return Err(Missing::Late);
+                return Err(Missing::Upstreams(Failure::ConnectLate.into()));
             }
             let load = server.load();
             match self.ask(server, request, body, passing).await {
@@ -153,7 +154,7 @@ impl Shared {
             }
             let Missing::Upstreams(failed) = &missing else { break };
             server.rest(failed);
-            if failed.failure == Failure::Broken {
+            if failed.failure == Failure::Broken || request.is_none() {
                 break;
             }
             tried.push(server);
@@ -172,19 +173,23 @@ impl Shared {
         body: &Upload,
         passing: &Passing,
     ) -> Result<Response<AnswerBody>, Missing> {
-        let mut since = Instant::now();
-        let mut sent = pin!(server.send(request, self.settings.head_timeout));
+        let (mut since, is_sent) = (Instant::now(), AtomicBool::new(false));
+        let late_for = || match is_sent.load(Relaxed) {
+            true => Missing::Late,
+            false => Missing::Upstreams(Failure::ConnectLate.into()),
+        };
+        let mut sent = pin!(server.send(request, self.settings.head_timeout, &is_sent));
         loop {
             let late = since + self.settings.head_timeout;
             let late = passing.ends.map_or(late, |ends| ends.min(late));
             match timeout_at(late, &mut sent).await {
                 Ok(response) => return response.map_err(Missing::Upstreams),
-                Err(_) if passing.ends.is_some_and(|ends| ends <= late) => return Err(Missing::Late),
+                Err(_) if passing.ends.is_some_and(|ends| ends <= late) => return Err(late_for()),
                 // The time of a client that sends slowly is bounded where its body is read.
                 Err(_) if body.awaits_client() => since = Instant::now(),
                 Err(_) => match body.last_move().filter(|moved| *moved > since) {
                     Some(moved) => since = moved,
-                    None => return Err(Missing::Late),
+                    None => return Err(late_for()),
                 },
             }
         }

@@ -18,7 +18,7 @@
 //! | `pool` | connections to an upstream of HTTP/1, each for one request at a time |
 //! | `plain` | plain requests and answers by such a connection |
 //! | `by_hyper` | all others |
-//! | `http2` | the connections to an upstream of HTTP/2, one for each worker |
+//! | `http2` | the connections to an upstream of HTTP/2, and their streams |
 //! | `repeat` | requests that are sent once more |
 //! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_http::RequestHead;
 use tollgate_rules::{Limit, Limits, Line, Park as Bounds, Rule, Ruling, StoreFailure, StoredAsk, Verdict};
-use tollgate_tower::{Aside, Beside};
+use tollgate_tower::{Aside, Beside, NotServed};
 use tower_service::Service;
 
-use super::forward::{NotReached, Passing};
+use super::forward::Passing;
 use super::forwarded::{Origin, is_of_proxies};
 use super::service::Proxy;
 use super::upload::Upload;
@@ -406,7 +406,7 @@ async fn deliver(proxy: &Proxy, first: &First) -> Next {
     let Ok(mut answer) = service.call(request.map(Upload::whole)).await;
     let status = answer.status();
     let extensions = answer.extensions_mut();
-    if extensions.remove::<NotReached>().is_some() {
+    if extensions.remove::<NotServed>().is_some() {
         return Next::Unreached;
     }
     let is_taken = match extensions.remove::<Refused>() {

@@ -5,6 +5,7 @@
 
 use std::mem::take;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -16,9 +17,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use super::by_hyper::ByHyper;
 use super::dial::{Dial, Dialled};
 use super::failed::{Ended, Failed, Failure};
+use super::http2::StreamBody;
 use super::plain::{self, Asked, Rest};
 use super::repeat::{Spare, may_repeat};
 use super::upload::{Fault, Upload};
+use crate::metrics::{UpstreamCounts, UpstreamEvent};
 use crate::workers::PerWorker;
 
 /// The connections to an upstream. Those of a worker serve it alone: an answer is read by the
@@ -27,6 +30,7 @@ pub(super) struct Pool {
     dial: Dial,
     /// How long an idle connection is kept.
     keep: Duration,
+    counts: Arc<UpstreamCounts>,
     idle: PerWorker<Arc<Idle>>,
 }
 
@@ -56,14 +60,16 @@ enum Coming {
     ByHyper(Incoming, Box<ByHyper>),
     /// The connection has a task of its own.
     Detached(Incoming),
+    /// By a stream of HTTP/2.
+    Stream(StreamBody),
     /// Only while it is changed.
     #[default]
     Nothing,
 }
 
 impl Pool {
-    pub(super) fn new(dial: Dial, keep: Duration, workers: usize) -> Self {
-        Self { dial, keep, idle: PerWorker::new(workers) }
+    pub(super) fn new(dial: Dial, keep: Duration, workers: usize, counts: &Arc<UpstreamCounts>) -> Self {
+        Self { dial, keep, counts: Arc::clone(counts), idle: PerWorker::new(workers) }
     }
 
     /// Closes connections that were idle for too long, and those that the upstream has closed.
@@ -73,13 +79,15 @@ impl Pool {
         }
     }
 
-    /// Sends a request by an idle connection, or by a new one. If there is none, the request stays.
+    /// Sends a request by an idle connection, or by a new one, and says when the upstream may have
+    /// read of it. If there is no connection, the request stays.
     ///
     /// An upstream may close an idle connection while a request is on its way there. If no byte of
     /// an answer came, and the request may be repeated, it is sent once more by a new connection.
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
+        is_sent: &AtomicBool,
     ) -> Result<Response<AnswerBody>, Failed> {
         let (idle, mut is_repeated) = (self.idle.here(), false);
         loop {
@@ -93,6 +101,7 @@ impl Pool {
                     Err(failed) => return Err(failed),
                 },
             };
+            is_sent.store(true, Relaxed);
             let ended = match link.ask(request, is_new).await {
                 Ok(answer) => {
                     return Ok(answer.map(|coming| AnswerBody { coming, idle: Some(Arc::clone(idle)) }));
@@ -109,7 +118,11 @@ impl Pool {
                 *request = None;
                 return Err(Failure::Broken.into());
             }
-            is_repeated |= ended == Ended::Unanswered;
+            if ended == Ended::Unanswered {
+                self.counts.count(UpstreamEvent::Repeated);
+                is_repeated = true;
+            }
+            is_sent.store(is_repeated, Relaxed);
         }
     }
 }
@@ -194,9 +207,9 @@ impl AnswerBody {
     }
 }
 
-impl From<Incoming> for AnswerBody {
-    fn from(body: Incoming) -> Self {
-        Self { coming: Coming::Detached(body), idle: None }
+impl From<StreamBody> for AnswerBody {
+    fn from(body: StreamBody) -> Self {
+        Self { coming: Coming::Stream(body), idle: None }
     }
 }
 
@@ -219,6 +232,7 @@ impl Body for AnswerBody {
                 polled.map_err(Into::into)
             }
             Coming::Detached(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Coming::Stream(body) => Pin::new(body).poll_frame(context),
             Coming::Nothing => Poll::Ready(None),
         }
     }
@@ -227,6 +241,7 @@ impl Body for AnswerBody {
         match &self.coming {
             Coming::Plain(rest, _) => rest.len() == 0,
             Coming::ByHyper(body, _) | Coming::Detached(body) => body.is_end_stream(),
+            Coming::Stream(body) => body.is_end_stream(),
             Coming::Nothing => true,
         }
     }
@@ -235,6 +250,7 @@ impl Body for AnswerBody {
         match &self.coming {
             Coming::Plain(rest, _) => SizeHint::with_exact(rest.len() as u64),
             Coming::ByHyper(body, _) | Coming::Detached(body) => body.size_hint(),
+            Coming::Stream(body) => body.size_hint(),
             Coming::Nothing => SizeHint::with_exact(0),
         }
     }
@@ -245,7 +261,7 @@ impl Drop for AnswerBody {
         let link = match take(&mut self.coming) {
             Coming::Plain(rest, stream) => Some(Link::Plain(stream)).filter(|_| rest.has_come()),
             Coming::ByHyper(_, mut link) => link.is_ready().then_some(Link::ByHyper(link)),
-            Coming::Detached(_) | Coming::Nothing => None,
+            Coming::Detached(_) | Coming::Stream(_) | Coming::Nothing => None,
         };
         if let (Some(link), Some(idle)) = (link, &self.idle) {
             idle.lock().push((Instant::now(), link));

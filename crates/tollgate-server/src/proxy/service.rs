@@ -63,7 +63,7 @@ impl Proxy {
             return Ok(None);
         }
         let forward = &settings.forward;
-        let upstreams = Arc::new(Upstreams::new(forward, settings.threads.get())?);
+        let upstreams = Arc::new(Upstreams::new(forward, settings.threads.get(), &core.metrics)?);
         for server in upstreams.all() {
             let (server, ends) = (Arc::clone(server), drain.ends.clone());
             tokio::spawn(ends.run_until_cancelled_owned(async move {
@@ -95,6 +95,11 @@ impl Proxy {
             .max_wait_with_body(Duration::MAX)
             .stores(core.stores.clone())
             .timer(tokio::time::sleep);
+        // In HTTP/1 only a connection that is not made leaves a request unsent. What remembers the
+        // charges of each request is not worth that.
+        if forward.upstreams.iter().any(|upstream| upstream.is_http2) {
+            layer = layer.gives_back_unserved();
+        }
         if let Some(name) = forward.cost_header.clone() {
             layer = layer.cost_from(move |_, headers| headers.get(&name)?.to_str().ok()?.trim().parse().ok());
         }

@@ -19,6 +19,7 @@ use super::failed::Failed;
 use super::http2::Streams;
 use super::pool::{AnswerBody, Pool};
 use super::upload::Upload;
+use crate::metrics::{Metrics, UpstreamCounts};
 use crate::settings::{ProxySettings, Upstream};
 
 /// How long an upstream that has failed gets no requests, while others are there.
@@ -63,11 +64,18 @@ enum Sender {
 
 impl Upstreams {
     /// Those of these settings, for so many workers.
-    pub(super) fn new(settings: &ProxySettings, workers: usize) -> Result<Self, UpstreamError> {
+    pub(super) fn new(
+        settings: &ProxySettings,
+        workers: usize,
+        metrics: &Metrics,
+    ) -> Result<Self, UpstreamError> {
         if settings.upstreams.is_empty() {
             return Err(UpstreamError::None);
         }
-        let server = |upstream: &Upstream| Server::new(upstream.clone(), settings, workers).map(Arc::new);
+        let server = |upstream: &Upstream| {
+            let counts = metrics.upstream(upstream.to_string());
+            Server::new(upstream.clone(), settings, workers, &counts).map(Arc::new)
+        };
         let all: Result<Box<_>, _> = settings.upstreams.iter().map(server).collect();
         Ok(Self { all: all?, turn: AtomicUsize::new(0) })
     }
@@ -88,12 +96,17 @@ impl Upstreams {
 }
 
 impl Server {
-    fn new(upstream: Upstream, settings: &ProxySettings, workers: usize) -> Result<Self, UpstreamError> {
+    fn new(
+        upstream: Upstream,
+        settings: &ProxySettings,
+        workers: usize,
+        counts: &Arc<UpstreamCounts>,
+    ) -> Result<Self, UpstreamError> {
         let upstream = Arc::new(upstream);
         let dial = Dial::new(&upstream, settings)?;
         let client = match upstream.is_http2 {
-            true => Sender::Http2(Streams::new(dial, workers)),
-            false => Sender::Http1(Pool::new(dial, settings.keep_timeout, workers)),
+            true => Sender::Http2(Streams::new(dial, settings, workers, counts)),
+            false => Sender::Http1(Pool::new(dial, settings.keep_timeout, workers, counts)),
         };
         Ok(Self {
             upstream,
@@ -123,20 +136,22 @@ impl Server {
 
     /// Closes the idle connections that are kept no longer.
     pub(super) fn sweep(&self) {
-        if let Sender::Http1(pool) = &self.client {
-            pool.sweep();
+        match &self.client {
+            Sender::Http1(pool) => pool.sweep(),
+            Sender::Http2(streams) => streams.sweep(),
         }
     }
 
     /// Sends a request, whose target is a path. Its host is that of the header.
     ///
-    /// If the upstream is not reached, the request stays as it was: another one may be tried. By a
-    /// connection of HTTP/2 that left all requests without an answer for longer than `patience`
-    /// none is sent any more.
+    /// If the upstream is not reached, the request stays as it was: another one may be tried.
+    /// `is_sent` says whether the upstream may have read of it. By a connection of HTTP/2 that left
+    /// all requests without an answer for longer than `patience` none is sent any more.
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,
         patience: Duration,
+        is_sent: &AtomicBool,
     ) -> Result<Response<AnswerBody>, Failed> {
         let sent = match &self.client {
             Sender::Http1(pool) => {
@@ -144,10 +159,12 @@ impl Server {
                     let length = request.body().size_hint().exact();
                     address(request, length, &self.upstream);
                 }
-                pool.send(request).await
+                pool.send(request, is_sent).await
             }
             // Boxed, as it is rare, and requests to others would have room for it.
-            Sender::Http2(streams) => Box::pin(streams.send(request, &self.upstream, patience)).await,
+            Sender::Http2(streams) => {
+                Box::pin(streams.send(request, &self.upstream, patience, is_sent)).await
+            }
         };
         if sent.is_ok() && self.rests.load(Relaxed) > 0 {
             self.rests.store(0, Relaxed);
@@ -174,7 +191,7 @@ impl Server {
         request.headers_mut().extend(host.ok().map(|host| (HOST, host)));
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("tollgate-health"));
         let ends = tokio::time::Instant::now() + timeout;
-        let answer = timeout_at(ends, self.send(&mut Some(request), timeout)).await;
+        let answer = timeout_at(ends, self.send(&mut Some(request), timeout, &AtomicBool::new(false))).await;
         self.note_health(&answer);
         // An upstream whose page is not taken gets a reset connection, and may log an error.
         if let Ok(Ok(answer)) = answer {

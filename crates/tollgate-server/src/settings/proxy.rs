@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,11 +18,15 @@ pub struct ProxySettings {
     pub upstreams: Vec<Upstream>,
     /// The authorities of upstreams over TLS, as PEM; `None`: those that this machine trusts.
     pub upstream_ca: Option<PathBuf>,
-    /// How long a connection to an upstream, with its TLS handshake, may take.
+    /// How long a connection to an upstream, with its TLS handshake, may take; and how long a
+    /// request waits for a stream of HTTP/2.
     pub connect_timeout: Duration,
-    /// How long a connection to an upstream of HTTP/1 is kept that serves no request. Upstreams
-    /// should keep theirs for longer: what they close first may cost a request.
+    /// How long a connection to an upstream is kept that serves no request, but for the first one
+    /// of HTTP/2. Upstreams should keep theirs for longer: what they close first may cost a
+    /// request.
     pub keep_timeout: Duration,
+    /// The most connections of each thread to an upstream of HTTP/2.
+    pub upstream_connections: NonZeroUsize,
     /// How long an upstream may take for the head of its response, from the last byte of the
     /// request on.
     pub head_timeout: Duration,
@@ -53,6 +58,7 @@ impl Default for ProxySettings {
             connect_timeout: Duration::from_secs(5),
             // Servers usually keep one for 5 s or longer.
             keep_timeout: Duration::from_secs(4),
+            upstream_connections: const { NonZeroUsize::new(16).unwrap() },
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
             tunnel_timeout: Duration::from_secs(600),

@@ -15,13 +15,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
 use tollgate_testing::wait::{LONG, eventually};
 
+use super::silent::SETTINGS;
 use super::support::{Proxy, start_with};
 
 const THREADS: usize = 3;
@@ -84,6 +85,7 @@ impl Upstream {
         };
         if way == 0 && !self.is_well.load(Relaxed) {
             // It answers nothing from the beginning on.
+            let _ = stream.write_all(SETTINGS).await;
             self.ended[way].fetch_add(1, Relaxed);
             self.well().await;
             while let Ok(1..) = stream.read(&mut [0; 4096]).await {}

@@ -26,6 +26,7 @@ mod seen;
 mod silent;
 mod slow;
 mod smuggling;
+mod streams;
 mod support;
 mod threads;
 mod trailers;

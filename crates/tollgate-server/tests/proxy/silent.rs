@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -25,6 +26,9 @@ use super::threads::{ANY, answers};
 
 const SHORT: Duration = Duration::from_millis(300);
 
+/// The settings of an upstream of HTTP/2, by which a connection is open.
+pub(crate) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+
 /// An upstream whose first connection stays silent, and how many it has.
 async fn first_silent() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -32,7 +36,8 @@ async fn first_silent() -> (String, Arc<AtomicUsize>) {
     let accepted = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&accepted);
     tokio::spawn(async move {
-        let _silent = listener.accept().await.unwrap();
+        let (mut silent, _) = listener.accept().await.unwrap();
+        silent.write_all(SETTINGS).await.unwrap();
         counted.fetch_add(1, Relaxed);
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Relaxed);

@@ -262,7 +262,7 @@ async fn no_upstream_is_a_problem() {
         (nowhere().await, "the upstream was not reached"),
         (nowhere().await.replace("http", "h2c"), "the upstream was not reached"),
         (garbage.clone(), "the upstream did not answer"),
-        (garbage.replace("http", "h2c"), "the upstream did not answer"),
+        (garbage.replace("http", "h2c"), "the upstream was not reached"),
     ] {
         let proxy = start(ANY, &[url]).await;
         let answer = proxy.get("/", &[]).await;

@@ -64,6 +64,7 @@ pub struct RulesBuilder {
     set_aside: Option<AsideHook>,
     beside_stores: Option<BesideHook>,
     cost_from: Option<CostFrom>,
+    gives_back_unserved: bool,
     original_uri: Option<OriginalUri>,
     max_wait_with_body: Duration,
     clock: Option<SharedClock>,
@@ -83,6 +84,7 @@ impl RulesBuilder {
             set_aside: None,
             beside_stores: None,
             cost_from: None,
+            gives_back_unserved: false,
             original_uri: None,
             max_wait_with_body: Duration::ZERO,
             clock: None,
@@ -179,6 +181,16 @@ impl RulesBuilder {
         self
     }
 
+    /// Gives back all that a request was charged whose response carries
+    /// [`NotServed`](crate::NotServed): nothing has acted on it. The headers of that response still
+    /// tell the numbers of the decision.
+    ///
+    /// **Cost.** Memory for the charges of each request, until its response is there.
+    pub fn gives_back_unserved(mut self) -> Self {
+        self.gives_back_unserved = true;
+        self
+    }
+
     /// Reads the request target from an extension of the request, for a layer behind a router that
     /// rewrites it: see [`Builder::original_uri`](crate::Builder::original_uri).
     pub fn original_uri<T: Clone + Send + Sync + 'static>(
@@ -263,6 +275,7 @@ impl RulesBuilder {
             set_aside: self.set_aside,
             beside_stores: self.beside_stores,
             cost_from: self.cost_from,
+            gives_back_unserved: self.gives_back_unserved,
             original_uri: self.original_uri,
             max_wait_with_body: self.max_wait_with_body,
             clock: response_clock.shared(),

@@ -3,10 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode};
 
-use super::FileTicket;
 use super::turns::Turns;
+use super::{FileTicket, NotServed};
 
 /// Reads what a request cost from the head of its response.
 pub(super) type CostFrom = Arc<dyn Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync>;
@@ -23,6 +23,8 @@ pub(super) struct Charges {
     /// The turns in queues that go to others with the charges.
     turns: Option<Box<Turns>>,
     cost_from: Option<CostFrom>,
+    /// Whether all comes back if the response says that its request was not served.
+    gives_back_unserved: bool,
     is_served: bool,
 }
 
@@ -31,8 +33,9 @@ impl Charges {
         ticket: Option<FileTicket>,
         turns: Option<Box<Turns>>,
         cost_from: Option<CostFrom>,
+        gives_back_unserved: bool,
     ) -> Self {
-        Self { ticket, turns, cost_from, is_served: false }
+        Self { ticket, turns, cost_from, gives_back_unserved, is_served: false }
     }
 
     /// Hands the request to the inner service by `call`. The client may leave now: what is charged
@@ -52,6 +55,14 @@ impl Charges {
             drop(self.answered(None));
             resume_unwind(panic)
         })
+    }
+
+    /// Gives back all if the request was not served. Then [`answered`](Self::answered) finds
+    /// nothing.
+    pub(super) fn give_back_unserved(&mut self, response: &Extensions) {
+        if self.gives_back_unserved && response.get::<NotServed>().is_some() {
+            self.ticket.take().into_iter().for_each(FileTicket::cancel);
+        }
     }
 
     /// Settles what the rules charge by the head of the response; `None` is an error. Returns what

@@ -38,6 +38,7 @@ pub(crate) struct FileState {
     pub(super) set_aside: Option<AsideHook>,
     pub(super) beside_stores: Option<BesideHook>,
     pub(super) cost_from: Option<CostFrom>,
+    pub(super) gives_back_unserved: bool,
     pub(super) original_uri: Option<OriginalUri>,
     pub(super) max_wait_with_body: Duration,
     pub(super) clock: SharedClock,
@@ -218,11 +219,13 @@ impl FileState {
             turns = (!held.is_empty()).then(|| Box::new(held));
         }
         let may_give_back = !is_ready
+            || self.gives_back_unserved
             || self.cost_from.is_some()
             || departure.is_some()
             || turns.is_some()
             || verdict.lines().iter().any(|line| generation.http.awaits_response(line));
-        let charges = Charges::new(may_give_back.then(|| verdict.ticket()), turns, self.cost_from.clone());
+        let ticket = may_give_back.then(|| verdict.ticket());
+        let charges = Charges::new(ticket, turns, self.cost_from.clone(), self.gives_back_unserved);
         let headers = ResponseHeaders::new(headers, decided_at, &self.response_clock);
         Admitted { headers, charges, departure }
     }

@@ -190,6 +190,9 @@ where
                 }
                 StateProjection::Serving { future, charges } => {
                     let result = ready!(charges.guard(|| future.poll(context)));
+                    if let Ok(response) = &result {
+                        charges.give_back_unserved(response.extensions());
+                    }
                     let held = charges.answered(
                         result.as_ref().ok().map(|response| (response.status(), response.headers())),
                     );

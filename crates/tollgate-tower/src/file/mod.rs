@@ -16,6 +16,7 @@
 //! | `stores` | the stores of rules |
 //! | `aside` | requests that a hook refuses, whatever the rules say |
 //! | `charges`, `ticket`, `turns` | what a request may still give back; its turns in queues |
+//! | `unserved` | what a response says whose request was not served |
 //! | `watched` | what a layer shares with its services |
 //! | `service`, `future` | the tower service and its response |
 
@@ -33,6 +34,7 @@ mod service;
 mod stores;
 mod ticket;
 mod turns;
+mod unserved;
 mod view;
 mod watched;
 
@@ -43,6 +45,7 @@ pub use future::RulesFuture;
 pub use layer::RulesLayer;
 pub use service::RulesService;
 pub(crate) use ticket::FileTicket;
+pub use unserved::NotServed;
 
 use tollgate_rules::{LiveRules, RuleSet, Verdict};
 

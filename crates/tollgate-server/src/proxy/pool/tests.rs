@@ -60,7 +60,8 @@ enum Outcome {
 /// The connections of one worker.
 fn pool(url: &str) -> Pool {
     let upstream: Arc<Upstream> = Arc::new(url.parse().unwrap());
-    Pool::new(Dial::new(&upstream, &ProxySettings::default()).unwrap(), Duration::from_secs(4), 1)
+    let dial = Dial::new(&upstream, &ProxySettings::default()).unwrap();
+    Pool::new(dial, Duration::from_secs(4), 1, &Arc::new(UpstreamCounts::new(url.into())))
 }
 
 impl Server {
@@ -93,7 +94,7 @@ impl Server {
     }
 
     async fn send(&self, request: Request<Upload>) -> Result<Response<AnswerBody>, Failed> {
-        timeout(LONG, self.pool.send(&mut Some(request))).await.unwrap()
+        timeout(LONG, self.pool.send(&mut Some(request), &AtomicBool::new(false))).await.unwrap()
     }
 
     async fn ask(&self, request: Request<Upload>) -> Outcome {
@@ -319,7 +320,7 @@ async fn a_request_that_may_have_been_read_goes_out_once() {
         server.ask(post("one")).await;
         assert_eq!(server.idle(), (1, usize::from(!by_hyper)));
         let mut request = Some(post("two"));
-        let failed = timeout(LONG, server.pool.send(&mut request)).await.unwrap();
+        let failed = timeout(LONG, server.pool.send(&mut request, &AtomicBool::new(false))).await.unwrap();
         assert!(matches!(failed, Err(Failed { failure: Failure::Broken, .. })) && request.is_none());
         assert_eq!(server.script().read.len(), 2);
     }
@@ -383,9 +384,11 @@ async fn a_repeated_request_without_a_connection_is_tried_nowhere_else() {
         drop(listener);
         serve(stream, 0, shared).await;
     });
-    drop(timeout(LONG, pool.send(&mut Some(get()))).await.unwrap().unwrap());
-    let failed = timeout(LONG, pool.send(&mut Some(get()))).await.unwrap();
+    let is_sent = AtomicBool::new(false);
+    drop(timeout(LONG, pool.send(&mut Some(get()), &is_sent)).await.unwrap().unwrap());
+    let failed = timeout(LONG, pool.send(&mut Some(get()), &is_sent)).await.unwrap();
     assert!(matches!(failed, Err(Failed { failure: Failure::Broken, .. })));
+    assert!(is_sent.load(Relaxed));
     assert_eq!(script.lock().unwrap().read.len(), 2);
 }
 
@@ -424,7 +427,7 @@ async fn any_number_of_closed_connections_costs_no_request() {
     let script = Arc::new(Mutex::new(Script { plans: [Plan::of(OK)].into(), ..Script::default() }));
     tokio::spawn(async move { serve(listener.accept().await.unwrap().0, 0, script).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let answer = timeout(LONG, pool.send(&mut Some(post("body")))).await.unwrap();
+    let answer = timeout(LONG, pool.send(&mut Some(post("body")), &AtomicBool::new(false))).await.unwrap();
     assert_eq!(answer.map(|answer| answer.status()).unwrap(), StatusCode::OK);
 }
 

@@ -5,10 +5,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
-use tollgate_tower::RulesLayer;
+use tollgate::ManualClock;
+use tollgate_tower::{NotServed, RulesLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use super::{X, layer, send, status, statuses};
+use super::{File, X, layer, send, status, statuses};
 use crate::support::{header, request};
 
 fn failed_log_ins() -> RulesLayer {
@@ -44,6 +45,34 @@ async fn only_statuses_that_the_rule_lists_are_charged() {
     assert_eq!(statuses(&layer, 2, "/", &FAILS).await, [401; 2]);
     assert_eq!(status(&layer, "/", &WORKS).await, 429, "no matter how it would end");
     assert_eq!(left_of_all(&layer).await, "92", "seven requests and this one");
+}
+
+#[tokio::test]
+async fn what_was_not_served_comes_back_if_asked_for() {
+    let rules = "rule = [
+        { name = 'all', key = 'client', limits = 'fixed-window:9/min' },
+        { name = 'failed', key = 'client', limits = 'fixed-window:9/min', charge_if.status = [200, 502] },
+        { name = 'at-once', key = 'client', limits = 'in-flight:9' },
+    ]";
+    let unserved = service_fn(|_: Request<String>| {
+        let mut response = Response::new(String::new());
+        response.extensions_mut().insert(NotServed);
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    for (is_asked_for, left) in [(true, 8), (false, 7)] {
+        let file = File::new(rules);
+        let builder = file.layer().clock(ManualClock::new()).on_reload(|_| {});
+        let builder = if is_asked_for { builder.gives_back_unserved() } else { builder };
+        let layer = builder.build().unwrap();
+        let held = layer.layer(unserved).oneshot(request("/", &[X])).await.unwrap();
+        drop(held);
+        let next = send(&layer, "/", &[X, ("x-want", "200")]).await;
+        let counts = header(&next, "ratelimit").unwrap();
+        for rule in ["all", "failed"] {
+            assert!(counts.contains(&format!("\"{rule}\";r={left}")), "{is_asked_for}: {counts}");
+        }
+        assert!(counts.contains("\"at-once\";r=8"), "{counts}");
+    }
 }
 
 #[tokio::test]
