@@ -1,17 +1,22 @@
 //! Streams to an upstream of HTTP/2, which all clients share.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::SendResponse;
 use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_server::Settings;
@@ -194,4 +199,121 @@ async fn a_connection_that_serves_nothing_is_closed() {
     eventually(|| narrow.upstream.ended.load(Relaxed) == 2).await;
     assert_eq!(proxy.status("/").await, 200);
     assert_eq!(narrow.upstream.accepted.load(Relaxed), 3);
+}
+
+/// A client that reads nothing of the answers to so many requests for `/big`.
+async fn reads_nothing(proxy: &Proxy, requests: usize) -> Vec<Response<Incoming>> {
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(0);
+    let made = builder.handshake(TokioIo::new(proxy.connect().await)).await;
+    let (mut sender, connection) = made.unwrap();
+    tokio::spawn(connection);
+    let mut unread = Vec::new();
+    for _ in 0..requests {
+        let request = Request::get("http://a.test/big").body(Empty::<Bytes>::new()).unwrap();
+        unread.push(timeout(LONG, sender.send_request(request)).await.unwrap().unwrap());
+    }
+    unread
+}
+
+const BIG: usize = 20 << 20;
+
+#[tokio::test]
+async fn unread_answers_stop_no_other_answer() {
+    let big = Bytes::from(vec![7; BIG]);
+    let upstream = by_hand(move |stream| {
+        let big = big.clone();
+        let answer = move |_: Request<Incoming>| {
+            let big = big.clone();
+            async move { Ok::<_, Infallible>(Response::new(full(big))) }
+        };
+        async move {
+            let builder = http2::Builder::new(TokioExecutor::new());
+            let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+        }
+    });
+    let proxy = start_with(ANY, &[format!("h2c://{}", upstream.await.address)], one_connection).await;
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(reads_nothing(&proxy, 12).await);
+    }
+    let answer = timeout(LONG, proxy.get("/big", &[])).await.expect("it is not stopped");
+    assert_eq!((answer.status.as_u16(), answer.body.len()), (200, BIG));
+    // They were not broken off.
+    for mut unread in held.into_iter().flatten() {
+        assert!(timeout(Duration::from_millis(1), unread.body_mut().frame()).await.is_err());
+    }
+}
+
+/// An upstream that bounds the memory of a connection: while it has an unread answer there, it
+/// refuses all other streams, for this reason.
+async fn bounded(reason: Reason) -> ByHand {
+    by_hand(move |stream| serve_bounded(stream, reason)).await
+}
+
+async fn serve_bounded(stream: TcpStream, reason: Reason) {
+    let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+    let unread = Arc::new(AtomicUsize::new(0));
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        if unread.load(Relaxed) > 0 {
+            respond.send_reset(reason);
+            continue;
+        }
+        let answer = Response::new(());
+        if request.uri().path() != "/big" {
+            let mut body = respond.send_response(answer, false).unwrap();
+            body.send_data(Bytes::from_static(b"small"), true).unwrap();
+            continue;
+        }
+        unread.fetch_add(1, Relaxed);
+        tokio::spawn(send_big(respond, answer, Arc::clone(&unread)));
+    }
+}
+
+async fn send_big(mut respond: SendResponse<Bytes>, answer: Response<()>, unread: Arc<AtomicUsize>) {
+    let mut body = respond.send_response(answer, false).unwrap();
+    body.send_data(Bytes::from(vec![7; BIG]), false).unwrap();
+    let _ = poll_fn(|context| body.poll_reset(context)).await;
+    unread.fetch_sub(1, Relaxed);
+}
+
+#[tokio::test]
+async fn an_upstream_that_bounds_its_memory_serves_others() {
+    for (reason, method) in [
+        (Reason::ENHANCE_YOUR_CALM, "GET"),
+        (Reason::REFUSED_STREAM, "GET"),
+        (Reason::REFUSED_STREAM, "POST"),
+    ] {
+        let upstream = bounded(reason).await;
+        let proxy = start(ANY, &[format!("h2c://{}", upstream.address)]).await;
+        let _unread = reads_nothing(&proxy, 1).await;
+        for _ in 0..5 {
+            let answer = proxy.call(method, "/small", &[], "").await;
+            assert_eq!(answer.status, 200, "{reason:?} {method} {answer:?}");
+            assert_eq!(answer.body, "small");
+        }
+        assert_eq!(upstream.accepted.load(Relaxed), 2, "{reason:?} {method}");
+    }
+}
+
+/// What its client leaves unread for `--idle-timeout`.
+#[tokio::test]
+async fn an_unread_answer_is_reset_at_its_upstream() {
+    let reset = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reset);
+    let upstream = by_hand(move |stream| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+            while let Some(Ok((_, respond))) = connection.accept().await {
+                tokio::spawn(send_big(respond, Response::new(()), Arc::clone(&counted)));
+            }
+        }
+    });
+    let set = |settings: &mut Settings| settings.forward.idle_timeout = Duration::from_millis(300);
+    let proxy = start_with(ANY, &[format!("h2c://{}", upstream.await.address)], set).await;
+    // It counts down.
+    reset.store(2, Relaxed);
+    let _unread = reads_nothing(&proxy, 2).await;
+    eventually(|| reset.load(Relaxed) == 0).await;
 }

@@ -24,6 +24,16 @@ use crate::proxy::dial::{Dial, Dialled};
 use crate::proxy::failed::{Failed, Failure};
 use crate::proxy::upload::{Fault, Upload};
 
+/// The most streams of a connection, whatever the upstream takes.
+const MOST_STREAMS: u32 = 1000;
+
+/// How many bytes of an answer the upstream may send that its client has not read.
+const WINDOW: u32 = 64 << 10;
+
+/// How many bytes the upstream may send that no client has read: all streams together cannot use
+/// them up, so that no unread answer stops another one.
+const WINDOWS: u32 = WINDOW * MOST_STREAMS;
+
 /// How long a connection that has refused a stream is used after others.
 const REFUSED: Duration = Duration::from_secs(1);
 
@@ -87,7 +97,7 @@ pub(super) enum Fate {
     Unsent,
     /// The upstream has not acted on it (RFC 9113, section 8.7).
     Unserved,
-    /// The connection ended. The upstream may have acted on it.
+    /// The connection ended, or the upstream bounds what it keeps of one. It may have acted on it.
     Unanswered,
     /// The upstream broke it off.
     Broken,
@@ -102,7 +112,12 @@ impl Connection {
         let heard = Arc::new(AtomicWaker::new());
         let io = TokioIo::new(Heard::new(stream, Arc::clone(&heard)));
         // As long as the upstream has not said it, there are none.
-        let made = Builder::new(TokioExecutor::new()).initial_max_send_streams(0).handshake(io).await;
+        let made = Builder::new(TokioExecutor::new())
+            .initial_max_send_streams(0)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOWS)
+            .handshake(io)
+            .await;
         let (sender, running) = made.map_err(|error| Failed::new(Failure::Connect, &error))?;
         let driver = Arc::new(Driver(Mutex::new(Some(running))));
         let (drives, ends) = (Arc::clone(&driver), Arc::clone(&heard));
@@ -140,10 +155,10 @@ impl Connection {
         !has_ended && !self.silence.is_longer_than(patience)
     }
 
-    /// Whether it has room for a stream, of so many at most.
-    pub(super) fn has_room(&self, most: usize) -> bool {
+    /// Whether it has room for a stream.
+    pub(super) fn has_room(&self) -> bool {
         let streams = self.streams.load(Relaxed);
-        streams < most && self.driver.most_streams().is_some_and(|most| streams < most)
+        streams < MOST_STREAMS as usize && self.driver.most_streams().is_some_and(|most| streams < most)
     }
 
     /// Takes a stream. Its worker's connections are locked: no other request takes the same.
@@ -217,12 +232,13 @@ impl Stream {
             Err(error) => error,
         };
         let fate = if error.take_message().is_some() { Fate::Unsent } else { Fate::of(error.error()) };
-        // hyper may see the end of the connection later than that of its streams.
-        if fate == Fate::Unanswered || of_http2(error.error()).is_some_and(h2::Error::is_go_away) {
-            connection.has_ended.store(true, Relaxed);
-        }
-        if fate == Fate::Unserved {
+        if fate == Fate::Unserved || is_calmed(error.error()) {
             *lock(&connection.refused) = Some(Instant::now());
+        }
+        // hyper may see the end of the connection later than that of its streams.
+        let is_go_away = of_http2(error.error()).is_some_and(h2::Error::is_go_away);
+        if fate == Fate::Unanswered && !is_calmed(error.error()) || is_go_away {
+            connection.has_ended.store(true, Relaxed);
         }
         Err(Unanswered { fate, failed: Failed::new(Failure::Broken, error.error()) })
     }
@@ -240,9 +256,18 @@ fn of_http2(error: &hyper::Error) -> Option<&h2::Error> {
     error.source()?.downcast_ref()
 }
 
+/// Whether the upstream asks for less. Servers that bound the memory of a connection say so of each
+/// further stream, while a client leaves an answer unread.
+fn is_calmed(error: &hyper::Error) -> bool {
+    let says_so = |error: &h2::Error| {
+        error.is_reset() && error.is_remote() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
+    };
+    of_http2(error).is_some_and(says_so)
+}
+
 impl Fate {
     fn of(error: &hyper::Error) -> Self {
-        if error.source().is_some_and(|source| source.is::<io::Error>()) {
+        if error.source().is_some_and(|source| source.is::<io::Error>()) || is_calmed(error) {
             return Self::Unanswered;
         }
         let Some(error) = of_http2(error).filter(|error| error.is_remote()) else { return Self::Broken };

@@ -4,6 +4,10 @@
 //! has, another connection is made, up to a bound; beyond that, the request waits until a stream
 //! has ended.
 //!
+//! Clients that do not read their answers share the connections with others. So the window of a
+//! connection is as large as those of all its streams together; and since the upstream may bound
+//! what it keeps of a connection, one that has refused a stream is used after others for a while.
+//!
 //! | file | what |
 //! |------|------|
 //! | `connection` | one connection: how many streams it has, and may have |
@@ -37,9 +41,6 @@ use crate::workers::PerWorker;
 
 /// How many times a request is sent that no upstream has acted on.
 const TRIES: usize = 3;
-
-/// The most streams of a connection, whatever the upstream takes.
-const MOST_STREAMS: usize = 1000;
 
 pub(super) struct Streams {
     dial: Dial,
@@ -241,14 +242,14 @@ impl Worker {
         if open.len() < bounds.connections {
             return Found::Connect;
         }
-        let with_room = open.iter().find(|one| one.has_room(MOST_STREAMS));
+        let with_room = open.iter().find(|one| one.has_room());
         with_room.map_or(Found::Full, |one| Found::Stream(one.stream(&self.freed)))
     }
 
     /// A stream of any connection.
     fn find_any(&self, patience: Duration) -> Option<Stream> {
         let open = self.lock();
-        let any = open.iter().find(|one| one.is_usable(patience) && one.has_room(MOST_STREAMS));
+        let any = open.iter().find(|one| one.is_usable(patience) && one.has_room());
         any.map(|one| one.stream(&self.freed))
     }
 
@@ -263,5 +264,5 @@ impl Worker {
 /// Whether a connection has room, and is not one that refuses streams: an upstream may bound what
 /// it keeps of a connection.
 fn is_good(connection: &Arc<Connection>) -> bool {
-    connection.has_room(MOST_STREAMS) && !connection.has_refused()
+    connection.has_room() && !connection.has_refused()
 }
