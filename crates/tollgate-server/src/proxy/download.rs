@@ -12,7 +12,7 @@ use tollgate_tower::InFlightBody;
 
 use super::patience::{Late, Patience};
 use super::pool::AnswerBody;
-use super::upload::Fault;
+use super::upload::{Fault, Upload};
 use super::upstreams::Load;
 
 /// The body of an answer that the rules let pass, or refuse.
@@ -27,11 +27,17 @@ pub(super) enum Download {
 
 /// The body of an upstream's answer, on its way to the client.
 pub(super) struct Passed {
-    body: AnswerBody,
+    answering: Answering,
     patience: Patience,
     /// Why the body has broken off, which its reader is told next.
     broken: Option<Broken>,
     _load: Load,
+}
+
+/// The body of an upstream's answer. If it is dropped before its end, the request's body is left.
+struct Answering {
+    body: AnswerBody,
+    upload: Option<Upload>,
 }
 
 /// The body of any answer.
@@ -50,14 +56,23 @@ pub(super) enum Broken {
 }
 
 impl Passed {
-    pub(super) fn new(body: AnswerBody, patience: Patience, load: Load) -> Self {
-        Self { body, patience, broken: None, _load: load }
+    /// `upload` is the request's body, if that has not ended.
+    pub(super) fn new(body: AnswerBody, upload: Option<Upload>, patience: Patience, load: Load) -> Self {
+        Self { answering: Answering { body, upload }, patience, broken: None, _load: load }
     }
 }
 
 impl From<Full<Bytes>> for Answered {
     fn from(body: Full<Bytes>) -> Self {
         Self::Unasked(body)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload.take().filter(|_| !self.body.is_end_stream()) {
+            upload.leave();
+        }
     }
 }
 
@@ -82,7 +97,8 @@ impl Body for Download {
         match self.get_mut() {
             Self::Text(text) => Pin::new(text).poll_frame(context).map_err(never),
             Self::Upstream(passed) => {
-                let Passed { body, patience, broken, .. } = &mut **passed;
+                let Passed { answering, patience, broken, .. } = &mut **passed;
+                let Answering { body, upload } = answering;
                 if let Some(broken) = broken.take() {
                     return Poll::Ready(Some(Err(broken)));
                 }
@@ -98,6 +114,9 @@ impl Body for Download {
                         if frame.is_some() && patience.is_over() {
                             return Poll::Ready(Some(Err(Broken::Late(Late))));
                         }
+                        if frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers)) {
+                            *upload = None;
+                        }
                         Poll::Ready(frame.map(|frame| frame.map_err(Broken::Upstream)))
                     }
                     Poll::Pending => patience.poll(context).map(|late| Some(Err(Broken::Late(late)))),
@@ -110,7 +129,7 @@ impl Body for Download {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Text(text) => text.is_end_stream(),
-            Self::Upstream(passed) => passed.body.is_end_stream(),
+            Self::Upstream(passed) => passed.answering.body.is_end_stream(),
             // What the request holds is given back when the tunnel has ended, not now.
             Self::Tunnel(_) => false,
         }
@@ -119,7 +138,7 @@ impl Body for Download {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Text(text) => text.size_hint(),
-            Self::Upstream(passed) => passed.body.size_hint(),
+            Self::Upstream(passed) => passed.answering.body.size_hint(),
             Self::Tunnel(_) => SizeHint::with_exact(0),
         }
     }

@@ -236,11 +236,12 @@ impl Shared {
         }
         strip(response.headers_mut(), has, "");
         // The rest of the request's body must not wait for the reader of the answer.
-        if !upload.is_end_stream() {
+        let upload = Some(upload).filter(|upload| !upload.is_end_stream()).cloned();
+        if upload.is_some() {
             response.body_mut().detach();
         }
         let patience = Patience::new(self.settings.idle_timeout, passing.ends);
-        response.map(|body| Download::Upstream(Box::new(Passed::new(body, patience, load))))
+        response.map(|body| Download::Upstream(Box::new(Passed::new(body, upload, patience, load))))
     }
 }
 

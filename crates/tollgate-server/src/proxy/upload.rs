@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -50,6 +50,10 @@ struct Arriving {
     failure: Option<BadBody>,
     /// Whether the upstream waits for the client to send more.
     is_awaited: bool,
+    /// Whether the answer was given up.
+    is_left: bool,
+    /// Wakes the upstream's connection, which waits for the client.
+    waker: Option<Waker>,
     patience: Patience,
 }
 
@@ -138,6 +142,8 @@ impl Upload {
             has_ended: false,
             failure: None,
             is_awaited: false,
+            is_left: false,
+            waker: None,
             patience,
         }))))
     }
@@ -203,6 +209,21 @@ impl Upload {
         }
     }
 
+    /// Breaks the body off: the client gets no whole answer.
+    pub(super) fn leave(&self) {
+        let Some(mut arriving) = self.lock() else { return };
+        if arriving.has_ended {
+            return;
+        }
+        (arriving.is_left, arriving.failure) = (true, Some(BadBody::Broken));
+        // A stream of HTTP/2 is not reset while its body is here.
+        arriving.body = RequestBody::whole(Bytes::new());
+        if let Some(waker) = arriving.waker.take() {
+            drop(arriving);
+            waker.wake();
+        }
+    }
+
     /// When a part of the body last went to the upstream.
     pub(super) fn last_move(&self) -> Option<Instant> {
         self.lock().map(|arriving| arriving.patience.last_move())
@@ -251,6 +272,9 @@ impl Body for Upload {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let Some(mut arriving) = self.lock() else { return Poll::Ready(None) };
+        if arriving.is_left {
+            return Poll::Ready(Some(Err("its answer was given up".into())));
+        }
         let polled = if !arriving.held.is_empty() {
             let held = std::mem::take(&mut arriving.held);
             Poll::Ready(Some(Ok(Frame::data(held.freeze()))))
@@ -282,6 +306,7 @@ impl Body for Upload {
                 Poll::Ready(None)
             }
             Poll::Pending => {
+                arriving.waker = Some(context.waker().clone());
                 let late = ready!(arriving.patience.poll(context));
                 arriving.fail();
                 Poll::Ready(Some(Err(late.into())))
