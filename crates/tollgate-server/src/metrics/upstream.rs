@@ -58,9 +58,6 @@ impl Drop for OpenUpstream {
 }
 
 pub(super) fn write(text: &mut Text, upstreams: &[Arc<UpstreamCounts>]) {
-    if upstreams.is_empty() {
-        return;
-    }
     text.family("tollgate_upstream_connections", "gauge", "Open connections to upstreams of HTTP/2.");
     for upstream in upstreams {
         text.sample(&[("upstream", &*upstream.name)], upstream.open.load(Relaxed));
