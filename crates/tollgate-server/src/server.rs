@@ -134,6 +134,8 @@ impl Server {
         let (addresses, accepting) = (Vec::new(), TaskTracker::new());
         let v1 = Arc::new(v1::Service::new(Arc::clone(&core), &settings));
         tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&v1).forget_ended_tickets()));
+        let tells = Arc::clone(&core.metrics).tell_protocol_errors();
+        tokio::spawn(drain.ends.clone().run_until_cancelled_owned(tells));
         // The proxy makes pools for each thread, so first see whether so many threads start.
         let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
         let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
@@ -222,7 +224,9 @@ impl Server {
             refuse(stream, answer).await;
         };
         counts.metrics.most_connections(kind, room.most);
-        let count = move |mishap: Mishap| counts.metrics.protocol_error(kind, mishap.kind());
+        let count = move |mishap: Mishap, client: Option<IpAddr>| {
+            counts.metrics.protocol_error(kind, mishap.kind(), client)
+        };
         let is_trusted = move |address: IpAddr| {
             let rules = trusting.live.rules();
             rules.rules().clients.trusted_proxies.iter().any(|network| network.contains(&address))

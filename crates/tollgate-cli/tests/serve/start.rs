@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 #[cfg(target_os = "linux")]
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::time::Instant;
 
 use tollgate_testing::http;
 use tollgate_testing::process::Process;
@@ -209,6 +210,53 @@ fn other_crates_log_only_if_they_are_named() {
         let (code, said) = fails(serve(&folder, &["--log", log]));
         assert!(code == Some(2) && said.contains("--log"), "{said}");
     }
+}
+
+/// How often a client sends what is wrong is its own choice.
+#[test]
+fn hostile_connections_are_one_line_of_the_log() {
+    const MOST: usize = 300;
+    let folder = Folder::new();
+    let listeners = ["--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--drain-delay", "0s"];
+    let mut server = Process::start(serve(&folder, &listeners));
+    let [web, admin, grpc, resp] =
+        ["http", "admin", "grpc", "resp"].map(|listener| address_of(&mut server, listener));
+    server.says("serving");
+    let begun = Instant::now();
+    // A header `A`, where all are small, and settings of six bytes less one.
+    let broken =
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x05\x01\x05\0\0\0\x01\0\x01A\x01x";
+    let calls = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x05\x04\0\0\0\0\0hello";
+    let wrong: [(&str, &str, &str, &[u8]); 5] = [
+        ("http", &web, "http2", broken),
+        ("http", &web, "head", b"GET / HTTP/9.9\r\n\r\n"),
+        ("admin", &admin, "head", b"GET / HTTP/9.9\r\n\r\n"),
+        ("grpc", &grpc, "http2", calls),
+        ("resp", &resp, "array_length", b"*x\r\n"),
+    ];
+    for _ in 0..MOST {
+        for (_, address, _, bytes) in wrong {
+            http::talk(address, bytes);
+        }
+    }
+    let labels = wrong.map(|(listener, _, kind, _)| format!("listener=\"{listener}\" kind=\"{kind}\""));
+    while !labels.iter().all(|labels| server.said.contains(labels)) {
+        server.says("protocol errors");
+    }
+    let page = get(&admin, "/metrics");
+    let minutes = 1 + begun.elapsed().as_secs() as usize / 60;
+    server.signal("TERM");
+    assert_eq!(server.ends(), Some(0));
+    let said = server.said.clone() + &server.rest();
+    for ((listener, _, kind, _), labels) in wrong.into_iter().zip(&labels) {
+        let lines: Vec<_> = said.lines().filter(|line| line.contains(labels)).collect();
+        assert!((1..=minutes).contains(&lines.len()), "{said}");
+        assert!(lines.iter().all(|line| line.contains(" count=") && line.ends_with(" client=127.0.0.1")));
+        let counted =
+            format!("tollgate_protocol_errors_total{{listener=\"{listener}\",kind=\"{kind}\"}} {MOST}\n");
+        assert!(page.contains(&counted), "{counted}{page}");
+    }
+    assert!(said.lines().count() < MOST / 3, "{said}");
 }
 
 #[test]

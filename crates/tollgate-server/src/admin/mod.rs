@@ -114,8 +114,9 @@ impl Admin {
     /// Who sends a request that only administrators may send.
     fn admit(&self, peer: Peer, request: &Request<RequestBody>) -> Result<Who, Failure> {
         access::admit(request, peer, self.token.as_deref()).map_err(|denied| {
-            tracing::warn!(?peer, path = request.uri().path(), ?denied, "administration was denied");
-            self.core.metrics.protocol_error(Listener::Admin, "denied");
+            if self.core.metrics.protocol_error(Listener::Admin, "denied", peer.address()) {
+                tracing::warn!(?peer, path = request.uri().path(), ?denied, "administration was denied");
+            }
             Failure(denied.status(), denied.detail().into())
         })
     }
@@ -202,11 +203,10 @@ impl Admin {
 
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(admin: Arc<Admin>, connection: Connection) {
-    let Connection { stream, peer, presence } = connection;
-    let limits = admin.limits;
+    let (peer, limits) = (connection.peer, admin.limits);
     let counted = (Listener::Admin, Arc::clone(&admin.core.metrics));
     let answer = move |request| Arc::clone(&admin).answer(peer, request);
-    web::serve(stream, &limits, presence, counted, answer).await;
+    web::serve(connection, &limits, counted, answer).await;
 }
 
 /// The first line of a file. An empty token would be one that every request has.

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -23,9 +23,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// How long a connection waits for the end of the one that is closed for it.
 const CLOSING: Duration = Duration::from_secs(2);
-
-/// The shortest time between two log lines on failures.
-const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
 /// Tells connections that the server ends, and tells the server when they have ended.
 #[derive(Clone, Debug, Default)]
@@ -142,7 +139,8 @@ pub(crate) struct Uses<S, R, C> {
     pub(crate) serve: S,
     /// Answers one above the limit.
     pub(crate) refuse: R,
-    /// Called for everything that went wrong.
+    /// Called for everything that went wrong, with the client. Returns whether a line of the log
+    /// may say more of it.
     pub(crate) count: C,
     /// Whether a client may have more connections than others: a proxy, which has them for many.
     pub(crate) is_trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
@@ -167,9 +165,6 @@ struct Accepting<S, R, C> {
     crowd: Crowd,
     places: Arc<Semaphore>,
     refusing: Arc<Semaphore>,
-    failures: Lines,
-    crowds: Lines,
-    clients: Lines,
 }
 
 /// Takes connections and serves each in a task of its own, until the server ends or this is
@@ -187,7 +182,7 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
 ) where
     S: Fn(Connection) -> Served + Clone + Send + 'static,
     R: Fn(Stream) -> Refused + Clone + Send + 'static,
-    C: Fn(Mishap) + Clone + Send + 'static,
+    C: Fn(Mishap, Option<IpAddr>) -> bool + Clone + Send + 'static,
     Served: Future<Output = ()> + Send + 'static,
     Refused: Future<Output = ()> + Send + 'static,
 {
@@ -196,22 +191,9 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     let _stops = stops.clone().drop_guard();
     let Room { most, refused } = bounds.room;
     let (places, refusing) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(refused)));
-    let (failures, crowds, clients) = Default::default();
     let crowd = Crowd::new(most, bounds.of_client);
     let stopped = stops.clone();
-    let mut accepting = Accepting {
-        listening,
-        bounds,
-        drain,
-        stops,
-        uses,
-        crowd,
-        places,
-        refusing,
-        failures,
-        crowds,
-        clients,
-    };
+    let mut accepting = Accepting { listening, bounds, drain, stops, uses, crowd, places, refusing };
     while let Some(worker) = workers.choose() {
         let (runtime, seats) = (worker.runtime.clone(), Some((Arc::clone(&workers), worker.clone())));
         match runtime.spawn(accepting.accept_some(seats)).await {
@@ -230,7 +212,7 @@ impl<S, R, C, Served, Refused> Accepting<S, R, C>
 where
     S: Fn(Connection) -> Served + Clone + Send + 'static,
     R: Fn(Stream) -> Refused + Clone + Send + 'static,
-    C: Fn(Mishap) + Clone + Send + 'static,
+    C: Fn(Mishap, Option<IpAddr>) -> bool + Clone + Send + 'static,
     Served: Future<Output = ()> + Send + 'static,
     Refused: Future<Output = ()> + Send + 'static,
 {
@@ -282,19 +264,15 @@ where
             Peer::Unix => Ok(None),
         };
         let Ok(client) = client else {
-            if let Some(unsaid) = self.clients.next() {
-                let (address, most) = (&self.listening.address, self.bounds.of_client);
-                tracing::warn!(%address, ?peer, most, unsaid, "connections of one client are refused");
-            }
-            self.refuse(stream, Mishap::TooManyOfClient, worker);
+            self.refuse(stream, peer, Mishap::TooManyOfClient, worker);
             return;
         };
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Place::Free(place),
-            Err(_) => match self.close_idle() {
+            Err(_) => match self.close_idle(peer) {
                 Some(turn) => Place::Awaited(turn),
                 None => {
-                    self.refuse(stream, Mishap::TooMany, worker);
+                    self.refuse(stream, peer, Mishap::TooMany, worker);
                     return;
                 }
             },
@@ -303,27 +281,18 @@ where
         self.serve(Connection { stream, peer, presence }, place, client, worker);
     }
 
-    /// Closes the connection that is idle longest. Returns the turn of the one that waits for it.
-    fn close_idle(&mut self) -> Option<OwnedSemaphorePermit> {
+    /// Closes the connection that is idle longest for one of this client. Returns the turn of that,
+    /// which waits for it.
+    fn close_idle(&mut self, peer: Peer) -> Option<OwnedSemaphorePermit> {
         let turn = Arc::clone(&self.refusing).try_acquire_owned().ok()?;
         self.crowd.idle_longest()?.close();
-        (self.uses.count)(Mishap::ClosedIdle);
-        if let Some(unsaid) = self.crowds.next() {
-            let (address, most) = (&self.listening.address, self.bounds.room.most);
-            tracing::warn!(%address, most, unsaid, "idle connections are closed for new ones");
-        }
+        (self.uses.count)(Mishap::ClosedIdle, Some(peer.address()));
         Some(turn)
     }
 
     /// Answers that there are too many connections.
-    fn refuse(&mut self, stream: Stream, why: Mishap, worker: Option<&Worker>) {
-        (self.uses.count)(why);
-        if why == Mishap::TooMany
-            && let Some(unsaid) = self.crowds.next()
-        {
-            let (address, most) = (&self.listening.address, self.bounds.room.most);
-            tracing::warn!(%address, most, unsaid, "connections above the limit are refused");
-        }
+    fn refuse(&mut self, stream: Stream, peer: Peer, why: Mishap, worker: Option<&Worker>) {
+        (self.uses.count)(why, Some(peer.address()));
         // An answer before the handshake would be no TLS.
         if let (None, Ok(turn)) = (&self.listening.tls, Arc::clone(&self.refusing).try_acquire_owned()) {
             let (refused, seat) = ((self.uses.refuse)(stream), worker.map(Worker::seat));
@@ -359,7 +328,7 @@ where
                         place
                     }
                     _ => {
-                        count(Mishap::TooMany);
+                        count(Mishap::TooMany, Some(peer.address()));
                         if tls.is_none() {
                             refuse(stream).await;
                         }
@@ -377,7 +346,7 @@ where
                     match shaken {
                         Ok(stream) => stream,
                         Err(error) => {
-                            count(Mishap::Handshake);
+                            count(Mishap::Handshake, Some(peer.address()));
                             tracing::debug!(%error, "a TLS handshake failed");
                             return;
                         }
@@ -391,10 +360,9 @@ where
 
     /// Tells that a connection was not accepted, and waits if the next would fail, too.
     async fn failed(&mut self, error: &io::Error) {
-        (self.uses.count)(Mishap::NotAccepted);
-        if let Some(unsaid) = self.failures.next() {
+        if (self.uses.count)(Mishap::NotAccepted, None) {
             let address = &self.listening.address;
-            tracing::warn!(%address, %error, unsaid, "a connection was not accepted");
+            tracing::warn!(%address, %error, "a connection was not accepted");
         }
         if is_want(error) {
             tokio::time::sleep(AFTER_FAILURE).await;
@@ -407,38 +375,4 @@ where
 fn is_want(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     !matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)
-}
-
-/// Log lines of one kind, at most one a second.
-#[derive(Default)]
-struct Lines {
-    last: Option<Instant>,
-    unsaid: u64,
-}
-
-impl Lines {
-    /// Whether a line is due: with how many that were not said since the last.
-    fn next(&mut self) -> Option<u64> {
-        let now = Instant::now();
-        if self.last.is_some_and(|last| now - last < BETWEEN_LINES) {
-            self.unsaid += 1;
-            return None;
-        }
-        self.last = Some(now);
-        Some(std::mem::take(&mut self.unsaid))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_logged_once_a_second_at_most() {
-        let mut lines = Lines::default();
-        assert_eq!(lines.next(), Some(0));
-        assert!((0..100).all(|_| lines.next().is_none()));
-        lines.last = lines.last.and_then(|last| last.checked_sub(BETWEEN_LINES));
-        assert_eq!(lines.next(), Some(100));
-    }
 }

@@ -1,7 +1,7 @@
 //! A connection's bytes.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,6 +25,17 @@ pub(crate) struct Connection {
 pub(crate) enum Peer {
     Tcp(SocketAddr),
     Unix,
+}
+
+impl Peer {
+    /// The address of a client.
+    pub(crate) fn address(self) -> IpAddr {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical(),
+            // The permissions of the socket say who may connect: processes of this machine.
+            Self::Unix => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
 }
 
 /// The bytes of a connection.

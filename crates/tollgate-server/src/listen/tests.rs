@@ -48,7 +48,10 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
             }
         }
     };
-    let count = move |mishap| counts.lock().unwrap().push(mishap);
+    let count = move |mishap, _| {
+        counts.lock().unwrap().push(mishap);
+        true
+    };
     tokio::spawn(accept_all(
         listening,
         bounds,
@@ -125,7 +128,7 @@ fn names_its_thread(drain: &Drain, workers: Arc<Workers>) -> (SocketAddr, tokio:
     };
     let bounds = at_most(1_000);
     let is_trusted = Box::new(|_: std::net::IpAddr| false);
-    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_| {}, is_trusted };
+    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_, _| true, is_trusted };
     (address, tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, uses)))
 }
 

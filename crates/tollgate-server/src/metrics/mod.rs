@@ -4,6 +4,7 @@
 //! |------|------|
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `listener` | the counters of a listener |
+//! | `protocol_errors` | input that was refused: counted, and told in the log |
 //! | `upstream` | the counters of an upstream |
 //! | `stores` | what the stores of rules have counted |
 //! | `tickets` | the counts of tickets |
@@ -25,6 +26,7 @@ mod histogram;
 mod listener;
 mod page;
 mod process;
+mod protocol_errors;
 mod rule;
 mod stores;
 #[cfg(test)]
@@ -34,8 +36,8 @@ mod tickets;
 mod top;
 mod upstream;
 
-use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -49,10 +51,14 @@ use crate::clock::{ServerClock, unix_time};
 pub(crate) use generation::{Generation, mode};
 use listener::{Decided, ListenerCounts};
 pub(crate) use listener::{Listener, OpenConnection};
+use protocol_errors::{ProtocolErrors, Told};
 pub(crate) use rule::RuleCounts;
 pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
 pub(crate) use upstream::{OpenUpstream, UpstreamCounts, UpstreamEvent};
+
+/// How often what was refused is looked at, to be told in the log.
+const LOOKS: Duration = Duration::from_secs(1);
 
 /// The counters of a server.
 pub(crate) struct Metrics {
@@ -62,7 +68,7 @@ pub(crate) struct Metrics {
     /// Held while the counters of new rules are made.
     renewal: Mutex<()>,
     listeners: [ListenerCounts; Listener::ALL.len()],
-    protocol_errors: Mutex<BTreeMap<(Listener, &'static str), u64>>,
+    protocol_errors: ProtocolErrors,
     /// Those of checks and reservations, and those of requests in flight.
     pub(crate) tickets: [Arc<TicketCounts>; 2],
     upstreams: Mutex<Vec<Arc<UpstreamCounts>>>,
@@ -83,7 +89,7 @@ impl Metrics {
             generation: ArcSwap::from_pointee(generation),
             renewal: Mutex::default(),
             listeners: std::array::from_fn(|_| ListenerCounts::new()),
-            protocol_errors: Mutex::default(),
+            protocol_errors: ProtocolErrors::new(),
             tickets: Default::default(),
             upstreams: Mutex::default(),
             reloads: Default::default(),
@@ -173,10 +179,24 @@ impl Metrics {
         self.listeners[listener as usize].decided(decided);
     }
 
-    /// Counts input that was refused, by a short word for the reason.
-    pub(crate) fn protocol_error(&self, listener: Listener, kind: &'static str) {
-        let mut errors = self.protocol_errors.lock().unwrap_or_else(PoisonError::into_inner);
-        *errors.entry((listener, kind)).or_default() += 1;
+    /// Counts input that was refused, by a short word for the reason, and its client, which the log
+    /// may name. Returns whether it will: the caller may say more of this one. Waits for no lock,
+    /// but for the memory of a kind that is new.
+    pub(crate) fn protocol_error(
+        &self,
+        listener: Listener,
+        kind: &'static str,
+        client: impl Into<Option<IpAddr>>,
+    ) -> bool {
+        self.protocol_errors.add(listener, kind, client.into())
+    }
+
+    /// Tells the log of input that was refused, again and again: each kind once a minute at most.
+    pub(crate) async fn tell_protocol_errors(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOKS).await;
+            self.protocol_errors.due(self.now()).iter().for_each(Told::log);
+        }
     }
 
     /// The counters of an upstream, which are told from now on.

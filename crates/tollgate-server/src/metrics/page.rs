@@ -85,8 +85,7 @@ impl Metrics {
             text.sample(&[("listener", listener.name())], counts.connections().1);
         }
         text.family("tollgate_protocol_errors_total", "counter", "Input that was refused.");
-        let errors = self.protocol_errors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        for ((listener, kind), count) in errors {
+        for ((listener, kind), count) in self.protocol_errors.counts() {
             text.sample(&[("listener", listener.name()), ("kind", kind)], count);
         }
     }

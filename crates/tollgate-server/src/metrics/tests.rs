@@ -1,5 +1,6 @@
 //! Counters against decisions.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -250,7 +251,7 @@ rule = [
 fn connections_are_open_until_their_guard_is_dropped() {
     let (core, _) = core(THREE);
     let open = core.metrics.connection(Listener::Resp);
-    core.metrics.protocol_error(Listener::Resp, "bulk_length");
+    core.metrics.protocol_error(Listener::Resp, "bulk_length", IpAddr::from([192, 0, 2, 1]));
     core.metrics.took(Listener::Resp, Duration::from_millis(3));
     core.metrics.decided_call(false);
     core.metrics.reloaded(false);

@@ -126,10 +126,7 @@ impl Shared {
         depart(passed, &passing.origin);
         match self.send(request, &body, &passing).await {
             Ok((response, load)) => self.respond(response, load, &body, &passing),
-            Err(missing) => {
-                self.core.metrics.protocol_error(Listener::Proxy, missing.kind());
-                missing.answer()
-            }
+            Err(missing) => self.fail(&missing, &passing),
         }
     }
 
@@ -195,6 +192,12 @@ impl Shared {
         }
     }
 
+    /// Counts a request without a response, and answers it.
+    fn fail(&self, missing: &Missing, passing: &Passing) -> Response<Download> {
+        self.core.metrics.protocol_error(Listener::Proxy, missing.kind(), passing.origin.peer);
+        missing.answer()
+    }
+
     /// Makes of the upstream's response that which the client gets.
     fn respond(
         &self,
@@ -210,8 +213,7 @@ impl Shared {
             let agrees =
                 |to: &&HeaderValue| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(to.as_bytes()));
             let Some(agreed) = response.headers().get(UPGRADE).filter(agrees).cloned() else {
-                self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
-                return Missing::Upstreams(Failure::Broken.into()).answer();
+                return self.fail(&Missing::Upstreams(Failure::Broken.into()), passing);
             };
             let switched = Switched(hyper::upgrade::on(&mut response));
             strip(response.headers_mut(), has, "");
@@ -222,16 +224,14 @@ impl Shared {
         }
         let is_chunked = has.has(Marks::TRANSFER_ENCODING);
         if is_chunked && is_coded(response.headers()) {
-            self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
-            return Missing::Upstreams(Failure::Broken.into()).answer();
+            return self.fail(&Missing::Upstreams(Failure::Broken.into()), passing);
         }
         if has.has(Marks::CONTENT_LENGTH) {
             // Its chunks say how long it is, or its status.
             if is_chunked || response.status() == StatusCode::NO_CONTENT {
                 response.headers_mut().remove(CONTENT_LENGTH);
             } else if !join_lengths(response.headers_mut()) {
-                self.core.metrics.protocol_error(Listener::Proxy, "upstream_broken");
-                return Missing::Upstreams(Failure::Broken.into()).answer();
+                return self.fail(&Missing::Upstreams(Failure::Broken.into()), passing);
             }
         }
         strip(response.headers_mut(), has, "");

@@ -201,7 +201,7 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
     if body.trailers().is_some() {
         return None;
     }
-    let mut kept = kept.clone();
+    let (mut kept, client) = (kept.clone(), kept.peer);
     kept.body = body.to_bytes();
     let stored = kept.to_bytes();
     let kept = async {
@@ -213,8 +213,9 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
         Ok(done) => done,
         Err(NotKept::Full) => return None,
         Err(NotKept::Store(error)) => {
-            tracing::error!(%error, store = store.name(), "a request was not parked");
-            core.metrics.protocol_error(Listener::Proxy, "park");
+            if core.metrics.protocol_error(Listener::Proxy, "park", client) {
+                tracing::error!(%error, store = store.name(), "a request was not parked");
+            }
             return None;
         }
     };

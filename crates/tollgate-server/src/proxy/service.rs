@@ -1,7 +1,6 @@
 //! A connection's requests, from the head to the answer.
 
 use std::future::poll_fn;
-use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -26,7 +25,7 @@ use super::tunnel::Tunnel;
 use super::upload::{BadBody, Upload};
 use super::upstreams::Upstreams;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Peer, Stream};
+use crate::listen::{Connection, Drain, Stream};
 use crate::metrics::Listener;
 use crate::settings::{Limits, ProxySettings, Settings};
 use crate::web::{self, RequestBody, client_left, problem};
@@ -121,13 +120,9 @@ impl Proxy {
 
     /// Serves one connection until the client or the server ends it.
     pub(crate) async fn serve(self: Arc<Self>, connection: Connection) {
-        let Connection { stream, peer, presence } = connection;
-        let peer = match peer {
-            Peer::Tcp(address) => address.ip().to_canonical(),
-            // The permissions of the socket say who may connect: processes of this machine.
-            Peer::Unix => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        };
-        let origin = Arc::new(Origin::new(peer, matches!(stream, Stream::Tls(_))));
+        let is_tls = matches!(connection.stream, Stream::Tls(_));
+        let origin = Arc::new(Origin::new(connection.peer.address(), is_tls));
+        let presence = Arc::clone(&connection.presence);
         // A client that does not read its answer, or sends nothing, is as idle as a body.
         let tunnel_timeout = self.settings.tunnel_timeout;
         let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
@@ -135,7 +130,7 @@ impl Proxy {
         let counted = (Listener::Proxy, Arc::clone(&client.proxy.core.metrics));
         let answering = Arc::clone(&client);
         let handler = move |request| Arc::clone(&answering).answer(request);
-        web::serve(stream, &limits, Arc::clone(&presence), counted, handler).await;
+        web::serve(connection, &limits, counted, handler).await;
         let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(tunnel) = tunnel {
             let _engaged = presence.engage();
@@ -155,12 +150,12 @@ impl Client {
             match judge(&mut head, body.size_hint().exact(), own_host, &clients.header) {
                 Ok(judged) => judged,
                 Err(detail) => {
-                    core.metrics.protocol_error(Listener::Proxy, "head");
+                    core.metrics.protocol_error(Listener::Proxy, "head", self.origin.peer);
                     return refused(head.version, StatusCode::BAD_REQUEST, detail);
                 }
             };
         if had.has(Marks::LOOP) && loops(&head.headers) {
-            core.metrics.protocol_error(Listener::Proxy, "loop");
+            core.metrics.protocol_error(Listener::Proxy, "loop", self.origin.peer);
             let detail = "the request goes round in a loop: an upstream leads back to this proxy";
             return refused(head.version, StatusCode::LOOP_DETECTED, detail);
         }
@@ -220,7 +215,7 @@ impl Client {
             client_left();
         }
         upload.discard();
-        self.proxy.core.metrics.protocol_error(Listener::Proxy, "body");
+        self.proxy.core.metrics.protocol_error(Listener::Proxy, "body", self.origin.peer);
         let (status, detail) = bad.answer();
         problem(status, detail).map(Answered::Unasked)
     }

@@ -123,11 +123,11 @@ async fn answer_all(
         match waited {
             Waited::Done => {}
             Waited::End => break,
-            Waited::TooSlow(kind) => return Err(too_slow(shared, kind)),
+            Waited::TooSlow(kind) => return Err(too_slow(shared, &session, kind)),
         }
     }
     match wire.wait(Wait::Sent).await? {
-        Waited::TooSlow(kind) => Err(too_slow(shared, kind)),
+        Waited::TooSlow(kind) => Err(too_slow(shared, &session, kind)),
         Waited::Done | Waited::End => Ok(()),
     }
 }
@@ -137,8 +137,8 @@ fn took(shared: &Shared, since: Timestamp) {
     shared.core.metrics.took(Listener::Resp, shared.core.now().saturating_since(since));
 }
 
-fn too_slow(shared: &Shared, kind: &'static str) -> io::Error {
-    shared.core.metrics.protocol_error(Listener::Resp, kind);
+fn too_slow(shared: &Shared, session: &Session, kind: &'static str) -> io::Error {
+    shared.core.metrics.protocol_error(Listener::Resp, kind, session.address());
     io::ErrorKind::TimedOut.into()
 }
 

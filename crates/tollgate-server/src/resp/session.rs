@@ -1,5 +1,6 @@
 //! What one client has said so far, and the answers to what it says next.
 
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::access::Role;
@@ -48,6 +49,11 @@ impl Session {
         self.client.role != Role::Unknown
     }
 
+    /// The client's address.
+    pub(super) fn address(&self) -> IpAddr {
+        self.client.peer.address()
+    }
+
     /// Answers the commands that `input` begins with, behind the answers that `output` has.
     pub(super) fn answer(&mut self, shared: &Shared, input: &[u8], output: &mut Vec<u8>) -> Progress {
         let Self { client, parser } = self;
@@ -85,7 +91,8 @@ impl Session {
                 }
                 Err(error) => {
                     batch.finish(&mut Reply::new(output, client.version));
-                    shared.core.metrics.protocol_error(Listener::Resp, error.kind());
+                    let address = client.peer.address();
+                    shared.core.metrics.protocol_error(Listener::Resp, error.kind(), address);
                     Reply::new(output, client.version).error(format_args!("ERR Protocol error: {error}"));
                     next = Next::Close;
                     break;

@@ -29,6 +29,7 @@ use super::refusal::Refusal;
 use super::status::{Judged, of as status_of, seconds_up};
 use crate::clock::ServerClock;
 use crate::core::{Core, Decider, Generation};
+use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::web::Client;
 
@@ -46,7 +47,11 @@ const NO_STATUS: u16 = 0;
 const TRIES: usize = 8;
 
 /// Decides a call.
-pub(super) async fn decide(core: &Core, listener: Listener, call: &RateLimitRequest) -> RateLimitResponse {
+pub(super) async fn decide(
+    core: &Core,
+    (listener, peer): (Listener, Peer),
+    call: &RateLimitRequest,
+) -> RateLimitResponse {
     let mut decider = core.decider();
     let mut refusals = Refusals::new();
     let round = Round { core, listener, call, now: None };
@@ -54,7 +59,7 @@ pub(super) async fn decide(core: &Core, listener: Listener, call: &RateLimitRequ
     let wrong = descriptors.filter_map(|(index, one)| Some((index, names_no_client(&one.entries)?)));
     let wrong: Vec<_> = wrong.collect();
     if let [(index, why), ..] = &*wrong {
-        core.metrics.protocol_error(listener, "no_address");
+        core.metrics.protocol_error(listener, "no_address", peer.address());
         core.metrics.decided_for_envoy(listener, false);
         let raw_body = format!("descriptor {index}: {why}\n").into_bytes();
         let known = wrong.iter().map(|(index, _)| (*index, status_of(Code::OverLimit))).collect();

@@ -22,10 +22,10 @@ use super::proto::DESCRIPTOR;
 use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
 use super::service::Service;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Observed, Observer};
+use crate::listen::{Connection, Drain, Observed, Observer, Peer};
 use crate::metrics::Listener;
 use crate::settings::Limits;
-use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW};
+use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW, wrong};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;
@@ -83,7 +83,7 @@ impl Grpc {
 
     /// Serves the calls of a connection until the client or the server ends it.
     pub(crate) async fn serve(&self, connection: Connection) {
-        let Connection { stream, presence, .. } = connection;
+        let Connection { stream, peer, presence } = connection;
         let timeout = self.limits.read_timeout;
         let (routes, core) = (self.routes.clone(), Arc::clone(&self.core));
         let untaken = Untaken::default();
@@ -93,7 +93,7 @@ impl Grpc {
             let engaged = calls.engage();
             async move {
                 let since = Instant::now();
-                let answer = answer(request, routes, &core, timeout).await;
+                let answer = answer(request, peer, routes, &core, timeout).await;
                 core.metrics.took(Listener::Grpc, since.elapsed());
                 Ok::<_, Infallible>(untaken.answer(answer, engaged))
             }
@@ -117,15 +117,19 @@ impl Grpc {
         tokio::pin!(begins);
         let mut looks = tokio::time::interval((timeout / LOOKS).max(Duration::from_millis(1)));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let went_wrong = |kind| self.core.metrics.protocol_error(Listener::Grpc, kind, peer.address());
         let (mut has_begun, mut is_ending) = (false, false);
         loop {
             tokio::select! {
                 done = &mut served => {
                     if early.farewell().is_some() {
-                        self.core.metrics.protocol_error(Listener::Grpc, "resets");
+                        went_wrong("resets");
                         tracing::debug!("a connection was closed: its client resets what it asks");
                     }
                     if let Err(error) = done {
+                        if let Some(kind) = wrong(&error) {
+                            went_wrong(kind);
+                        }
                         tracing::debug!(%error, "a connection ended");
                     }
                     return;
@@ -133,13 +137,13 @@ impl Grpc {
                 () = &mut begins, if !has_begun => {
                     has_begun = true;
                     if read.load(Relaxed) < PREFACE {
-                        self.core.metrics.protocol_error(Listener::Grpc, "slow");
+                        went_wrong("slow");
                         return;
                     }
                 }
                 _ = looks.tick() => {
                     if untaken.is_overdue(self.limits.idle_timeout) {
-                        self.core.metrics.protocol_error(Listener::Grpc, "unread");
+                        went_wrong("unread");
                         return;
                     }
                 }
@@ -174,18 +178,20 @@ impl Observer for Arriving {
 /// Answers a call.
 async fn answer(
     request: Request<Incoming>,
+    peer: Peer,
     mut routes: Routes,
     core: &Core,
     timeout: Duration,
 ) -> Response<Body> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    head.extensions.insert(peer);
     let body = if head.uri.path().starts_with(STREAMING) {
         Body::new(body)
     } else {
         match frame::read(body, timeout).await {
             Ok(body) => Body::new(Full::new(body)),
             Err(status) => {
-                core.metrics.protocol_error(Listener::Grpc, "message");
+                core.metrics.protocol_error(Listener::Grpc, "message", peer.address());
                 return status.into_http();
             }
         }

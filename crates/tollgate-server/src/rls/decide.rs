@@ -4,19 +4,20 @@ use super::call::{CallError, DESCRIPTORS, ENTRIES};
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::{by_files, by_rules};
 use crate::core::Core;
+use crate::listen::Peer;
 use crate::metrics::Listener;
 
 /// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.
 pub(super) async fn decide(
     core: &Core,
-    listener: Listener,
+    (listener, peer): (Listener, Peer),
     call: &RateLimitRequest,
 ) -> Result<RateLimitResponse, CallError> {
     check(call)?;
     if let Some(response) = by_files::decide(core, listener, call)? {
         return Ok(response);
     }
-    Ok(by_rules::decide(core, listener, call).await)
+    Ok(by_rules::decide(core, (listener, peer), call).await)
 }
 
 fn check(call: &RateLimitRequest) -> Result<(), CallError> {

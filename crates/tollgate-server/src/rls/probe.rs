@@ -11,7 +11,11 @@ use super::decide::decide;
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::clock::ServerClock;
 use crate::core::{Core, ready};
+use crate::listen::Peer;
 use crate::metrics::Listener;
+
+/// Whose calls they are.
+const FROM: (Listener, Peer) = (Listener::Grpc, Peer::Unix);
 
 /// What calls are decided by: two rules, on a clock that shows what it is told.
 pub struct CallProbe {
@@ -57,7 +61,7 @@ impl CallProbe {
     #[must_use]
     pub fn message(&self, bytes: &[u8]) -> CallAnswer {
         let Ok(call) = RateLimitRequest::decode(bytes) else { return CallAnswer::Error };
-        let Ok(response) = ready(decide(&self.core, Listener::Grpc, &call)) else { return CallAnswer::Error };
+        let Ok(response) = ready(decide(&self.core, FROM, &call)) else { return CallAnswer::Error };
         assert_eq!(response.statuses.len(), call.descriptors.len(), "a status each");
         let codes = || response.statuses.iter().map(|status| status.code());
         assert!(codes().all(|code| code != Code::Unknown), "Envoy lets UNKNOWN pass");
@@ -75,7 +79,7 @@ impl CallProbe {
     /// If the answer is no JSON, or has another status.
     #[must_use]
     pub fn json(&self, body: &[u8]) -> (CallAnswer, serde_json::Value) {
-        let answer = ready(super::json(&self.core, body));
+        let answer = ready(super::json(&self.core, Peer::Unix, body));
         let status = answer.status().as_u16();
         // A body that is complete is there at once.
         let Ok(body) = ready(answer.into_body().collect());
@@ -98,7 +102,7 @@ impl CallProbe {
         let entries = vec![Entry { key: "look".into(), value: "1".into() }];
         let descriptor = RateLimitDescriptor { entries, limit: None, hits_addend: Some(0) };
         let look = RateLimitRequest { domain: "d".into(), descriptors: vec![descriptor], hits_addend: 0 };
-        let response = ready(decide(&self.core, Listener::Grpc, &look)).expect("it is in order");
+        let response = ready(decide(&self.core, FROM, &look)).expect("it is in order");
         response.statuses[0].limit_remaining
     }
 }

@@ -9,6 +9,7 @@ use super::decide::decide;
 use super::proto::rate_limit_service_server::RateLimitService;
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use crate::core::Core;
+use crate::listen::Peer;
 use crate::metrics::Listener;
 
 /// The rate limit service.
@@ -22,9 +23,11 @@ impl RateLimitService for Service {
         &self,
         call: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let decided = decide(&self.core, Listener::Grpc, call.get_ref()).await;
+        // The connection notes it.
+        let peer = call.extensions().get().copied().unwrap_or(Peer::Unix);
+        let decided = decide(&self.core, (Listener::Grpc, peer), call.get_ref()).await;
         decided.map(Response::new).map_err(|error: CallError| {
-            self.core.metrics.protocol_error(Listener::Grpc, error.kind());
+            self.core.metrics.protocol_error(Listener::Grpc, error.kind(), peer.address());
             Status::invalid_argument(error.to_string())
         })
     }

@@ -92,7 +92,7 @@ impl Service {
     /// turn has come.
     pub(super) async fn authorize(&self, peer: Peer, head: &mut Parts, body: RequestBody) -> Answer {
         let refuse = |detail: &str| {
-            self.core.metrics.protocol_error(Listener::Http, "auth");
+            self.core.metrics.protocol_error(Listener::Http, "auth", peer.address());
             problem(StatusCode::BAD_REQUEST, detail)
         };
         if !self.auth.trusts(peer) {
@@ -100,7 +100,7 @@ impl Service {
         }
         let deny = deny(head.uri.query());
         // Only behind the body it shows that the client leaves.
-        if let Err(answer) = self.read(body).await {
+        if let Err(answer) = self.read(peer, body).await {
             return answer;
         }
         let connection = match take_connection(&mut head.headers) {

@@ -30,8 +30,8 @@ pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
-    let Connection { stream, peer, presence } = connection;
+    let peer = connection.peer;
     let (limits, counted) = (service.limits, (Listener::Http, Arc::clone(&service.core.metrics)));
     let handler = move |request| Arc::clone(&service).answer(peer, request);
-    web::serve(stream, &limits, presence, counted, handler).await;
+    web::serve(connection, &limits, counted, handler).await;
 }

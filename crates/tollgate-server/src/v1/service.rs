@@ -111,33 +111,30 @@ impl Service {
             Continue(Route::Auth) => {
                 Either::Left(Either::Right(async move { self.authorize(peer, &mut head, body).await }))
             }
-            Continue(route) => {
-                let client = Client::from(peer);
-                Either::Right(async move { self.act(client, route, body).await })
-            }
+            Continue(route) => Either::Right(async move { self.act(peer, route, body).await }),
         }
     }
 
     /// Reads a body, and answers it.
-    async fn act(&self, client: Client, route: Route, body: RequestBody) -> Answer {
-        let body = match self.read(body).await {
+    async fn act(&self, peer: Peer, route: Route, body: RequestBody) -> Answer {
+        let body = match self.read(peer, body).await {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = self.serve(client, route, &body).await;
+        let answer = self.serve(peer, route, &body).await;
         if answer.status() == StatusCode::BAD_REQUEST {
-            self.core.metrics.protocol_error(Listener::Http, "body");
+            self.core.metrics.protocol_error(Listener::Http, "body", peer.address());
         }
         answer
     }
 
     /// Answers a body that is complete.
-    async fn serve(&self, client: Client, route: Route, body: &[u8]) -> Answer {
+    async fn serve(&self, peer: Peer, route: Route, body: &[u8]) -> Answer {
         match route {
-            Route::Act(act) => self.check(client, act, body).await,
+            Route::Act(act) => self.check(Client::from(peer), act, body).await,
             Route::Settle => settle::settle(&self.core, &self.tickets, body),
             // Boxed, as it is rare, and other requests would have room for it.
-            Route::Json => Box::pin(rls::json(&self.core, body)).await,
+            Route::Json => Box::pin(rls::json(&self.core, peer, body)).await,
             Route::Release | Route::Auth | Route::OpenApi => settle::release(&self.core, &self.places, body),
         }
     }
@@ -149,28 +146,28 @@ impl Service {
 
     /// As [`post`](Self::post), with time for stores to answer.
     pub(super) async fn post_waiting(&self, path: &str, body: &[u8]) -> Answer {
-        self.post_as(Client::default(), path, body).await
+        self.post_as(Peer::Unix, path, body).await
     }
 
     /// The same, of this client.
-    pub(super) async fn post_as(&self, client: Client, path: &str, body: &[u8]) -> Answer {
+    pub(super) async fn post_as(&self, peer: Peer, path: &str, body: &[u8]) -> Answer {
         let (route, _) = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
-        self.serve(client, route, body).await
+        self.serve(peer, route, body).await
     }
 
     /// Reads a body, or says why not.
-    pub(super) async fn read(&self, body: RequestBody) -> Result<Bytes, Answer> {
+    pub(super) async fn read(&self, peer: Peer, body: RequestBody) -> Result<Bytes, Answer> {
         let most = self.limits.body_bytes;
-        read_body(body, most, self.limits.read_timeout).await.map_err(|error| self.refuse(error))
+        read_body(body, most, self.limits.read_timeout).await.map_err(|error| self.refuse(peer, error))
     }
 
-    fn refuse(&self, error: BodyError) -> Answer {
+    fn refuse(&self, peer: Peer, error: BodyError) -> Answer {
         let (status, kind, detail) = match error {
             BodyError::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", "the body is too long"),
             BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body came too slowly"),
             BodyError::Broken => (StatusCode::BAD_REQUEST, "body_broken", "the body is broken"),
         };
-        self.core.metrics.protocol_error(Listener::Http, kind);
+        self.core.metrics.protocol_error(Listener::Http, kind, peer.address());
         let mut answer = problem(status, detail);
         // The rest of the body is not read.
         answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));

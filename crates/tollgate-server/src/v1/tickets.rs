@@ -266,11 +266,11 @@ mod tests {
 
     /// The status of an answer, and what it says.
     async fn asks(service: &Service, path: &str, body: &str) -> (u16, Value) {
-        asks_as(Client::default(), service, path, body).await
+        asks_as(Peer::Unix, service, path, body).await
     }
 
-    async fn asks_as(client: Client, service: &Service, path: &str, body: &str) -> (u16, Value) {
-        let answer = service.post_as(client, path, body.as_bytes()).await;
+    async fn asks_as(peer: Peer, service: &Service, path: &str, body: &str) -> (u16, Value) {
+        let answer = service.post_as(peer, path, body.as_bytes()).await;
         let status = answer.status().as_u16();
         let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
         (status, serde_json::from_slice(&body).unwrap())
@@ -305,13 +305,14 @@ mod tests {
     #[tokio::test]
     async fn one_client_leaves_tickets_to_others() {
         let limits = "['fixed-window:100000/d', 'in-flight:100000']";
-        let (clock, [one, other]) = (ManualClock::new(), [Client(1), Client(2)]);
+        let peer = |last: u8| Peer::Tcp(([192, 0, 2, last], 80).into());
+        let (clock, [one, other]) = (ManualClock::new(), [peer(1), peer(2)]);
         let mut service = service(&clock, limits);
         service.tickets = Tickets::new(16 * PARTS, true, Arc::default());
         service.places = Tickets::new(16 * PARTS, false, Arc::default());
         let (check, acquire) = ("/v1/check", "/v1/acquire");
         for (path, end) in [(check, "/v1/settle"), (acquire, "/v1/release")] {
-            let ask = async |client| asks_as(client, &service, path, "{\"ticket\":true}").await;
+            let ask = async |peer| asks_as(peer, &service, path, "{\"ticket\":true}").await;
             let mut others = Vec::new();
             let mut admitted = 0;
             for number in 0..42 * PARTS {

@@ -45,6 +45,6 @@ pub(crate) use pointer::pointer_at;
 pub use probe::{OpeningProbe, PlainRequestProbe};
 pub(crate) use read::{Object, read_json};
 pub(crate) use route::Route;
-pub(crate) use serve::{LOOKS, serve};
+pub(crate) use serve::{LOOKS, serve, wrong};
 pub(crate) use streams::{Opening, StreamExecutor, WINDOW, client_left};
 pub(crate) use untaken::Untaken;

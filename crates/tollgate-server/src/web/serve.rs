@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{poll_fn, ready};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ use super::plain::{HEADERS, Left, Plain};
 use super::streams::{Opening, StreamExecutor, WINDOW};
 use super::untaken::Untaken;
 use super::watched::Watched;
-use crate::listen::{Observed, Observer, Presence, Seldom, Stream};
+use crate::listen::{Connection, Observed, Observer, Seldom};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
@@ -49,9 +50,8 @@ pub(crate) const LOOKS: u32 = 4;
 /// connection that an answer of status 101 hands over has ended here. `counted` counts how long
 /// each answer took, and broken heads.
 pub(crate) async fn serve<F, B>(
-    stream: Stream,
+    connection: Connection,
     limits: &Limits,
-    presence: Arc<Presence>,
     counted: (Listener, Arc<Metrics>),
     handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
 ) where
@@ -62,6 +62,7 @@ pub(crate) async fn serve<F, B>(
         + Send
         + 'static,
 {
+    let Connection { stream, peer, presence } = connection;
     let told = presence.ends().clone();
     let (activity, untaken, mut stream) = (Activity::new(presence), Untaken::default(), stream);
     let (watched, looked, limits) = (Arc::clone(&activity), untaken.clone(), *limits);
@@ -99,7 +100,7 @@ pub(crate) async fn serve<F, B>(
         let watched = Watched::new(stream, Arc::clone(&activity));
         let early = EarlyResets::new(STREAMS);
         let observed = Observed::after(read, watched, Arriving { heads, opening, early: Arc::clone(&early) });
-        let about = (&activity, &untaken, &early);
+        let about = (peer.address(), &activity, &untaken, &early);
         // Boxed: most connections need no hyper, and would have room for it.
         Box::pin(serve_by_hyper(observed, &limits, counted, handler, answer, about)).await;
     };
@@ -131,6 +132,16 @@ fn is_longer<B>(request: &Request<B>, most: usize) -> bool {
         + uri.authority().map_or(0, |authority| authority.as_str().len());
     let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD);
     request.method().as_str().len() + target + LINE + fields.sum::<usize>() > most
+}
+
+/// What a client did wrong whose connection ended with this error, as labels say it. `None`: it has
+/// left.
+pub(crate) fn wrong(error: &hyper::Error) -> Option<&'static str> {
+    if error.is_parse() {
+        return Some("head");
+    }
+    let error: &h2::Error = error.source()?.downcast_ref()?;
+    error.is_library().then_some("http2")
 }
 
 /// Its connection is closed.
@@ -167,7 +178,7 @@ async fn serve_by_hyper<S, F, B>(
     (listener, metrics): (Listener, Arc<Metrics>),
     handler: impl Fn(Request<RequestBody>) -> F + Send + Sync + 'static,
     answer: Option<Response<B>>,
-    (activity, untaken, early): (&Arc<Activity>, &Untaken, &Arc<EarlyResets>),
+    (client, activity, untaken, early): (IpAddr, &Arc<Activity>, &Untaken, &Arc<EarlyResets>),
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
@@ -203,7 +214,7 @@ async fn serve_by_hyper<S, F, B>(
             Some(answer) => Either::Left(ready(answer)),
             // It came together with others: hyper looks at its buffer only when it needs more.
             None if is_longer(&request, most) => {
-                metrics.protocol_error(listener, "head");
+                metrics.protocol_error(listener, "head", client);
                 Either::Left(ready(too_long()))
             }
             None => {
@@ -244,12 +255,12 @@ async fn serve_by_hyper<S, F, B>(
     });
     let done = done.await;
     if early.farewell().is_some() {
-        metrics.protocol_error(listener, "resets");
+        metrics.protocol_error(listener, "resets", client);
         tracing::debug!("a connection was closed: its client resets what it asks");
     }
     if let Err(error) = done {
-        if error.downcast_ref().is_some_and(hyper::Error::is_parse) {
-            metrics.protocol_error(listener, "head");
+        if let Some(kind) = error.downcast_ref().and_then(wrong) {
+            metrics.protocol_error(listener, kind, client);
         }
         tracing::debug!(%error, "a connection ended");
     }

@@ -28,7 +28,10 @@ fn idle_between(bounds: Bounds, drain: &Drain) -> (SocketAddr, Counted) {
     };
     let counted = Counted::default();
     let counts = Arc::clone(&counted);
-    let count = move |mishap| counts.lock().unwrap().push(mishap);
+    let count = move |mishap, _| {
+        counts.lock().unwrap().push(mishap);
+        true
+    };
     let is_trusted = Box::new(|address: IpAddr| address == IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3)));
     let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count, is_trusted };
     let workers = Arc::new(Workers::start(2).unwrap());
@@ -119,7 +122,7 @@ async fn a_connection_that_is_closed_for_another_cannot_stay() {
         while connection.stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {}
     };
     let (is_trusted, workers) = (Box::new(|_: IpAddr| false), Arc::new(Workers::start(1).unwrap()));
-    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_| {}, is_trusted };
+    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_, _| true, is_trusted };
     tokio::spawn(accept_all(listening, at_most(1), drain.clone(), workers, uses));
     tokio::task::spawn_blocking(move || {
         let _stuck = connect(address);

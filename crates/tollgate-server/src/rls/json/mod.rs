@@ -15,16 +15,17 @@ use http::StatusCode;
 use super::decide::decide;
 use super::proto::Code;
 use crate::core::Core;
+use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::web::{Answer, json as answer, problem};
 
 /// Answers a call: 200, 429 if it is over the limit, or 400 if it means nothing.
-pub(crate) async fn json(core: &Core, body: &[u8]) -> Answer {
+pub(crate) async fn json(core: &Core, peer: Peer, body: &[u8]) -> Answer {
     let call = match read::call(body) {
         Ok(call) => call,
         Err(refused) => return *refused,
     };
-    let response = match decide(core, Listener::Http, &call).await {
+    let response = match decide(core, (Listener::Http, peer), &call).await {
         Ok(response) => response,
         Err(error) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
     };

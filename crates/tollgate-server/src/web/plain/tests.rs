@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::super::serve::serve;
 use super::super::untaken::tests::metrics;
 use super::*;
-use crate::listen::{Drain, Presence, Stream};
+use crate::listen::{self, Drain, Peer, Presence, Stream};
 use crate::settings::Limits;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -119,7 +119,8 @@ impl Connection {
         let drain = Drain::default();
         let presence = Presence::new(&drain.ends, &Arc::default());
         let served = tokio::spawn(async move {
-            serve(Stream::Tcp(stream), &limits, presence, (Listener::Http, metrics()), handler).await;
+            let connection = listen::Connection { stream: Stream::Tcp(stream), peer: Peer::Unix, presence };
+            serve(connection, &limits, (Listener::Http, metrics()), handler).await;
         });
         Self { client, asked, drain, served }
     }

@@ -17,7 +17,7 @@ use super::super::body::RequestBody;
 use super::super::serve::{STREAMS, serve};
 use super::*;
 use crate::clock::ServerClock;
-use crate::listen::{Presence, Stream as Socket};
+use crate::listen::{Connection, Peer, Presence, Stream as Socket};
 use crate::metrics::{Listener, Metrics};
 use crate::settings::Limits;
 
@@ -119,7 +119,8 @@ async fn connect(counts: &Arc<Counts>) -> (TcpStream, tokio::task::JoinHandle<()
             }
         };
         let counted = (Listener::Http, metrics());
-        serve(Socket::Tcp(stream), &limits, Presence::alone(), counted, answer).await;
+        let (stream, peer, presence) = (Socket::Tcp(stream), Peer::Unix, Presence::alone());
+        serve(Connection { stream, peer, presence }, &limits, counted, answer).await;
     });
     (client, served)
 }
