@@ -15,6 +15,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::either::Either;
 
+use super::failed::{Failed, Failure};
 use crate::settings::{ProxySettings, Upstream};
 
 /// Why upstreams cannot be reached at all.
@@ -69,20 +70,23 @@ impl Dial {
     }
 
     /// Connects, in the time that this may take.
-    pub(super) async fn connect(self) -> io::Result<Dialled> {
+    pub(super) async fn connect(self) -> Result<Dialled, Failed> {
         let timeout = self.timeout;
         let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {timeout:?}"));
-        tokio::time::timeout(timeout, self.connect_some_time()).await.map_err(|_| late())?
+        let connected = tokio::time::timeout(timeout, self.connect_some_time()).await;
+        connected.map_err(|_| Failed::of_dial(&late()))?
     }
 
-    async fn connect_some_time(self) -> io::Result<Dialled> {
-        let stream = TcpStream::connect((self.upstream.host(), self.upstream.port())).await?;
-        stream.set_nodelay(true)?;
+    async fn connect_some_time(self) -> Result<Dialled, Failed> {
+        let stream = TcpStream::connect((self.upstream.host(), self.upstream.port())).await;
+        let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+        let stream = stream.map_err(|error| Failed::of_dial(&error))?;
         Ok(match self.tls {
             None => Either::Left(stream),
             Some((tls, name)) => {
-                // Before TLS, TCP may fail with the same words.
-                let named = |error: io::Error| io::Error::new(error.kind(), format!("TLS: {error}"));
+                // TCP may fail with the same words.
+                let named =
+                    |error: io::Error| Failed::new(Failure::Tls, &io::Error::other(format!("TLS: {error}")));
                 Either::Right(Box::new(tls.connect(name, stream).await.map_err(named)?))
             }
         })

@@ -69,12 +69,7 @@ impl Missing {
     fn kind(&self) -> &'static str {
         match self {
             Self::Upstream => "no_upstream",
-            Self::Upstreams(failed) => match failed.failure {
-                Failure::Connect => "upstream_connect",
-                Failure::ConnectLate => "upstream_connect_timeout",
-                Failure::Busy => "upstream_busy",
-                Failure::Broken => "upstream_broken",
-            },
+            Self::Upstreams(failed) => failed.failure.kind(),
             Self::Late => "upstream_timeout",
             Self::Body(_) => "body",
         }
@@ -83,19 +78,14 @@ impl Missing {
     fn answer(&self) -> Response<Download> {
         let (status, detail) = match self {
             Self::Upstream => (StatusCode::SERVICE_UNAVAILABLE, "no upstream is well"),
-            Self::Upstreams(failed) => match failed.failure {
-                Failure::Connect => (StatusCode::BAD_GATEWAY, "the upstream was not reached"),
-                Failure::Busy => (StatusCode::BAD_GATEWAY, "the upstream takes no more streams"),
-                Failure::Broken => (StatusCode::BAD_GATEWAY, "the upstream did not answer"),
-                Failure::ConnectLate => (StatusCode::GATEWAY_TIMEOUT, "the upstream was not reached in time"),
-            },
+            Self::Upstreams(failed) => failed.failure.answer(),
             Self::Late => (StatusCode::GATEWAY_TIMEOUT, "the upstream did not answer in time"),
             Self::Body(bad) => bad.answer(),
         };
         let mut answer = problem(status, detail).map(Download::Text);
         let is_reached = match self {
             Self::Upstream => false,
-            Self::Upstreams(failed) => failed.failure == Failure::Broken,
+            Self::Upstreams(failed) => failed.failure.may_have_acted(),
             Self::Late | Self::Body(_) => true,
         };
         if !is_reached {
@@ -151,7 +141,7 @@ impl Shared {
             }
             let Missing::Upstreams(failed) = &missing else { break };
             server.rest(failed);
-            if failed.failure == Failure::Broken || request.is_none() {
+            if failed.failure.may_have_acted() || request.is_none() {
                 break;
             }
             tried.push(server);

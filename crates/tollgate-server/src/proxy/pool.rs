@@ -116,7 +116,11 @@ impl Pool {
             };
             if is_new || !goes_again {
                 *request = None;
-                return Err(Failure::Broken.into());
+                let failure = match ended {
+                    Ended::Unsent | Ended::Unanswered => Failure::Closed,
+                    Ended::Broken => Failure::Broken,
+                };
+                return Err(failure.into());
             }
             if ended == Ended::Unanswered {
                 self.counts.count(UpstreamEvent::Repeated);
@@ -129,7 +133,7 @@ impl Pool {
 
 impl Link {
     async fn connect(dial: Dial) -> Result<Self, Failed> {
-        dial.connect().await.map(Self::Plain).map_err(|error| Failed::of_dial(&error))
+        dial.connect().await.map(Self::Plain)
     }
 
     /// Sends a request, and reads the head of its answer. After an error the request stays if

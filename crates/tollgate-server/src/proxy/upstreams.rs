@@ -179,7 +179,8 @@ impl Server {
         self.rests.store(after(REST).max(1), Relaxed);
         // Of threads that fail together, one warns.
         if now >= warned && self.warned.compare_exchange(warned, after(WARNED), Relaxed, Relaxed).is_ok() {
-            tracing::warn!(upstream = %self.upstream, reason = failed.reason(), "an upstream fails");
+            let (kind, reason) = (failed.failure.kind(), failed.reason());
+            tracing::warn!(upstream = %self.upstream, kind, reason, "an upstream fails");
         }
     }
 

@@ -52,12 +52,12 @@ async fn the_log_says_why_an_upstream_fails() {
     // It takes connections, and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent_url = format!("https://{}", silent.local_addr().unwrap());
-    for (url, reason) in [
-        (silent_url.clone(), "no connection within 100ms"),
-        (format!("http://localhost:{closed}"), "Connection refused (os error 111)"),
-        (format!("https://localhost:{unknown}"), "TLS: invalid peer certificate: UnknownIssuer"),
-        (format!("https://localhost:{other}"), "TLS: invalid peer certificate: certificate not valid"),
-        (format!("https://localhost:{plain}"), "TLS: received corrupt message of type "),
+    for (url, kind, reason) in [
+        (silent_url.clone(), "connect_timeout", "no connection within 100ms"),
+        (format!("http://localhost:{closed}"), "connect", "Connection refused (os error 111)"),
+        (format!("https://localhost:{unknown}"), "tls", "TLS: invalid peer certificate: UnknownIssuer"),
+        (format!("https://localhost:{other}"), "tls", "TLS: invalid peer certificate: certificate not valid"),
+        (format!("https://localhost:{plain}"), "tls", "TLS: received corrupt message of type "),
     ] {
         let is_silent = url == silent_url;
         let set = |settings: &mut Settings| {
@@ -67,8 +67,8 @@ async fn the_log_says_why_an_upstream_fails() {
         let proxy = start_with(ANY, std::slice::from_ref(&url), set).await;
         assert_eq!(proxy.status("/").await, if is_silent { 504 } else { 502 }, "{url}");
         let warned = warning(&url).await;
-        let is_said = warned.contains("an upstream fails") && warned.contains(&format!("reason=\"{reason}"));
-        assert!(is_said, "{url}: {warned}");
+        let said = format!("kind=\"upstream_{kind}\" reason=\"{reason}");
+        assert!(warned.contains("an upstream fails") && warned.contains(&said), "{url}: {warned}");
     }
 }
 

@@ -140,6 +140,7 @@ async fn a_request_without_a_stream_is_not_charged() {
     }
     assert_eq!(narrow.arrived.load(Relaxed), 2, "none was sent");
     assert_eq!(metric(&proxy, "tollgate_upstream_events_total", "\"busy\""), 3.0);
+    assert_eq!(metric(&proxy, "tollgate_protocol_errors_total", "\"upstream_busy\""), 3.0);
     narrow.open.send_replace(true);
     for held in held {
         assert_eq!(held.await.unwrap(), 200);

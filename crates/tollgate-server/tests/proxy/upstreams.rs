@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tollgate_server::Settings;
 use tollgate_testing::certificates::Authority;
 use tollgate_testing::folder::Folder;
+use tollgate_testing::servers::loopback;
 use tollgate_testing::upstream::{Gate, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::eventually;
 
@@ -255,23 +256,45 @@ async fn one_dial_fails_for_all_that_wait() {
     assert!(began.elapsed() < Duration::from_millis(2000), "{:?}", began.elapsed());
 }
 
-#[tokio::test]
-async fn no_upstream_is_a_problem() {
+/// It says what failed, and not where, to its client and as a label of the metrics.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_502_names_its_kind() {
     let (garbage, _) = recorder(b"this is no answer\r\n\r\n").await;
-    for (url, detail) in [
-        (nowhere().await, "the upstream was not reached"),
-        (nowhere().await.replace("http", "h2c"), "the upstream was not reached"),
-        (garbage.clone(), "the upstream did not answer"),
-        (garbage.replace("http", "h2c"), "the upstream was not reached"),
+    let closing = by_hand(|mut stream| async move { drop(stream.read(&mut [0; 4096]).await) }).await;
+    let resetting = by_hand(|stream| async {
+        let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            respond.send_reset(h2::Reason::INTERNAL_ERROR);
+        }
+    });
+    let resetting = resetting.await.url().replace("http", "h2c");
+    let folder = Folder::new();
+    let known = folder.write("known.pem", Authority::new().pem());
+    for (url, kind, detail) in [
+        (nowhere().await, "connect", "the upstream was not reached"),
+        (nowhere().await.replace("http", "h2c"), "connect", "the upstream was not reached"),
+        (garbage.replace("http", "h2c"), "connect", "the upstream was not reached"),
+        (echo().await.replace("http", "https"), "tls", "TLS with the upstream failed"),
+        (closing.url(), "closed", "the upstream closed the connection before it answered"),
+        (resetting, "reset", "the upstream reset the request"),
+        (garbage, "broken", "the upstream's answer is broken"),
     ] {
-        let proxy = start(ANY, &[url]).await;
+        let set = |settings: &mut Settings| {
+            settings.admin.push(loopback());
+            settings.forward.upstream_ca = Some(known.clone());
+        };
+        let proxy = start_with(ANY, std::slice::from_ref(&url), set).await;
         let answer = proxy.get("/", &[]).await;
         assert_eq!(
             (answer.status.as_u16(), answer.header("content-type")),
             (502, "application/problem+json")
         );
         let problem: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-        assert_eq!(problem["detail"], detail);
+        assert_eq!(problem["detail"], detail, "{url}");
+        let page = proxy.administer("GET", "/metrics", "");
+        let counted =
+            format!("tollgate_protocol_errors_total{{listener=\"proxy\",kind=\"upstream_{kind}\"}} 1\n");
+        assert!(page.text().contains(&counted), "{url}: {counted}{}", page.text());
     }
 }
 

@@ -108,7 +108,7 @@ impl Connection {
     /// would be refused.
     pub(super) async fn open(dial: &Dial, counts: &UpstreamCounts) -> Result<Arc<Self>, Failed> {
         let began = Instant::now();
-        let stream = dial.clone().connect().await.map_err(|error| Failed::of_dial(&error))?;
+        let stream = dial.clone().connect().await?;
         let heard = Arc::new(AtomicWaker::new());
         let io = TokioIo::new(Heard::new(stream, Arc::clone(&heard)));
         // As long as the upstream has not said it, there are none.
@@ -240,7 +240,7 @@ impl Stream {
         if fate == Fate::Unanswered && !is_calmed(error.error()) || is_go_away {
             connection.has_ended.store(true, Relaxed);
         }
-        Err(Unanswered { fate, failed: Failed::new(Failure::Broken, error.error()) })
+        Err(Unanswered { fate, failed: Failed::new(failure(error.error()), error.error()) })
     }
 }
 
@@ -263,6 +263,17 @@ fn is_calmed(error: &hyper::Error) -> bool {
         error.is_reset() && error.is_remote() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM)
     };
     of_http2(error).is_some_and(says_so)
+}
+
+/// What an error of a stream that was sent says of it.
+fn failure(error: &hyper::Error) -> Failure {
+    match of_http2(error) {
+        // The connection ended, before or after h2 has seen why.
+        None => Failure::Closed,
+        Some(error) if error.is_io() || error.is_go_away() && error.is_remote() => Failure::Closed,
+        Some(error) if error.is_reset() && error.is_remote() => Failure::Reset,
+        Some(_) => Failure::Broken,
+    }
 }
 
 impl Fate {

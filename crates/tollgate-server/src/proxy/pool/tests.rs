@@ -321,7 +321,7 @@ async fn a_request_that_may_have_been_read_goes_out_once() {
         assert_eq!(server.idle(), (1, usize::from(!by_hyper)));
         let mut request = Some(post("two"));
         let failed = timeout(LONG, server.pool.send(&mut request, &AtomicBool::new(false))).await.unwrap();
-        assert!(matches!(failed, Err(Failed { failure: Failure::Broken, .. })) && request.is_none());
+        assert!(matches!(failed, Err(Failed { failure: Failure::Closed, .. })) && request.is_none());
         assert_eq!(server.script().read.len(), 2);
     }
 }
@@ -387,7 +387,7 @@ async fn a_repeated_request_without_a_connection_is_tried_nowhere_else() {
     let is_sent = AtomicBool::new(false);
     drop(timeout(LONG, pool.send(&mut Some(get()), &is_sent)).await.unwrap().unwrap());
     let failed = timeout(LONG, pool.send(&mut Some(get()), &is_sent)).await.unwrap();
-    assert!(matches!(failed, Err(Failed { failure: Failure::Broken, .. })));
+    assert!(matches!(failed, Err(Failed { failure: Failure::Closed, .. })));
     assert!(is_sent.load(Relaxed));
     assert_eq!(script.lock().unwrap().read.len(), 2);
 }
