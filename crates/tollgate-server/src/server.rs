@@ -20,7 +20,7 @@ use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap,
 use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, Parks};
-use crate::proxy::{Proxy, UpstreamError};
+use crate::proxy::{Proxy, States, UpstreamError};
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::state::{Begun, Keeper, StateLock};
@@ -138,7 +138,8 @@ impl Server {
         tokio::spawn(drain.ends.clone().run_until_cancelled_owned(tells));
         // The proxy makes pools for each thread, so first see whether so many threads start.
         let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
-        let proxy = Proxy::new(&core, &settings, &drain).map_err(StartError::Upstream)?;
+        let states = States::new(&core.clock).map_err(StartError::States)?;
+        let proxy = Proxy::new(&core, &settings, states, &drain).map_err(StartError::Upstream)?;
         let mut server = Self {
             v1,
             proxy,

@@ -22,6 +22,8 @@ pub enum StartError {
     Envoy(EnvoyFilesError),
     /// The table of `CL.THROTTLE`.
     Calls(tollgate::BuildError),
+    /// The table of the clients that ask for their parked requests.
+    States(tollgate::BuildError),
     /// The file with the administrator's token.
     AdminToken(io::Error),
     /// An address.
@@ -80,7 +82,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Rules(error) => error.fmt(f),
             Self::Envoy(error) => error.fmt(f),
-            Self::Calls(error) => error.fmt(f),
+            Self::Calls(error) | Self::States(error) => error.fmt(f),
             Self::Upstream(error) => error.fmt(f),
             Self::Listen { listener, address, error } => {
                 let option = option(listener);

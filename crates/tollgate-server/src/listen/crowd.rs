@@ -68,7 +68,7 @@ impl Crowd {
         if self.clients.len() > 2 * self.most {
             self.clients.retain(|_, all| is_open(all));
         }
-        let all = self.clients.entry(client(address)).or_default();
+        let all = self.clients.entry(client_of(address)).or_default();
         if all.strong_count() >= most {
             return Err(TooMany);
         }
@@ -129,7 +129,7 @@ fn is_open<T>(one: &Weak<T>) -> bool {
 }
 
 /// What the addresses of one client have in common.
-fn client(address: IpAddr) -> IpAddr {
+pub(crate) fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let own = u128::MAX << (u128::BITS - NETWORK);
@@ -189,8 +189,9 @@ mod tests {
 
     #[test]
     fn a_client_of_ipv6_is_a_network_of_64_bits() {
-        let is_one =
-            |first: &str, second: &str| client(first.parse().unwrap()) == client(second.parse().unwrap());
+        let is_one = |first: &str, second: &str| {
+            client_of(first.parse().unwrap()) == client_of(second.parse().unwrap())
+        };
         for (first, second, is_so) in [
             ("192.0.2.1", "192.0.2.1", true),
             ("192.0.2.1", "192.0.2.2", false),

@@ -34,6 +34,7 @@ mod tls;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
+pub(crate) use crowd::client_of;
 pub(crate) use descriptors::{Room, Shares};
 pub(crate) use linger::{Linger, close};
 pub(crate) use observed::{Observed, Observer};

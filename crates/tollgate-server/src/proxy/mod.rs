@@ -24,6 +24,7 @@
 //! | `upload`, `download` | bodies, with their timeouts |
 //! | `patience` | how long a body may stand still |
 //! | `parking` | requests that the rules refuse for a time: kept, and sent later |
+//! | `parked_states` | what their clients may ask of them, and how often |
 //! | `tunnel` | a connection after status 101 |
 //! | `probe` | heads without their connections, for fuzz targets |
 
@@ -37,6 +38,7 @@ mod forwarded;
 mod head;
 mod http2;
 mod marks;
+mod parked_states;
 mod parking;
 mod patience;
 mod plain;
@@ -49,5 +51,6 @@ mod upload;
 mod upstreams;
 
 pub use dial::UpstreamError;
+pub(crate) use parked_states::States;
 pub use probe::{HeadProbe, PlainAnswerProbe};
 pub(crate) use service::Proxy;

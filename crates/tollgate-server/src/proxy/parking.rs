@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{CACHE_CONTROL, HOST, LOCATION, RETRY_AFTER};
-use http::{Extensions, HeaderName, HeaderValue, Method, StatusCode};
+use http::header::{HOST, LOCATION, RETRY_AFTER};
+use http::{Extensions, HeaderName, HeaderValue, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use serde_json::json;
@@ -20,17 +20,15 @@ use tower_service::Service;
 
 use super::forward::Passing;
 use super::forwarded::{Origin, is_of_proxies};
+use super::parked_states::STATES;
 use super::service::Proxy;
 use super::upload::Upload;
 use crate::clock::ServerClock;
 use crate::core::Core;
 use crate::listen::Drain;
 use crate::metrics::Listener;
-use crate::park::{Entry, First, Kept, NotKept, ParkStore, Parks, Place, QueueName, State, Unchanged, now};
-use crate::web::{self, Answer, problem};
-
-/// The path of a kept request's state, before its id.
-pub(super) const STATES: &str = "/.well-known/tollgate/parked/";
+use crate::park::{Entry, First, Kept, NotKept, ParkStore, Place, QueueName, State, Unchanged, now};
+use crate::web::{self, Answer};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -230,36 +228,6 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
         answer.headers_mut().insert(LOCATION, location);
     }
     Some(answer)
-}
-
-/// Answers a client that asks for the state of its request, which changes when the request is sent.
-pub(super) async fn state(parks: &Parks, method: &Method, id: &str) -> Answer {
-    let mut answer = state_now(parks, method, id).await;
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
-}
-
-async fn state_now(parks: &Parks, method: &Method, id: &str) -> Answer {
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        return problem(StatusCode::METHOD_NOT_ALLOWED, "this page answers GET only");
-    }
-    let unknown = || problem(StatusCode::NOT_FOUND, "no such request is kept");
-    let Ok(id) = id.parse() else { return unknown() };
-    let entry = match parks.entry(id).await {
-        Ok(entry) => entry,
-        Err(Unchanged::Store(_)) => {
-            return problem(StatusCode::SERVICE_UNAVAILABLE, "the store of requests does not answer");
-        }
-        Err(Unchanged::Unknown | Unchanged::Unfit) => return unknown(),
-    };
-    let Entry { id, state, status, tries, parked_at, expires_at, ended_at, .. } = entry;
-    let seconds = |millis: u64| millis as f64 / 1e3;
-    let shown = json!({
-        "id": id, "state": state, "status": status, "tries": tries,
-        "parked_at": seconds(parked_at), "expires_at": seconds(expires_at),
-        "ended_at": ended_at.map(seconds),
-    });
-    web::json(StatusCode::OK, &shown)
 }
 
 /// Sends what is kept, a task for each queue, until the server ends. What is not sent then, the

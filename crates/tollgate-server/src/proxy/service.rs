@@ -10,6 +10,7 @@ use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::Body;
+use tollgate_http::RequestHead;
 use tollgate_tower::{RulesLayer, RulesService};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -20,6 +21,7 @@ use super::forward::{Forward, Passing, Switched};
 use super::forwarded::{Origin, distrust, loops};
 use super::head::{Judged, goes_further, judge};
 use super::marks::Marks;
+use super::parked_states::{STATES, States};
 use super::parking::{self, MayPark};
 use super::tunnel::Tunnel;
 use super::upload::{BadBody, Upload};
@@ -41,6 +43,7 @@ pub(crate) struct Proxy {
     /// The host of a request that names none.
     own_host: HeaderValue,
     pub(super) service: RulesService<Forward>,
+    states: States,
 }
 
 /// One connection of a client.
@@ -56,6 +59,7 @@ impl Proxy {
     pub(crate) fn new(
         core: &Arc<Core>,
         settings: &Settings,
+        states: States,
         drain: &Drain,
     ) -> Result<Option<Arc<Self>>, UpstreamError> {
         if settings.proxy.is_empty() {
@@ -113,7 +117,7 @@ impl Proxy {
             first.and_then(|server| HeaderValue::from_str(server.upstream.authority.as_str()).ok());
         let own_host = own_host.ok_or(UpstreamError::None)?;
         let (core, limits, settings) = (Arc::clone(core), settings.limits, forward.clone());
-        let proxy = Arc::new(Self { core, limits, settings, own_host, service });
+        let proxy = Arc::new(Self { core, limits, settings, own_host, service, states });
         parking::drain(&proxy, drain);
         Ok(Some(proxy))
     }
@@ -141,7 +145,7 @@ impl Proxy {
 
 impl Client {
     async fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Response<Answered> {
-        let Proxy { core, settings, own_host, service, .. } = &*self.proxy;
+        let Proxy { core, settings, own_host, service, states, .. } = &*self.proxy;
         let switching = hyper::upgrade::on(&mut request);
         let (mut head, body) = request.into_parts();
         let generation = core.newest();
@@ -162,11 +166,12 @@ impl Client {
         if !goes_further(&mut head) {
             return last_answer(&head.method);
         }
-        if let Some(id) = head.uri.path().strip_prefix(parking::STATES)
+        if let Some(id) = head.uri.path().strip_prefix(STATES)
             && !core.parks.is_empty()
         {
+            let client = generation.http.client().of_peer(self.origin.peer, RequestHead::of_parts(&head));
             // Boxed, as it is rare, and all other requests would have room for it.
-            return Box::pin(parking::state(&core.parks, &head.method, id)).await.map(Answered::Unasked);
+            return Box::pin(states.answer(core, client, &head.method, id)).await.map(Answered::Unasked);
         }
         if !clients.trusted_proxies.iter().any(|network| network.contains(&self.origin.peer)) {
             distrust(&mut head.headers, &clients.header);

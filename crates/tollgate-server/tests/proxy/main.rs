@@ -15,6 +15,7 @@ mod park_estimate;
 mod park_orders;
 mod park_random;
 mod park_redis;
+mod park_states;
 mod park_tries;
 mod peers;
 mod queues;
