@@ -225,6 +225,8 @@ impl Server {
             refuse(stream, answer).await;
         };
         counts.metrics.most_connections(kind, room.most);
+        let unfinished = Arc::clone(counts.metrics.unfinished(kind));
+        unfinished.bound(limits.unfinished_bytes.unwrap_or_else(|| usual_unfinished(&counts)));
         let count = move |mishap: Mishap, client: Option<IpAddr>| {
             counts.metrics.protocol_error(kind, mishap.kind(), client)
         };
@@ -234,7 +236,7 @@ impl Server {
         };
         let bounds = Bounds { room, of_client: limits.client_connections, handshake: limits.read_timeout };
         let (drain, workers) = (self.drain.clone(), Arc::clone(workers));
-        let uses = Uses { serve, refuse, count, is_trusted: Box::new(is_trusted) };
+        let uses = Uses { serve, refuse, count, unfinished, is_trusted: Box::new(is_trusted) };
         self.accepting.spawn(accept_all(listening, bounds, drain, workers, uses));
     }
 
@@ -377,6 +379,13 @@ impl Server {
             None => Ok(()),
         }
     }
+}
+
+/// How many bytes of unfinished requests a listener holds, if the settings do not say: a sixteenth
+/// of the memory for the rules, of which a ninth has room for the largest request.
+fn usual_unfinished(core: &Core) -> usize {
+    const LEAST: usize = 16 << 20;
+    (core.live.rules().rules().memory_budget / 16).max(LEAST)
 }
 
 /// Reads the rules file now, and the files of envoyproxy/ratelimit.

@@ -146,6 +146,11 @@ pub struct Limits {
     pub head_bytes: usize,
     /// The bytes of an HTTP body.
     pub body_bytes: usize,
+    /// The bytes of requests that are not whole yet which the listeners of one kind hold; `None`: a
+    /// sixteenth of the [`memory_budget`](tollgate_rules::Rules::memory_budget) of the rules at the
+    /// start, and at least 16 MiB. A connection may hold an eighth of what is free of them, and
+    /// 32 KiB in any case.
+    pub unfinished_bytes: Option<usize>,
     /// How long a head, a body or a command may take to arrive.
     pub read_timeout: Duration,
     /// How long an HTTP connection may be idle.
@@ -161,6 +166,7 @@ impl Default for Limits {
             client_connections: None,
             head_bytes: 16 << 10,
             body_bytes: 1 << 20,
+            unfinished_bytes: None,
             read_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             ping_interval: Duration::from_secs(30),

@@ -121,6 +121,14 @@ impl Denied {
     }
 }
 
+impl Who {
+    /// The address of the client.
+    pub(super) fn address(self) -> IpAddr {
+        let (Self::Token(peer) | Self::Local(peer)) = self;
+        peer.address()
+    }
+}
+
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (how, peer) = match self {

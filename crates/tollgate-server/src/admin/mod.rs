@@ -144,11 +144,11 @@ impl Admin {
             Guarded::Live => self.read_tables(live::show).await,
             Guarded::Top => self.show_top(request.uri().query()),
             Guarded::Plan => {
-                let body = self.body(request).await?;
+                let body = self.body(who, request).await?;
                 self.plan(body).await
             }
             Guarded::Reload => self.reload(who, request.uri().query()).await,
-            Guarded::Key => self.key(who, text, &self.body(request).await?),
+            Guarded::Key => self.key(who, text, &self.body(who, request).await?),
             Guarded::ParkedList => parked::list(&self, request.uri().query()).await,
             Guarded::Parked => parked::entry(&self, who, request.method(), text).await,
         }
@@ -166,12 +166,17 @@ impl Admin {
         done.unwrap_or_else(|Failure(status, detail)| problem(status, &detail))
     }
 
-    async fn body(&self, request: Request<RequestBody>) -> Result<Bytes, Failure> {
+    async fn body(&self, who: Who, request: Request<RequestBody>) -> Result<Bytes, Failure> {
         let read = web::read_body(request.into_body(), self.limits.body_bytes, self.limits.read_timeout);
         read.await.map_err(|error| match error {
             BodyError::TooLong => Failure(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long".into()),
             BodyError::TooSlow => Failure(StatusCode::REQUEST_TIMEOUT, "the body came too slowly".into()),
             BodyError::Broken => Failure(StatusCode::BAD_REQUEST, "the body is incomplete".into()),
+            BodyError::NoRoom => {
+                self.core.metrics.protocol_error(Listener::Admin, "unfinished", who.address());
+                let detail = "too much of unfinished requests is held";
+                Failure(StatusCode::SERVICE_UNAVAILABLE, detail.into())
+            }
         })
     }
 

@@ -14,7 +14,7 @@ use super::crowd::{Crowd, OfClient};
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::{Connection, ListenAddress, Peer, Presence, Room, Stream};
+use super::{Connection, ListenAddress, Peer, Presence, Room, Stream, Unfinished};
 use crate::workers::{Lead, SHORT, Worker, Workers};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
@@ -142,6 +142,8 @@ pub(crate) struct Uses<S, R, C> {
     /// Called for everything that went wrong, with the client. Returns whether a line of the log
     /// may say more of it.
     pub(crate) count: C,
+    /// What they hold of requests that are not whole.
+    pub(crate) unfinished: Arc<Unfinished>,
     /// Whether a client may have more connections than others: a proxy, which has them for many.
     pub(crate) is_trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
@@ -191,7 +193,7 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     let _stops = stops.clone().drop_guard();
     let Room { most, refused } = bounds.room;
     let (places, refusing) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(refused)));
-    let crowd = Crowd::new(most, bounds.of_client);
+    let crowd = Crowd::new(most, bounds.of_client, Arc::clone(&uses.unfinished));
     let stopped = stops.clone();
     let mut accepting = Accepting { listening, bounds, drain, stops, uses, crowd, places, refusing };
     while let Some(worker) = workers.choose() {

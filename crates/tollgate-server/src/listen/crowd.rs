@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Presence;
+use super::{Presence, Unfinished};
 
 /// Of those that are idle, the part that each look finds. So a look, which reads as many as
 /// there are, comes once for many connections that are closed.
@@ -34,6 +34,7 @@ pub(super) struct Crowd {
     rests: usize,
     most_of_client: Option<usize>,
     clients: HashMap<IpAddr, Weak<OfClient>>,
+    unfinished: Arc<Unfinished>,
 }
 
 /// What the connections of a client share.
@@ -45,15 +46,15 @@ pub(super) struct OfClient;
 pub(super) struct TooMany;
 
 impl Crowd {
-    pub(super) fn new(most: usize, most_of_client: Option<usize>) -> Self {
+    pub(super) fn new(most: usize, most_of_client: Option<usize>, unfinished: Arc<Unfinished>) -> Self {
         let (taken, open, idle, clients) = Default::default();
-        Self { most, taken, open, idle, rests: 0, most_of_client, clients }
+        Self { most, taken, open, idle, rests: 0, most_of_client, clients, unfinished }
     }
 
     /// A connection has come. It ends with these.
     pub(super) fn join(&mut self, ends: &CancellationToken) -> Arc<Presence> {
         self.taken.fetch_add(1, Relaxed);
-        let one = Presence::new(ends, &self.taken);
+        let one = Presence::new(ends, &self.taken, &self.unfinished);
         if self.open.len() > 2 * self.most {
             self.open.retain(is_open);
         }
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_connection_idle_longest_is_found_first() {
-        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(100, None));
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(100, None, Arc::default()));
         let all: Vec<_> = (0..100).map(|_| crowd.join(&ends)).collect();
         let at = |one: &Arc<Presence>| all.iter().position(|other| Arc::ptr_eq(one, other)).unwrap();
         let busy = all[0].engage();
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_does_something_again_is_not_found() {
-        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(32, None));
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(32, None, Arc::default()));
         let all: Vec<_> = (0..32).map(|_| crowd.join(&ends)).collect();
         // Four are found.
         assert!(Arc::ptr_eq(&crowd.idle_longest().unwrap(), &all[0]));
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_has_ended_leaves_nothing() {
-        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(8, Some(1)));
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(8, Some(1), Arc::default()));
         for number in 0..1_000_u32 {
             let address = IpAddr::V4(number.into());
             let _one = (crowd.join(&ends), crowd.of_client(address).unwrap());

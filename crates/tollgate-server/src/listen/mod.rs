@@ -11,6 +11,7 @@
 //! | `linger` | the end of a connection, after which the client still gets the last answer |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
 //! | `presence` | whether a connection is idle, and since when |
+//! | `unfinished` | the bytes of requests that are not whole yet |
 //! | `crowd` | which connection of a listener is idle longest, and how many a client has |
 //! | `refuse` | the answer to a connection above the limit |
 //! | `descriptors` | the file descriptors of this process, and how listeners share them |
@@ -31,6 +32,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod unfinished;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
@@ -44,3 +46,4 @@ pub(crate) use seldom::Seldom;
 pub(crate) use stream::{Connection, Peer, Resets, Stream};
 pub(crate) use tls::Tls;
 pub use tls::{BadTlsFiles, TlsFiles};
+pub(crate) use unfinished::{Held, NoRoom, Unfinished};

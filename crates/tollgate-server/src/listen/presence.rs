@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::unfinished::{OfConnection, Unfinished};
+
 /// How long a connection has to end in order once it is closed for another.
 const GRACE: Duration = Duration::from_millis(10);
 
@@ -29,29 +31,43 @@ pub(crate) struct Presence {
     ends: CancellationToken,
     /// Whether it is to end for another.
     is_closing: AtomicBool,
+    /// What it holds of requests that are not whole.
+    unfinished: OfConnection,
 }
 
 /// A connection that is not idle until this is dropped.
 pub(crate) struct Engaged(Arc<Presence>);
 
 impl Presence {
-    /// A new connection, which is idle. It ends with these.
-    pub(crate) fn new(ends: &CancellationToken, taken: &Arc<AtomicU64>) -> Arc<Self> {
+    /// A new connection, which is idle. It ends with these, and shares the bytes of unfinished
+    /// requests with all of its listener.
+    pub(crate) fn new(
+        ends: &CancellationToken,
+        taken: &Arc<AtomicU64>,
+        unfinished: &Arc<Unfinished>,
+    ) -> Arc<Self> {
         let (requests, has_part, is_closing) = Default::default();
         let since = AtomicU64::new(taken.load(Relaxed));
         let (ends, taken) = (ends.child_token(), Arc::clone(taken));
-        Arc::new(Self { taken, since, requests, has_part, ends, is_closing })
+        let unfinished = OfConnection::new(unfinished);
+        Arc::new(Self { taken, since, requests, has_part, ends, is_closing, unfinished })
     }
 
     /// That of a connection without a listener.
     #[cfg(test)]
     pub(crate) fn alone() -> Arc<Self> {
-        Self::new(&CancellationToken::new(), &Arc::default())
+        let unfinished = Arc::<Unfinished>::default();
+        unfinished.bound(usize::MAX);
+        Self::new(&CancellationToken::new(), &Arc::default(), &unfinished)
     }
 
     /// Cancelled when the connection is to end, with the server or for another connection.
     pub(crate) fn ends(&self) -> &CancellationToken {
         &self.ends
+    }
+
+    pub(super) fn unfinished(&self) -> &OfConnection {
+        &self.unfinished
     }
 
     /// A request is being answered until the value is dropped.
@@ -117,6 +133,12 @@ impl Presence {
                 return;
             }
         }
+    }
+}
+
+impl Engaged {
+    pub(crate) fn presence(&self) -> &Arc<Presence> {
+        &self.0
     }
 }
 

@@ -57,7 +57,13 @@ fn echo(tls: Option<Arc<Tls>>, bounds: Bounds, drain: &Drain) -> (SocketAddr, Co
         bounds,
         drain.clone(),
         Arc::new(Workers::start(2).unwrap()),
-        Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count, is_trusted: Box::new(|_| false) },
+        Uses {
+            serve,
+            refuse: |stream| refuse(stream, RESP_REFUSAL),
+            count,
+            unfinished: Arc::default(),
+            is_trusted: Box::new(|_| false),
+        },
     ));
     (address, counted, served)
 }
@@ -128,7 +134,14 @@ fn names_its_thread(drain: &Drain, workers: Arc<Workers>) -> (SocketAddr, tokio:
     };
     let bounds = at_most(1_000);
     let is_trusted = Box::new(|_: std::net::IpAddr| false);
-    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_, _| true, is_trusted };
+    let unfinished = Arc::default();
+    let uses = Uses {
+        serve,
+        refuse: |stream| refuse(stream, RESP_REFUSAL),
+        count: |_, _| true,
+        unfinished,
+        is_trusted,
+    };
     (address, tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, uses)))
 }
 

@@ -8,6 +8,7 @@ use tollgate_rules::{Ruling, Verdict};
 
 use super::histogram::{Buckets, Histogram};
 use crate::clock::ServerClock;
+use crate::listen::Unfinished;
 use crate::workers::PerWorker;
 
 /// The bounds of a request's time, in nanoseconds.
@@ -92,6 +93,7 @@ pub(crate) struct ListenerCounts {
     open: Arc<AtomicU64>,
     accepted: AtomicU64,
     most: AtomicU64,
+    pub(super) unfinished: Arc<Unfinished>,
 }
 
 #[derive(Default)]
@@ -110,6 +112,7 @@ impl ListenerCounts {
             open: Arc::default(),
             accepted: AtomicU64::new(0),
             most: AtomicU64::new(0),
+            unfinished: Arc::default(),
         }
     }
 

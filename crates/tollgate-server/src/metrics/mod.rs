@@ -48,6 +48,7 @@ use tollgate_rules::{LiveRules, Verdict};
 use tollgate_stored::ShadowDecision;
 
 use crate::clock::{ServerClock, unix_time};
+use crate::listen::Unfinished;
 pub(crate) use generation::{Generation, mode};
 use listener::{Decided, ListenerCounts};
 pub(crate) use listener::{Listener, OpenConnection};
@@ -215,6 +216,11 @@ impl Metrics {
     /// One more address of a listener takes at most so many connections.
     pub(crate) fn most_connections(&self, listener: Listener, most: usize) {
         self.listeners[listener as usize].add_most(most);
+    }
+
+    /// The bytes that a listener holds of unfinished requests.
+    pub(crate) fn unfinished(&self, listener: Listener) -> &Arc<Unfinished> {
+        &self.listeners[listener as usize].unfinished
     }
 
     /// How long a request took, from its head to its answer.

@@ -84,6 +84,14 @@ impl Metrics {
         for (listener, counts) in each() {
             text.sample(&[("listener", listener.name())], counts.connections().1);
         }
+        text.family("tollgate_unfinished_bytes", "gauge", "What is held of requests that are not whole yet.");
+        for (listener, counts) in each() {
+            text.sample(&[("listener", listener.name())], counts.unfinished.bytes().0);
+        }
+        text.family("tollgate_unfinished_bytes_max", "gauge", "The most such bytes.");
+        for (listener, counts) in each() {
+            text.sample(&[("listener", listener.name())], counts.unfinished.bytes().1);
+        }
         text.family("tollgate_protocol_errors_total", "counter", "Input that was refused.");
         for ((listener, kind), count) in self.protocol_errors.counts() {
             text.sample(&[("listener", listener.name()), ("kind", kind)], count);

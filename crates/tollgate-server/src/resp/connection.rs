@@ -17,12 +17,13 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::session::UNREAD_BYTES;
-use crate::listen::{Stream, close};
+use crate::listen::{Held, NoRoom, Stream, close};
 
 /// The bytes of a buffer at first, and of one that is read into while it is empty.
 const SMALL: usize = 4 << 10;
 
-/// The bytes that an empty buffer keeps at most: of many idle connections this is what counts.
+/// The bytes that an empty buffer keeps at most: of many idle connections this is what counts. A
+/// larger one is held against the listener's bound.
 const KEPT: usize = 16 << 10;
 
 /// The bytes up to which a buffer grows to read more at once.
@@ -50,12 +51,16 @@ pub(super) enum Waited {
     End,
     /// A command did not come in time, or answers were not read in time.
     TooSlow(&'static str),
+    /// A part of a command fills its buffer, and a larger one is more than the connection may hold.
+    NoRoom,
 }
 
 /// A connection with its buffers.
 pub(super) struct Wire {
     stream: Stream,
     input: Vec<u8>,
+    /// The whole of `input`, if it is large.
+    held: Held,
     /// How much of `input` was answered.
     used: usize,
     pub(super) output: Vec<u8>,
@@ -71,10 +76,11 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: Stream, held: Held) -> Self {
         Self {
             stream,
             input: Vec::new(),
+            held,
             used: 0,
             output: Vec::new(),
             sent: 0,
@@ -110,6 +116,7 @@ impl Wire {
         if self.used == self.input.len() {
             self.used = 0;
             empty(&mut self.input);
+            self.held.release();
             self.command_by = None;
         } else if !is_partial {
             self.command_by = None;
@@ -138,6 +145,9 @@ impl Wire {
             Wait::Sent if is_sent => return Poll::Ready(Ok(Waited::Done)),
             Wait::Room if self.has_room() => return Poll::Ready(Ok(Waited::Done)),
             Wait::Input if self.has_room() => {
+                if self.make_room().is_err() {
+                    return Poll::Ready(Ok(Waited::NoRoom));
+                }
                 if let Poll::Ready(bytes) = self.poll_read(context)? {
                     return Poll::Ready(Ok(if bytes > 0 { Waited::Done } else { Waited::End }));
                 }
@@ -182,21 +192,33 @@ impl Wire {
 
     /// Reads once: how many bytes, 0 at the end.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.make_room();
         pin!(self.stream.read_buf(&mut self.input)).poll(context)
     }
 
-    /// Makes room to read into: a full buffer was too small.
-    fn make_room(&mut self) {
+    /// Makes room to read into: a full buffer was too small. It is an error if a part of a command
+    /// fills it, and the connection may not hold a larger one.
+    fn make_room(&mut self) -> Result<(), NoRoom> {
         if self.input.is_empty() {
             self.input.reserve(SMALL);
         } else if self.input.len() == self.input.capacity() {
             self.input.drain(..self.used);
             self.used = 0;
-            if self.input.len() > self.input.capacity() / 2 || self.input.capacity() < LARGE {
-                self.input.reserve_exact(2 * self.input.capacity() - self.input.len());
+            let (len, capacity) = (self.input.len(), self.input.capacity());
+            if len > capacity / 2 || capacity < LARGE {
+                match self.hold(2 * capacity) {
+                    Ok(()) => self.input.reserve_exact(2 * capacity - len),
+                    Err(no_room) if len == capacity => return Err(no_room),
+                    // It reads less at once.
+                    Err(NoRoom) => {}
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Holds a buffer of so many bytes, if it is large.
+    fn hold(&mut self, capacity: usize) -> Result<(), NoRoom> {
+        if capacity > KEPT { self.held.hold(capacity) } else { Ok(()) }
     }
 
     fn poll_timer(&mut self, by: Instant, context: &mut Context<'_>) -> Poll<()> {
@@ -224,12 +246,13 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
+    use crate::listen::Presence;
 
     /// There is always more to read, so no timer is asked.
     #[tokio::test]
     async fn a_stranger_that_always_speaks_is_late_too() {
         let (mut client, server) = UnixStream::pair().unwrap();
-        let mut wire = Wire::new(Stream::Unix(server));
+        let mut wire = Wire::new(Stream::Unix(server), Held::new(&Presence::alone(), 0));
         client.write_all(&[b'x'; 64 << 10]).await.unwrap();
         wire.authenticated(false, Duration::from_secs(3_600));
         assert_eq!(wire.wait(Wait::Input).await.unwrap(), Waited::Done);

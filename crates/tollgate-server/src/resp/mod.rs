@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tollgate::Timestamp;
 
-use crate::listen::{Connection, Presence};
+use crate::listen::{Connection, Held, Presence};
 use crate::metrics::Listener;
 use crate::workers::beside;
 use client::{Next, Slow};
@@ -59,7 +59,7 @@ const ROUNDS: u64 = 64;
 pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, timeout: Duration) {
     let Connection { stream, peer, presence } = connection;
     let session = Session::new(&shared, peer);
-    let mut wire = Wire::new(stream);
+    let mut wire = Wire::new(stream, Held::new(&presence, 0));
     match answer_all(&shared, session, &mut wire, &presence, timeout).await {
         Ok(()) => {
             // A client that goes on to send has no more claim to its place than an idle one.
@@ -123,12 +123,17 @@ async fn answer_all(
         match waited {
             Waited::Done => {}
             Waited::End => break,
+            Waited::NoRoom => {
+                shared.core.metrics.protocol_error(Listener::Resp, "unfinished", session.address());
+                session.refuse("ERR too much of unfinished commands is held", wire.buffers().1);
+                break;
+            }
             Waited::TooSlow(kind) => return Err(too_slow(shared, &session, kind)),
         }
     }
     match wire.wait(Wait::Sent).await? {
         Waited::TooSlow(kind) => Err(too_slow(shared, &session, kind)),
-        Waited::Done | Waited::End => Ok(()),
+        Waited::Done | Waited::End | Waited::NoRoom => Ok(()),
     }
 }
 

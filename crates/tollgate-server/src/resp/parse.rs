@@ -24,6 +24,9 @@ pub(super) const INLINE_BYTES: usize = 64 << 10;
 /// The bytes of a whole command.
 pub(super) const COMMAND_BYTES: usize = 1 << 20;
 
+/// The bytes that a parser keeps between commands at most.
+const KEPT: usize = 4 << 10;
+
 /// The bytes of a line that has a length.
 const LENGTH_BYTES: usize = 32;
 
@@ -141,6 +144,14 @@ impl Parser {
         Ok(parsed)
     }
 
+    /// Frees what a long command has taken, between commands: of many idle connections this counts.
+    pub(super) fn rest(&mut self) {
+        let kept = self.words.capacity() + self.arguments.capacity() * size_of::<Range<usize>>();
+        if self.at == 0 && kept > KEPT {
+            *self = Self::default();
+        }
+    }
+
     /// The arguments of the command that was read last. `bytes` begins where it does.
     pub(super) fn arguments<'b>(&'b self, bytes: &'b [u8]) -> Arguments<'b> {
         let bytes = if self.is_array { bytes } else { &self.words };
@@ -253,4 +264,28 @@ fn number(text: &[u8]) -> Option<i64> {
         number = number * 10 + i64::from(digit - b'0');
     }
     Some(if digits.len() < text.len() { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parser_keeps_little_of_a_long_command() {
+        let mut parser = Parser::default();
+        let line = "ECHO ".to_owned() + &"x".repeat(60_000) + "\r\n";
+        let array = "*1024\r\n".to_owned() + &"$1\r\nx\r\n".repeat(1024);
+        for (long, parts) in [(&line, 2), (&array, 3)] {
+            for end in (1..=parts).map(|part| part * long.len() / parts) {
+                let parsed = parser.read(&long.as_bytes()[..end], CommandLimits::KNOWN).unwrap();
+                let is_whole = parsed == Parsed::Command(long.len());
+                assert_eq!(is_whole, end == long.len(), "a part is read on");
+                parser.rest();
+            }
+            assert!(parser.words.capacity() <= KEPT && parser.arguments.capacity() <= KEPT >> 4);
+        }
+        assert_eq!(parser.read(b"PING\r\n", CommandLimits::KNOWN), Ok(Parsed::Command(6)));
+        parser.rest();
+        assert_eq!(parser.arguments(b"PING\r\n").get(0), b"PING", "short ones stay");
+    }
 }

@@ -100,7 +100,13 @@ impl Session {
             }
         }
         batch.finish(&mut Reply::new(output, client.version));
+        parser.rest();
         Progress { used, next }
+    }
+
+    /// Writes an error with which the connection ends.
+    pub(super) fn refuse(&self, error: &str, output: &mut Vec<u8>) {
+        Reply::new(output, self.client.version).error(error);
     }
 
     /// Writes the answer to something that took long.

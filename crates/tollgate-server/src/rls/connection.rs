@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use http::request::Parts;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -22,7 +23,7 @@ use super::proto::DESCRIPTOR;
 use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
 use super::service::Service;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Observed, Observer, Peer};
+use crate::listen::{Connection, Drain, Held, Observed, Observer, Peer, Presence};
 use crate::metrics::Listener;
 use crate::settings::Limits;
 use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW, wrong};
@@ -35,6 +36,12 @@ const PREFACE: usize = 24;
 
 /// Calls whose client may send several messages, and waits for an answer to each.
 const STREAMING: &str = "/grpc.reflection.";
+
+/// The most bytes of a message of such a call: it names a file or a symbol.
+const NAME: usize = 16 << 10;
+
+/// What such a call may hold as long as it lasts: an unread window, a message, and its buffer.
+const STREAMED: usize = WINDOW as usize + 2 * NAME;
 
 /// The services of a listener for Envoy.
 pub(crate) struct Grpc {
@@ -73,10 +80,10 @@ impl Grpc {
         };
         // The descriptors are our own: a test holds that they are read.
         if let Ok(reflection) = reflection().build_v1() {
-            routes = routes.add_service(reflection.max_decoding_message_size(MESSAGE));
+            routes = routes.add_service(reflection.max_decoding_message_size(NAME));
         }
         if let Ok(reflection) = reflection().build_v1alpha() {
-            routes = routes.add_service(reflection.max_decoding_message_size(MESSAGE));
+            routes = routes.add_service(reflection.max_decoding_message_size(NAME));
         }
         Self { routes: routes.prepare(), core: Arc::clone(core), limits }
     }
@@ -93,7 +100,7 @@ impl Grpc {
             let engaged = calls.engage();
             async move {
                 let since = Instant::now();
-                let answer = answer(request, peer, routes, &core, timeout).await;
+                let answer = answer(request, (peer, engaged.presence()), routes, &core, timeout).await;
                 core.metrics.took(Listener::Grpc, since.elapsed());
                 Ok::<_, Infallible>(untaken.answer(answer, engaged))
             }
@@ -178,26 +185,40 @@ impl Observer for Arriving {
 /// Answers a call.
 async fn answer(
     request: Request<Incoming>,
-    peer: Peer,
+    (peer, presence): (Peer, &Arc<Presence>),
     mut routes: Routes,
     core: &Core,
     timeout: Duration,
 ) -> Response<Body> {
     let (mut head, body) = request.into_parts();
     head.extensions.insert(peer);
-    let body = if head.uri.path().starts_with(STREAMING) {
-        Body::new(body)
+    let read = if head.uri.path().starts_with(STREAMING) {
+        let mut held = Held::new(presence, STREAMED);
+        held.hold(0).map_err(|_| frame::no_room()).map(|()| {
+            Body::new(body.map_frame(move |frame| {
+                let _until_the_call_ends = &held;
+                frame
+            }))
+        })
     } else {
-        match frame::read(body, timeout).await {
-            Ok(body) => Body::new(Full::new(body)),
-            Err(status) => {
-                core.metrics.protocol_error(Listener::Grpc, "message", peer.address());
-                return status.into_http();
-            }
+        let holds = || Held::new(presence, bytes_of(&head));
+        frame::read(body, holds, timeout).await.map(|body| Body::new(Full::new(body)))
+    };
+    let body = match read {
+        Ok(body) => body,
+        Err((kind, status)) => {
+            core.metrics.protocol_error(Listener::Grpc, kind, peer.address());
+            return status.into_http();
         }
     };
     match routes.call(Request::from_parts(head, body)).await {
         Ok(response) => response,
         Err(never) => match never {},
     }
+}
+
+/// The bytes of a head that is kept while its message arrives.
+fn bytes_of(head: &Parts) -> usize {
+    let fields = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    head.uri.path_and_query().map_or(0, |target| target.as_str().len()) + fields.sum::<usize>()
 }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use tonic::Status;
 
-use crate::web::{BodyError, RequestBody, read_body};
+use crate::listen::Held;
+use crate::web::{BodyError, read_arriving};
 
 /// The most bytes of a message.
 pub(super) const MESSAGE: usize = 256 << 10;
@@ -14,18 +15,33 @@ pub(super) const MESSAGE: usize = 256 << 10;
 /// The bytes before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// Reads the body of a call with one message. What it declares as its length is there.
-pub(super) async fn read(body: Incoming, timeout: Duration) -> Result<Bytes, Status> {
-    let body =
-        read_body(RequestBody::Arriving(body, None), MESSAGE + PREFIX, timeout).await.map_err(|error| {
-            match error {
-                BodyError::TooLong => too_long(),
-                BodyError::TooSlow => Status::deadline_exceeded("the message did not arrive in time"),
-                BodyError::Broken => Status::cancelled("the message broke off"),
-            }
-        })?;
-    check(&body)?;
+/// Why a message is not read, and how metrics say it.
+pub(super) type Refusal = (&'static str, Status);
+
+/// Reads the body of a call with one message. What it declares as its length is there. `holds` is
+/// asked for what holds the bytes of one that did not come whole.
+pub(super) async fn read(
+    body: Incoming,
+    holds: impl Fn() -> Held,
+    timeout: Duration,
+) -> Result<Bytes, Refusal> {
+    let body = read_arriving(body, holds, MESSAGE + PREFIX, timeout).await.map_err(|error| match error {
+        BodyError::TooLong => bad(too_long()),
+        BodyError::TooSlow => bad(Status::deadline_exceeded("the message did not arrive in time")),
+        BodyError::Broken => bad(Status::cancelled("the message broke off")),
+        BodyError::NoRoom => no_room(),
+    })?;
+    check(&body).map_err(bad)?;
     Ok(body)
+}
+
+fn bad(status: Status) -> Refusal {
+    ("message", status)
+}
+
+/// The connection holds as much of unfinished messages as it may.
+pub(super) fn no_room() -> Refusal {
+    ("unfinished", Status::resource_exhausted("too much of unfinished messages is held"))
 }
 
 /// Compares the declared length with the bytes there: no memory is taken for a length alone.

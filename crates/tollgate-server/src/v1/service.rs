@@ -166,6 +166,9 @@ impl Service {
             BodyError::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", "the body is too long"),
             BodyError::TooSlow => (StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body came too slowly"),
             BodyError::Broken => (StatusCode::BAD_REQUEST, "body_broken", "the body is broken"),
+            BodyError::NoRoom => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unfinished", "too much of unfinished requests is held")
+            }
         };
         self.core.metrics.protocol_error(Listener::Http, kind, peer.address());
         let mut answer = problem(status, detail);

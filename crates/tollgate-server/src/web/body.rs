@@ -1,16 +1,17 @@
 //! A request's body, up to a limit.
 
 use std::future::poll_fn;
+use std::mem::take;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::idle::Busy;
 use super::streams::client_left;
+use crate::listen::Held;
 
 /// How many times the limit is read of a body that is too long, before it is refused: a client that
 /// writes still may not see an answer.
@@ -21,7 +22,7 @@ pub(crate) enum RequestBody {
     /// It came with its head. `None`: it was read, or there is none.
     Whole(Option<Bytes>),
     /// It is still to come. Its connection is busy until it has come, also after the answer.
-    Arriving(Incoming, #[expect(dead_code, reason = "counts until it is dropped")] Option<Busy>),
+    Arriving(Incoming, Option<Busy>),
 }
 
 impl RequestBody {
@@ -68,22 +69,39 @@ pub(crate) enum BodyError {
     TooSlow,
     /// The client stopped in the middle.
     Broken,
+    /// Its connection holds as much of unfinished requests as it may.
+    NoRoom,
 }
 
 /// Reads a body of at most so many bytes, in at most this time. Memory grows with what arrives,
 /// never with a length that is only announced.
 pub(crate) async fn read_body(body: RequestBody, most: usize, timeout: Duration) -> Result<Bytes, BodyError> {
-    let body = match body {
-        RequestBody::Whole(body) if body.as_ref().is_none_or(|body| body.len() <= most) => {
-            return Ok(body.unwrap_or_default());
+    match body {
+        RequestBody::Whole(body) => {
+            let body = body.unwrap_or_default();
+            if body.len() <= most { Ok(body) } else { Err(BodyError::TooLong) }
         }
-        body => body,
-    };
+        // It is at its end.
+        RequestBody::Arriving(_, None) => Ok(Bytes::new()),
+        RequestBody::Arriving(body, Some(busy)) => {
+            read_arriving(body, move || Held::new(busy.presence(), 0), most, timeout).await
+        }
+    }
+}
+
+/// The same, of a body that has not come with its head. `holds` is asked for what holds the bytes
+/// of one that did not come whole.
+pub(crate) async fn read_arriving(
+    body: Incoming,
+    holds: impl Fn() -> Held,
+    most: usize,
+    timeout: Duration,
+) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > most.saturating_mul(DISCARDED) as u64 {
         return Err(BodyError::TooLong);
     }
     // Boxed: requests that came whole would have room for it.
-    let mut whole = Box::pin(collect(body, most));
+    let mut whole = Box::pin(collect(body, holds, most));
     // Most bodies come with their heads: they need no timer.
     match poll_fn(|context| Poll::Ready(whole.as_mut().poll(context))).await {
         Poll::Ready(body) => body,
@@ -91,9 +109,22 @@ pub(crate) async fn read_body(body: RequestBody, most: usize, timeout: Duration)
     }
 }
 
-async fn collect(mut body: RequestBody, most: usize) -> Result<Bytes, BodyError> {
-    let (mut read, mut first, mut all) = (0_usize, Bytes::new(), Vec::new());
-    while let Some(frame) = body.frame().await {
+async fn collect(mut body: Incoming, holds: impl Fn() -> Held, most: usize) -> Result<Bytes, BodyError> {
+    let (mut read, mut first, mut all, mut held) = (0_usize, Bytes::new(), Vec::new(), None);
+    loop {
+        let frame = poll_fn(|context| {
+            let frame = Pin::new(&mut body).poll_frame(context);
+            if frame.is_pending() {
+                // It shares its memory with all that came beside it.
+                all.extend_from_slice(&take(&mut first));
+                let held = held.get_or_insert_with(&holds);
+                if held.hold(all.capacity()).is_err() {
+                    return Poll::Ready(Err(BodyError::NoRoom));
+                }
+            }
+            frame.map(Ok)
+        });
+        let Some(frame) = frame.await? else { break };
         let Ok(frame) = frame else {
             client_left();
             return Err(BodyError::Broken);
@@ -105,11 +136,13 @@ async fn collect(mut body: RequestBody, most: usize) -> Result<Bytes, BodyError>
             if read / DISCARDED > most {
                 break;
             }
-        } else if first.is_empty() {
+        } else if first.is_empty() && all.is_empty() {
             first = data;
         } else {
-            if all.is_empty() {
-                all.extend_from_slice(&first);
+            all.extend_from_slice(&take(&mut first));
+            let needed = all.len() + data.len();
+            if needed > all.capacity() {
+                all.reserve_exact(needed.max(most.min(2 * all.capacity())) - all.len());
             }
             all.extend_from_slice(&data);
         }

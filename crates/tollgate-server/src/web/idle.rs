@@ -153,6 +153,12 @@ impl Activity {
     }
 }
 
+impl Busy {
+    pub(super) fn presence(&self) -> &Arc<Presence> {
+        &self.0.presence
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.answered.store(UNSEEN, Relaxed);

@@ -37,7 +37,7 @@ mod untaken;
 mod watched;
 
 pub(crate) use answer::{Answer, json, problem, problem_at, with, with_headers};
-pub(crate) use body::{BodyError, RequestBody, read_body};
+pub(crate) use body::{BodyError, RequestBody, read_arriving, read_body};
 pub(crate) use client::{Client, NoAddress};
 pub(crate) use early::EarlyResets;
 #[cfg(test)]

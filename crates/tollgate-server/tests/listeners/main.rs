@@ -8,8 +8,11 @@
 //! | `unix` | Unix sockets |
 //! | `ends` | what clients of HTTP/2 are told when the server ends |
 //! | `crowds` | idle connections beside other clients |
+//! | `unfinished` | requests that do not end, beside other clients |
 //! | `secrets` | no key and no password in the log |
 
+#[path = "../../../tollgate-rules/tests/set/alone.rs"]
+mod alone;
 mod crowds;
 mod ends;
 #[path = "../admin/logged.rs"]
@@ -21,4 +24,5 @@ mod proto;
 mod secrets;
 mod support;
 mod tls;
+mod unfinished;
 mod unix;

@@ -33,7 +33,8 @@ fn idle_between(bounds: Bounds, drain: &Drain) -> (SocketAddr, Counted) {
         true
     };
     let is_trusted = Box::new(|address: IpAddr| address == IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3)));
-    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count, is_trusted };
+    let unfinished = Arc::default();
+    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count, unfinished, is_trusted };
     let workers = Arc::new(Workers::start(2).unwrap());
     tokio::spawn(accept_all(listening, bounds, drain.clone(), workers, uses));
     (address, counted)
@@ -122,7 +123,14 @@ async fn a_connection_that_is_closed_for_another_cannot_stay() {
         while connection.stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {}
     };
     let (is_trusted, workers) = (Box::new(|_: IpAddr| false), Arc::new(Workers::start(1).unwrap()));
-    let uses = Uses { serve, refuse: |stream| refuse(stream, RESP_REFUSAL), count: |_, _| true, is_trusted };
+    let unfinished = Arc::default();
+    let uses = Uses {
+        serve,
+        refuse: |stream| refuse(stream, RESP_REFUSAL),
+        count: |_, _| true,
+        unfinished,
+        is_trusted,
+    };
     tokio::spawn(accept_all(listening, at_most(1), drain.clone(), workers, uses));
     tokio::task::spawn_blocking(move || {
         let _stuck = connect(address);

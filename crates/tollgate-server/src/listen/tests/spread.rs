@@ -83,7 +83,13 @@ async fn refusals_are_spread_over_the_threads() {
         let _engaged = connection.presence.engage();
         while connection.stream.read_u8().await.is_ok() {}
     };
-    let uses = Uses { serve, refuse, count: |_, _| true, is_trusted: Box::new(|_| false) };
+    let uses = Uses {
+        serve,
+        refuse,
+        count: |_, _| true,
+        unfinished: Arc::default(),
+        is_trusted: Box::new(|_| false),
+    };
     tokio::spawn(accept_all(listening, at_most(1), drain.clone(), workers, uses));
     tokio::task::spawn_blocking(move || {
         let _served = TcpStream::connect(address).unwrap();
