@@ -121,7 +121,7 @@ impl Service {
             Ok(body) => body,
             Err(answer) => return answer,
         };
-        let answer = self.serve(peer, route, &body).await;
+        let answer = self.serve(&peer, route, &body).await;
         if answer.status() == StatusCode::BAD_REQUEST {
             self.core.metrics.protocol_error(Listener::Http, "body", peer.address());
         }
@@ -129,12 +129,12 @@ impl Service {
     }
 
     /// Answers a body that is complete.
-    async fn serve(&self, peer: Peer, route: Route, body: &[u8]) -> Answer {
+    async fn serve(&self, peer: &Peer, route: Route, body: &[u8]) -> Answer {
         match route {
-            Route::Act(act) => self.check(Client::from(peer), act, body).await,
+            Route::Act(act) => self.check(Client::from(*peer), act, body).await,
             Route::Settle => settle::settle(&self.core, &self.tickets, body),
             // Boxed, as it is rare, and other requests would have room for it.
-            Route::Json => Box::pin(rls::json(&self.core, peer, body)).await,
+            Route::Json => Box::pin(rls::json(&self.core, *peer, body)).await,
             Route::Release | Route::Auth | Route::OpenApi => settle::release(&self.core, &self.places, body),
         }
     }
@@ -152,7 +152,7 @@ impl Service {
     /// The same, of this client.
     pub(super) async fn post_as(&self, peer: Peer, path: &str, body: &[u8]) -> Answer {
         let (route, _) = Route::at(path).unwrap_or_else(|| panic!("no path {path}"));
-        self.serve(peer, route, body).await
+        self.serve(&peer, route, body).await
     }
 
     /// Reads a body, or says why not.

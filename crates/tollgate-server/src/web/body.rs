@@ -1,12 +1,13 @@
 //! A request's body, up to a limit.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::mem::take;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::Either;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::idle::Busy;
@@ -75,38 +76,42 @@ pub(crate) enum BodyError {
 
 /// Reads a body of at most so many bytes, in at most this time. Memory grows with what arrives,
 /// never with a length that is only announced.
-pub(crate) async fn read_body(body: RequestBody, most: usize, timeout: Duration) -> Result<Bytes, BodyError> {
-    match body {
-        RequestBody::Whole(body) => {
-            let body = body.unwrap_or_default();
-            if body.len() <= most { Ok(body) } else { Err(BodyError::TooLong) }
-        }
+pub(crate) fn read_body(
+    body: RequestBody,
+    most: usize,
+    timeout: Duration,
+) -> impl Future<Output = Result<Bytes, BodyError>> {
+    let whole = match body {
+        RequestBody::Whole(body) => body.unwrap_or_default(),
         // It is at its end.
-        RequestBody::Arriving(_, None) => Ok(Bytes::new()),
+        RequestBody::Arriving(_, None) => Bytes::new(),
         RequestBody::Arriving(body, Some(busy)) => {
-            read_arriving(body, move || Held::new(busy.presence(), 0), most, timeout).await
+            let holds = move || Held::new(busy.presence(), 0);
+            return Either::Right(read_arriving(body, holds, most, timeout));
         }
-    }
+    };
+    Either::Left(ready(if whole.len() <= most { Ok(whole) } else { Err(BodyError::TooLong) }))
 }
 
 /// The same, of a body that has not come with its head. `holds` is asked for what holds the bytes
-/// of one that did not come whole.
-pub(crate) async fn read_arriving(
+/// of one that did not come whole. Boxed: requests that came whole would have room for it.
+pub(crate) fn read_arriving(
     body: Incoming,
     holds: impl Fn() -> Held,
     most: usize,
     timeout: Duration,
-) -> Result<Bytes, BodyError> {
-    if body.size_hint().lower() > most.saturating_mul(DISCARDED) as u64 {
-        return Err(BodyError::TooLong);
-    }
-    // Boxed: requests that came whole would have room for it.
-    let mut whole = Box::pin(collect(body, holds, most));
-    // Most bodies come with their heads: they need no timer.
-    match poll_fn(|context| Poll::Ready(whole.as_mut().poll(context))).await {
-        Poll::Ready(body) => body,
-        Poll::Pending => tokio::time::timeout(timeout, whole).await.unwrap_or(Err(BodyError::TooSlow)),
-    }
+) -> Pin<Box<impl Future<Output = Result<Bytes, BodyError>>>> {
+    Box::pin(async move {
+        if body.size_hint().lower() > most.saturating_mul(DISCARDED) as u64 {
+            return Err(BodyError::TooLong);
+        }
+        let mut whole = pin!(collect(body, holds, most));
+        // Most bodies come with their heads: they need no timer.
+        match poll_fn(|context| Poll::Ready(whole.as_mut().poll(context))).await {
+            Poll::Ready(body) => body,
+            Poll::Pending => tokio::time::timeout(timeout, whole).await.unwrap_or(Err(BodyError::TooSlow)),
+        }
+    })
 }
 
 async fn collect(mut body: Incoming, holds: impl Fn() -> Held, most: usize) -> Result<Bytes, BodyError> {

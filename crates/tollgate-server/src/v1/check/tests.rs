@@ -8,7 +8,9 @@ use tollgate_rules::{LiveRules, Memory, read};
 
 use super::*;
 use crate::core::Core;
+use crate::listen::Peer;
 use crate::settings::Settings;
+use crate::web::RequestBody;
 
 /// The store of the last rule is not there. The answer's headers need escapes.
 const RULES: &str = r#"
@@ -98,4 +100,13 @@ async fn answers_to_checks_keep_their_bytes() {
     for (call, expected) in CALLS.iter().zip(ANSWERS) {
         assert_eq!(ask(&service, "/v1/check", call).await.0, expected, "{call}");
     }
+}
+
+/// The largest block of memory that glibc keeps for the thread that freed it.
+#[tokio::test]
+async fn an_answer_takes_a_block_of_its_thread() {
+    let request = http::Request::post("/v1/check").body(RequestBody::whole("{}".into())).unwrap();
+    let answer = Arc::new(service(RULES)).answer(Peer::Unix, request);
+    assert!(size_of_val(&answer) <= 1_032, "{} bytes", size_of_val(&answer));
+    assert_eq!(answer.await.status(), StatusCode::OK);
 }
