@@ -38,6 +38,8 @@ pub(super) fn build(copy: &TreeCopy, checks: &[&Check]) -> Result<Programs, Erro
         cargo.args(packages.iter().flat_map(|package| ["-p", package]));
         cargo.args(words.iter().flat_map(|word| word.split(' ')));
         cargo.env("RUSTFLAGS", "--cap-lints allow").env("CARGO_PROFILE_DEV_DEBUG", "0");
+        // Tests wait for less: see `tollgate_testing::wait`.
+        cargo.env("TOLLGATE_QUIET", "1");
         cargo.arg("--target-dir").arg(copy.target.join("tests"));
         programs.extend(run(&mut cargo, &copy.tree, &copy.tree)?);
     }
