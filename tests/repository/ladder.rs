@@ -169,7 +169,7 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "proof/testing/src",
         &[
-            "certificates clocks folder http logs marked process random tools wait",
+            "certificates clocks folder frames http logs marked process random tools wait",
             "client faketime keys limits schemathesis stores::proxy upstream",
             "servers stores",
             "stores::cluster",

@@ -29,6 +29,7 @@ pub mod client;
 pub mod clocks;
 pub mod faketime;
 pub mod folder;
+pub mod frames;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "engine")]

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
     head_timeout: Duration,
 
-    /// How long a body may stand still, in either direction
+    /// How long a body may stand still, in either direction; of a request in all, see --least-rate
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = period, help_heading = "Upstreams")]
     idle_timeout: Duration,
 
@@ -59,9 +59,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = period, help_heading = "Upstreams")]
     tunnel_timeout: Duration,
 
-    /// How long a request may take with its response [default: as long as it moves]
-    #[arg(long, value_name = "TIME", value_parser = period, help_heading = "Upstreams")]
-    total_timeout: Option<Duration>,
+    /// How long a request may take with its response; off: as long as both move
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = period_or_off, help_heading = "Upstreams")]
+    total_timeout: Off<Duration>,
 
     /// The path that each upstream is asked for to see whether it is well [default: only failed
     /// connections tell]
@@ -77,9 +77,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HEADER", help_heading = "Upstreams")]
     cost_header: Option<HeaderName>,
 
-    /// The bytes of a body that are held while its request waits in a queue
+    /// The bytes of a request's body that are read before an upstream is taken, or while the
+    /// request waits in a queue; 0: none
     #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
-    held_bytes: usize,
+    buffer_requests: usize,
+
+    /// The bytes of all these bodies together
+    #[arg(long, value_name = "N", default_value = "67108864", value_parser = within::<usize>(0, 1 << 40), help_heading = "Upstreams")]
+    buffer_memory: usize,
+
+    /// The bytes a second with which a request's body must come, or else its client has waited for
+    /// --idle-timeout in all; 0: any byte is enough
+    #[arg(long, value_name = "N", default_value = "500", help_heading = "Upstreams")]
+    least_rate: u64,
 
     /// The most bytes of a request's body [default: any number, as it is streamed]
     #[arg(long, value_name = "N", help_heading = "Upstreams")]
@@ -127,14 +137,25 @@ impl Args {
         forward.head_timeout = self.head_timeout;
         forward.idle_timeout = self.idle_timeout;
         forward.tunnel_timeout = self.tunnel_timeout;
-        forward.total_timeout = self.total_timeout;
+        forward.total_timeout = self.total_timeout.0;
         forward.health_path.clone_from(&self.health_path);
         forward.health_interval = self.health_interval;
         forward.cost_header.clone_from(&self.cost_header);
-        forward.held_bytes = self.held_bytes;
+        forward.buffer_requests = self.buffer_requests;
+        forward.buffer_memory = self.buffer_memory;
+        forward.least_rate = self.least_rate;
         forward.max_body = self.max_body;
         Ok(settings)
     }
+}
+
+/// A bound, or none.
+#[derive(Clone, Copy, Debug)]
+struct Off<T>(Option<T>);
+
+/// Reads a time, or `off`.
+fn period_or_off(text: &str) -> Result<Off<Duration>, String> {
+    if text == "off" { Ok(Off(None)) } else { period(text).map(|time| Off(Some(time))) }
 }
 
 /// Reads a path.

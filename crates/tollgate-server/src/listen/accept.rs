@@ -260,7 +260,7 @@ where
             Peer::Tcp(peer) => {
                 let is_counted =
                     self.bounds.of_client.is_some() && !(self.uses.is_trusted)(peer.ip().to_canonical());
-                if is_counted { self.crowd.of_client(peer.ip()) } else { Ok(None) }
+                if is_counted { self.crowd.of_client(peer.ip().into()) } else { Ok(None) }
             }
             // The permissions of the socket say who may connect.
             Peer::Unix => Ok(None),

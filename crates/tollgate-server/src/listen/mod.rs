@@ -10,6 +10,7 @@
 //! | `seldom` | a future that is polled only when it was woken |
 //! | `linger` | the end of a connection, after which the client still gets the last answer |
 //! | `accept` | takes connections, no more than allowed, until the server ends |
+//! | `client` | whose a connection is, and how clients share what there is once |
 //! | `presence` | whether a connection is idle, and since when |
 //! | `unfinished` | the bytes of requests that are not whole yet |
 //! | `crowd` | which connection of a listener is idle longest, and how many a client has |
@@ -19,6 +20,7 @@
 
 mod accept;
 mod address;
+mod client;
 mod crowd;
 mod descriptors;
 mod inherited;
@@ -36,7 +38,7 @@ mod unfinished;
 
 pub(crate) use accept::{Bounds, Drain, Listening, Mishap, Uses, accept_all};
 pub use address::{BadAddress, ListenAddress};
-pub(crate) use crowd::client_of;
+pub(crate) use client::{Client, may_have_more};
 pub(crate) use descriptors::{Room, Shares};
 pub(crate) use linger::{Linger, close};
 pub(crate) use observed::{Observed, Observer};

@@ -110,7 +110,8 @@ impl Body for Download {
                         Poll::Pending
                     }
                     Poll::Ready(frame) => {
-                        patience.moved();
+                        let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+                        patience.moved(data.map_or(0, Bytes::len));
                         if frame.is_some() && patience.is_over() {
                             return Poll::Ready(Some(Err(Broken::Late(Late))));
                         }

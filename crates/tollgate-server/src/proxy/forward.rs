@@ -112,9 +112,12 @@ impl Shared {
             return Missing::Upstream.answer();
         };
         let body = passed.body().clone();
-        body.take();
         depart(passed, &passing.origin);
-        match self.send(request, &body, &passing).await {
+        let sent = match body.hold().await {
+            Ok(()) => self.send(request, &body, &passing).await,
+            Err(bad) => Err(Missing::Body(bad)),
+        };
+        match sent {
             Ok((response, load)) => self.respond(response, load, &body, &passing),
             Err(missing) => self.fail(&missing, &passing),
         }
@@ -128,6 +131,7 @@ impl Shared {
         body: &Upload,
         passing: &Passing,
     ) -> Result<(Response<AnswerBody>, Load), Missing> {
+        body.take();
         let mut missing = Missing::Upstream;
         let mut tried = Vec::new();
         while let Some(server) = self.upstreams.choose(&tried) {
@@ -145,9 +149,6 @@ impl Shared {
                 break;
             }
             tried.push(server);
-        }
-        if matches!(missing, Missing::Body(BadBody::Broken)) {
-            client_left();
         }
         Err(missing)
     }
@@ -184,6 +185,9 @@ impl Shared {
 
     /// Counts a request without a response, and answers it.
     fn fail(&self, missing: &Missing, passing: &Passing) -> Response<Download> {
+        if matches!(missing, Missing::Body(BadBody::Broken)) {
+            client_left();
+        }
         self.core.metrics.protocol_error(Listener::Proxy, missing.kind(), passing.origin.peer);
         missing.answer()
     }

@@ -13,7 +13,7 @@ use tollgate::{BuildError, Limiter, Rate, TokenBucket};
 
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::client_of;
+use crate::listen::Client;
 use crate::metrics::Listener;
 use crate::park::{Entry, Parks, Unchanged};
 use crate::web::{self, Answer, problem};
@@ -26,17 +26,18 @@ const OFTEN: TokenBucket = TokenBucket::new(Rate::per_second(100)).burst(200);
 
 /// The states of kept requests.
 pub(crate) struct States {
-    asked: Limiter<IpAddr, TokenBucket, ServerClock>,
+    /// By the numbers of clients.
+    asked: Limiter<u64, TokenBucket, ServerClock>,
 }
 
 impl States {
     pub(crate) fn new(clock: &ServerClock) -> Result<Self, BuildError> {
-        Ok(Self { asked: Limiter::<IpAddr>::builder(OFTEN).clock(Arc::clone(clock)).build()? })
+        Ok(Self { asked: Limiter::<u64>::builder(OFTEN).clock(Arc::clone(clock)).build()? })
     }
 
     /// Answers a client that asks for the state of a request, which changes when that is sent.
     pub(super) async fn answer(&self, core: &Core, client: IpAddr, method: &Method, id: &str) -> Answer {
-        let wait = self.asked.check(&client_of(client)).retry_after();
+        let wait = self.asked.check(&Client::from(client).number()).retry_after();
         let mut answer = match wait {
             None => state(&core.parks, method, id).await,
             Some(wait) => {

@@ -83,7 +83,7 @@ pub(super) fn write(request: &Request<Upload>) -> Option<Vec<u8>> {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(body.len()).as_bytes();
     let has = headers::write(request.headers(), digits, &mut out)?;
-    if !has.length && !body.is_empty() {
+    if !has.length && request.body().is_some() {
         headers::line("content-length", digits, &mut out);
     }
     out.extend_from_slice(b"\r\n");

@@ -1,17 +1,21 @@
 //! The body of a request.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::head::strip_trailers;
+use super::held::Held;
 use super::patience::{Late, Patience};
 use crate::settings::ProxySettings;
 use crate::web::RequestBody;
@@ -23,9 +27,15 @@ pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 const DISCARDED: (usize, Duration) = (64 << 20, Duration::from_secs(30));
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The body of a request, on its way to an upstream. While the request waits in a queue, a part of
-/// the body is held here: a client of HTTP/1 whose body is not read is not seen to leave. The body
-/// of a client that expects to be told to continue is not: reading it tells it so.
+/// Types of bodies that go on as they come: their clients may await an answer to a part before they
+/// send the next one.
+const STREAMS: [&str; 2] = ["application/grpc", "application/connect+"];
+
+/// The body of a request, on its way to an upstream. The first part of it is read and held here
+/// before an upstream is taken: none waits for a client that sends slowly. While the request waits
+/// in a queue, that begins already: a client of HTTP/1 whose body is not read is not seen to leave.
+/// The body of a client that expects to be told to continue is not read so early: reading it tells
+/// it so.
 ///
 /// Clones are the same body. An upstream that was not reached has read nothing of it.
 #[derive(Clone, Default)]
@@ -36,16 +46,21 @@ struct Arriving {
     /// Data as one part: each part would cost more than the smallest ones have bytes.
     held: BytesMut,
     held_trailers: Option<Frame<Bytes>>,
+    memory: Held,
+    /// Whether all of it has come, which was nothing.
+    came_empty: bool,
     most_held: usize,
     /// How many bytes may still come.
     left: u64,
     /// Whether the client sends the body once it is read (`Expect: 100-continue`).
     is_expecting: bool,
+    /// Whether it goes on as it comes.
+    is_stream: bool,
     /// Where the rules read the client's address.
     client_header: Box<str>,
     /// The other headers that the rules read.
     read: Arc<[Box<str>]>,
-    is_taken: bool,
+    reader: Reader,
     has_ended: bool,
     failure: Option<BadBody>,
     /// Whether the upstream waits for the client to send more.
@@ -57,11 +72,23 @@ struct Arriving {
     patience: Patience,
 }
 
+/// Who reads a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// We do, while its request waits in a queue.
+    Queue,
+    /// We do, before an upstream is taken.
+    Buffer,
+    Upstream,
+}
+
 /// Why the body of a request does not reach its upstream whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadBody {
-    /// It broke off, came too slowly, or is none.
+    /// It broke off, or is none.
     Broken,
+    /// It came too slowly.
+    TooSlow,
     /// It is longer than it may be.
     TooLong,
 }
@@ -70,13 +97,46 @@ impl BadBody {
     /// What its client is told.
     pub(super) fn answer(self) -> (StatusCode, &'static str) {
         match self {
-            Self::Broken => (StatusCode::BAD_REQUEST, "the body is broken, or came too slowly"),
+            Self::Broken => (StatusCode::BAD_REQUEST, "the body is broken"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly"),
             Self::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
         }
     }
 }
 
+/// Whether a body goes on as it comes.
+fn is_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
+    STREAMS.iter().any(|stream| {
+        kind.get(..stream.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(stream.as_bytes()))
+    })
+}
+
 impl Arriving {
+    /// A body of any length, of which nothing is held.
+    fn new(body: RequestBody, patience: Patience) -> Self {
+        Self {
+            body,
+            held: BytesMut::new(),
+            held_trailers: None,
+            memory: Held::default(),
+            came_empty: false,
+            most_held: 0,
+            left: u64::MAX,
+            is_expecting: false,
+            is_stream: false,
+            client_header: Box::default(),
+            read: Arc::default(),
+            reader: Reader::Queue,
+            has_ended: false,
+            failure: None,
+            is_awaited: false,
+            is_left: false,
+            waker: None,
+            patience,
+        }
+    }
+
     /// What comes of the body, as long as that may be.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let polled = ready!(Pin::new(&mut self.body).poll_frame(context));
@@ -91,26 +151,82 @@ impl Arriving {
         Poll::Ready(polled.map(|frame| frame.map_err(Into::into)))
     }
 
-    /// It breaks off, unless it is too long.
-    fn fail(&mut self) {
-        self.failure.get_or_insert(BadBody::Broken);
+    /// Reads as much as may be held. Is ready when that is held, or there is no more.
+    fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Trailers come last.
+        while self.failure.is_none() && self.held_trailers.is_none() && self.is_arriving() {
+            if self.body.is_end_stream() {
+                self.become_whole();
+            } else if self.held.len() >= self.most_held || !self.memory.has_room() {
+                break;
+            } else {
+                match ready!(self.poll_next(context)).map(|frame| frame.map(Frame::into_data)) {
+                    None => self.become_whole(),
+                    Some(Ok(Ok(data))) => {
+                        self.held.extend_from_slice(&data);
+                        self.memory.add(data.len());
+                        self.patience.moved(data.len());
+                    }
+                    Some(Ok(Err(trailers))) => self.held_trailers = Some(trailers),
+                    Some(Err(_)) => self.fail(BadBody::Broken),
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn is_arriving(&self) -> bool {
+        matches!(self.body, RequestBody::Arriving(..))
+    }
+
+    /// All of it has come, and counts once more when it is read.
+    fn become_whole(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.came_empty = held.is_empty();
+        self.left = self.left.saturating_add(held.len() as u64);
+        self.body = RequestBody::whole(held.freeze());
+    }
+
+    /// Whether some of it is to be read before an upstream is taken.
+    fn comes_first(&self) -> bool {
+        // An upstream may want nothing of a long one.
+        let is_short = |most: u64| most <= self.most_held as u64;
+        let is_wanted = !self.is_expecting || self.body.size_hint().upper().is_some_and(is_short);
+        self.is_arriving() && !self.is_stream && is_wanted
+    }
+
+    /// It fails, unless it has failed already.
+    fn fail(&mut self, how: BadBody) {
+        self.failure.get_or_insert(how);
     }
 }
 
 impl Upload {
     pub(super) fn new(
         body: RequestBody,
+        head: &Parts,
         is_expecting: bool,
         settings: &ProxySettings,
         ends: Option<Instant>,
         (client_header, read): (&str, &Arc<[Box<str>]>),
+        memory: impl FnOnce() -> Held,
     ) -> Self {
         if body.is_end_stream() {
             return Self(None);
         }
-        let patience = Patience::new(settings.idle_timeout, ends);
-        let bounds = (settings.held_bytes, settings.max_body.unwrap_or(u64::MAX));
-        Self::of(body, bounds, is_expecting, patience, (client_header, Arc::clone(read)))
+        let is_stream = is_stream(&head.headers);
+        let least_rate = if is_stream { 0 } else { settings.least_rate };
+        let patience = Patience::new(settings.idle_timeout, ends).at_least(least_rate);
+        Self(Some(Arc::new(Mutex::new(Arriving {
+            memory: memory(),
+            most_held: settings.buffer_requests,
+            left: settings.max_body.unwrap_or(u64::MAX),
+            is_expecting,
+            is_stream,
+            client_header: client_header.into(),
+            read: Arc::clone(read),
+            ..Arriving::new(body, patience)
+        }))))
     }
 
     /// A body that is whole.
@@ -119,44 +235,40 @@ impl Upload {
             return Self(None);
         }
         let patience = Patience::new(Duration::ZERO, None);
-        Self::of(RequestBody::whole(body), (0, u64::MAX), false, patience, ("", Arc::default()))
-    }
-
-    fn of(
-        body: RequestBody,
-        (most_held, left): (usize, u64),
-        is_expecting: bool,
-        patience: Patience,
-        (client_header, read): (&str, Arc<[Box<str>]>),
-    ) -> Self {
-        Self(Some(Arc::new(Mutex::new(Arriving {
-            body,
-            held: BytesMut::new(),
-            held_trailers: None,
-            most_held,
-            left,
-            is_expecting,
-            client_header: client_header.into(),
-            read,
-            is_taken: false,
-            has_ended: false,
-            failure: None,
-            is_awaited: false,
-            is_left: false,
-            waker: None,
-            patience,
-        }))))
+        Self(Some(Arc::new(Mutex::new(Arriving::new(RequestBody::whole(body), patience)))))
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Arriving>> {
         self.0.as_ref().map(|arriving| arriving.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Reads what is to be held before an upstream is taken: all of a short body.
+    pub(super) async fn hold(&self) -> Result<(), BadBody> {
+        match self.lock() {
+            Some(mut arriving) if arriving.comes_first() => {
+                // From here on, it is told to continue.
+                (arriving.reader, arriving.is_expecting) = (Reader::Buffer, false);
+                arriving.patience.begin();
+            }
+            _ => return Ok(()),
+        }
+        poll_fn(|context| self.poll_buffer(context)).await
+    }
+
+    fn poll_buffer(&self, context: &mut Context<'_>) -> Poll<Result<(), BadBody>> {
+        let Some(mut arriving) = self.lock() else { return Poll::Ready(Ok(())) };
+        if arriving.poll_ahead(context).is_pending() {
+            let _late = ready!(arriving.patience.poll(context));
+            arriving.fail(BadBody::TooSlow);
+        }
+        Poll::Ready(arriving.failure.map_or(Ok(()), Err))
+    }
+
     /// The request goes to an upstream, which reads the body from now on.
     pub(super) fn take(&self) {
         if let Some(mut arriving) = self.lock() {
-            arriving.is_taken = true;
-            arriving.patience.moved();
+            arriving.reader = Reader::Upstream;
+            arriving.patience.begin();
         }
     }
 
@@ -165,10 +277,16 @@ impl Upload {
         match self.lock() {
             None => Some(Bytes::new()),
             Some(arriving) => match &arriving.body {
+                RequestBody::Whole(None) if arriving.came_empty => Some(Bytes::new()),
                 RequestBody::Whole(body) => body.clone(),
                 RequestBody::Arriving(..) => None,
             },
         }
+    }
+
+    /// Whether the request has a body, be it of no bytes.
+    pub(super) fn is_some(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Takes back the whole body that was at hand, for another connection.
@@ -185,13 +303,15 @@ impl Upload {
     pub(super) fn was_sent(&self) {
         if let Some(mut arriving) = self.lock() {
             arriving.has_ended = true;
+            arriving.memory.clear();
         }
     }
 
     /// Reads and drops what comes of a body that went to no upstream.
     pub(super) fn discard(self) {
         let is_left = self.lock().is_some_and(|arriving| {
-            !arriving.is_taken && !arriving.is_expecting && !arriving.body.is_end_stream()
+            let is_read = arriving.reader == Reader::Upstream;
+            !is_read && !arriving.is_expecting && !arriving.body.is_end_stream()
         });
         if is_left {
             if let Some(mut arriving) = self.lock() {
@@ -218,6 +338,8 @@ impl Upload {
         (arriving.is_left, arriving.failure) = (true, Some(BadBody::Broken));
         // A stream of HTTP/2 is not reset while its body is here.
         arriving.body = RequestBody::whole(Bytes::new());
+        arriving.held.clear();
+        arriving.memory.clear();
         if let Some(waker) = arriving.waker.take() {
             drop(arriving);
             waker.wake();
@@ -248,17 +370,10 @@ impl Upload {
     /// has left.
     pub(super) fn poll_held(&self, context: &mut Context<'_>) -> Poll<()> {
         let Some(mut arriving) = self.lock() else { return Poll::Pending };
-        if arriving.is_expecting {
+        if arriving.is_expecting || arriving.reader != Reader::Queue {
             return Poll::Pending;
         }
-        while !arriving.is_taken && arriving.held.len() < arriving.most_held && arriving.failure.is_none() {
-            match ready!(arriving.poll_next(context)).map(|frame| frame.map(Frame::into_data)) {
-                None => return Poll::Pending,
-                Some(Ok(Ok(data))) => arriving.held.extend_from_slice(&data),
-                Some(Ok(Err(trailers))) => arriving.held_trailers = Some(trailers),
-                Some(Err(_)) => arriving.fail(),
-            }
-        }
+        ready!(arriving.poll_ahead(context));
         if arriving.failure.is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
@@ -286,9 +401,11 @@ impl Body for Upload {
         arriving.is_awaited = polled.is_pending();
         match polled {
             Poll::Ready(Some(Ok(mut frame))) => {
-                arriving.patience.moved();
+                // All that was held goes on at once.
+                arriving.memory.clear();
+                arriving.patience.moved(frame.data_ref().map_or(0, Bytes::len));
                 if arriving.patience.is_over() {
-                    arriving.fail();
+                    arriving.fail(BadBody::TooSlow);
                     return Poll::Ready(Some(Err(Late.into())));
                 }
                 if let Some(trailers) = frame.trailers_mut() {
@@ -298,7 +415,7 @@ impl Body for Upload {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                arriving.fail();
+                arriving.fail(BadBody::Broken);
                 Poll::Ready(Some(Err(error)))
             }
             Poll::Ready(None) => {
@@ -308,7 +425,7 @@ impl Body for Upload {
             Poll::Pending => {
                 arriving.waker = Some(context.waker().clone());
                 let late = ready!(arriving.patience.poll(context));
-                arriving.fail();
+                arriving.fail(BadBody::TooSlow);
                 Poll::Ready(Some(Err(late.into())))
             }
         }

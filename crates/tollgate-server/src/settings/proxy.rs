@@ -30,11 +30,11 @@ pub struct ProxySettings {
     /// How long an upstream may take for the head of its response, from the last byte of the
     /// request on.
     pub head_timeout: Duration,
-    /// How long a body may stand still, in either direction.
+    /// How long a body may stand still, in either direction: of a request in all, see `least_rate`.
     pub idle_timeout: Duration,
     /// How long a connection that has switched to another protocol may carry nothing.
     pub tunnel_timeout: Duration,
-    /// How long a request may take with its response; `None`: as long as it moves.
+    /// How long a request may take with its response; `None`: as long as both move.
     pub total_timeout: Option<Duration>,
     /// The path that is asked of each upstream to see whether it is well; `None`: only failed
     /// connections tell.
@@ -44,8 +44,17 @@ pub struct ProxySettings {
     /// The header of a response that says what its request cost, for rules whose cost is an
     /// attribute.
     pub cost_header: Option<HeaderName>,
-    /// How many bytes of a request's body are held while the request waits in a queue.
-    pub held_bytes: usize,
+    /// How many bytes of a request's body are read before an upstream is taken, so that no
+    /// upstream waits for a client that sends slowly. A longer body goes on as it comes from then
+    /// on, and a stream of gRPC or Connect from the start. While a request waits in a queue, as
+    /// many are held. 0: none.
+    pub buffer_requests: usize,
+    /// The most bytes of all such bodies together. One client has at most eight ninths of it; a
+    /// body that finds no room goes on as it comes.
+    pub buffer_memory: usize,
+    /// How many bytes a second a request's body comes with at least: each gives its client back
+    /// some of `idle_timeout`, which it has in all. 0: each byte gives back all of it.
+    pub least_rate: u64,
     /// The most bytes of a request's body; `None`: any number, as a body is streamed.
     pub max_body: Option<u64>,
 }
@@ -62,11 +71,13 @@ impl Default for ProxySettings {
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(60),
             tunnel_timeout: Duration::from_secs(600),
-            total_timeout: None,
+            total_timeout: Some(Duration::from_secs(3600)),
             health_path: None,
             health_interval: Duration::from_secs(5),
             cost_header: None,
-            held_bytes: 64 << 10,
+            buffer_requests: 64 << 10,
+            buffer_memory: 64 << 20,
+            least_rate: 500,
             max_body: None,
         }
     }

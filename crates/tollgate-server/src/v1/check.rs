@@ -26,9 +26,10 @@ use tollgate_rules::{Ask, Limit, Limits, Ruling, Ticket, Verdict};
 use super::outcome::{Outcome, status, write_end};
 use super::request::{Act, Body, Call, MOST_REQUESTS};
 use super::service::Service;
-use super::tickets::{Client, TICKET_LIFE, TicketId};
+use super::tickets::{TICKET_LIFE, TicketId};
 use crate::clock::ServerClock;
 use crate::core::{Decider, Generation};
+use crate::listen::Client;
 use crate::metrics::Listener;
 use crate::web::{Answer, problem_at, read_json, with, with_headers};
 

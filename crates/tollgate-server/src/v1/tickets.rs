@@ -3,13 +3,11 @@
 //! An id has 122 random bits. A ticket is taken out of its table under the mutex of one of the
 //! table's parts: of two calls that settle the same ticket, one finds it.
 //!
-//! A client has at most [`SHARE`] times as many tickets of a part as the part has room left. So one
-//! client alone fills eight ninths of it, and the next one finds room. Tickets go to the parts in
-//! turn, so what holds for a part holds for the table.
+//! A client [may have](may_have_more) eight ninths of a part alone, and the next one finds room.
+//! Tickets go to the parts in turn, so what holds for a part holds for the table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -21,7 +19,7 @@ use tollgate::Timestamp;
 use tollgate_rules::Ticket;
 
 use crate::clock::ServerClock;
-use crate::listen::Peer;
+use crate::listen::{Client, may_have_more};
 use crate::metrics::TicketCounts;
 
 /// How long what a request was charged can be given back.
@@ -29,9 +27,6 @@ pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// How many parts a table has, each with a mutex of its own.
 const PARTS: usize = 64;
-
-/// How many times as many tickets as there is room left a client may have.
-const SHARE: usize = 8;
 
 /// The bytes of a ticket, with its places in the tables: that of one rule with one limit takes 400,
 /// each more 100 to 350.
@@ -42,11 +37,6 @@ static RANDOM: LazyLock<&'static dyn SecureRandom> = LazyLock::new(|| default_pr
 /// The name of a ticket, which its owner alone knows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TicketId(u128);
-
-/// Whose a ticket is: an IPv4 address, a network of IPv6 of 64 bits, or, for all clients of sockets
-/// of this machine, one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Client(u64);
 
 /// Tickets of which each is taken at most once.
 pub(super) struct Tickets {
@@ -169,7 +159,7 @@ impl Part {
     /// Whether a client may have another ticket, where there may be `most`.
     fn has_room(&self, client: Client, most: usize) -> bool {
         let has = self.clients.get(&client).map_or(0, BTreeSet::len);
-        has < most.saturating_sub(self.tickets.len()) * SHARE
+        may_have_more(has, most.saturating_sub(self.tickets.len()))
     }
 
     /// The client's ticket that would end first. If it has none, that of any client.
@@ -193,19 +183,6 @@ impl Part {
             }
         }
         Some(kept)
-    }
-}
-
-impl From<Peer> for Client {
-    fn from(peer: Peer) -> Self {
-        Self(match peer {
-            Peer::Unix => 0,
-            Peer::Tcp(address) => match address.ip().to_canonical() {
-                // Beside the networks that IPv6 gives to clients.
-                IpAddr::V4(address) => u64::from(address.to_bits()),
-                IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
-            },
-        })
     }
 }
 
@@ -252,6 +229,7 @@ mod tests {
     use super::super::service::Service;
     use super::*;
     use crate::core::Core;
+    use crate::listen::Peer;
     use crate::settings::Settings;
 
     /// A service whose every part has one ticket at most.
@@ -348,15 +326,6 @@ mod tests {
         settings.max_tickets = std::num::NonZeroUsize::new(100 * PARTS);
         service = Service::new(Arc::clone(&service.core), &settings);
         assert_eq!([&service.tickets, &service.places].map(|of| of.most), [100; 2]);
-    }
-
-    #[test]
-    fn a_client_is_an_address_or_a_network() {
-        let of = |address: &str| Client::from(Peer::Tcp(address.parse().unwrap()));
-        assert_eq!(of("192.0.2.1:80"), of("[::ffff:192.0.2.1]:81"));
-        assert_eq!(of("[2001:db8:0:1::1]:80"), of("[2001:db8:0:1:2::2]:80"));
-        assert_ne!(of("[2001:db8:0:1::1]:80"), of("[2001:db8:0:2::1]:80"));
-        assert_ne!(of("192.0.2.1:80"), of("192.0.2.2:80"));
     }
 
     #[tokio::test]

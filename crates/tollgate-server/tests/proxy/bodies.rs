@@ -16,7 +16,7 @@ use tollgate_testing::servers::{Running, loopback};
 use tollgate_testing::upstream::{Body, Gate, Written, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{call, start, start_with};
+use super::support::{call, start, start_with, unbuffered};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -183,13 +183,14 @@ async fn small_parts_of_a_held_body_are_joined() {
     let rule =
         "rule = [{ name = 'paced', key = 'everyone', limits = 'leaky-bucket:1/s,capacity=2,mode=queue' }]";
     let (url, record) = recorder(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-    let proxy = start(rule, &[url]).await;
+    let set = |settings: &mut Settings| settings.forward.buffer_requests = 100;
+    let proxy = start_with(rule, &[url], set).await;
     assert_eq!(proxy.status("/").await, 200);
     let head = "POST / HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = format!("{head}{}0\r\n\r\n", "1\r\na\r\n".repeat(256));
     assert!(proxy.raw(body.as_bytes()).await.starts_with("HTTP/1.1 200 "));
     let seen = String::from_utf8_lossy(&record.lock().unwrap()).into_owned();
-    assert!(seen.contains(&format!("\r\n100\r\n{}\r\n0\r\n", "a".repeat(256))), "{seen}");
+    assert!(seen.contains(&format!("\r\n64\r\n{}\r\n", "a".repeat(100))), "{seen}");
 }
 
 #[tokio::test]
@@ -243,11 +244,18 @@ async fn an_answer_that_stands_still_breaks_off() {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_is_400() {
-    let proxy = start_with(ONE_AT_ONCE, &[echo().await], hasty).await;
-    let answer = proxy.raw(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9\r\n\r\nhalf").await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    proxy.until("/", 200).await;
+async fn a_body_that_stands_still_is_408() {
+    for buffer in [0, 64 << 10] {
+        let set = |settings: &mut Settings| {
+            hasty(settings);
+            settings.forward.buffer_requests = buffer;
+        };
+        let proxy = start_with(ONE_AT_ONCE, &[echo().await], set).await;
+        let half = b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9\r\n\r\nhalf";
+        let answer = proxy.raw(half).await;
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+        proxy.until("/", 200).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -290,7 +298,7 @@ async fn an_answer_that_breaks_off_is_not_whole() {
 #[tokio::test]
 async fn an_early_answer_reaches_a_client_that_writes() {
     let address = upstream(|_: Request<Incoming>| async { Response::new(full("early")) });
-    let proxy = start(ONE_AT_ONCE, &[format!("http://{}", address.await)]).await;
+    let proxy = start_with(ONE_AT_ONCE, &[format!("http://{}", address.await)], unbuffered).await;
     let mut stream = proxy.connect().await;
     stream.write_all(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9999\r\n\r\nbegun").await.unwrap();
     let mut answer = [0; 12];

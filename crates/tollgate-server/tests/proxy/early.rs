@@ -11,18 +11,18 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::{sleep, timeout};
+use tollgate_testing::frames::{
+    END_HEADERS, GO_AWAY, HEADERS, RESET, WHOLE, WINDOW_UPDATE, block, frame, opening,
+};
 use tollgate_testing::upstream::Gate;
 use tollgate_testing::wait::LONG;
 
-use super::heads2::{END_HEADERS, HEADERS, RESET, WHOLE, block, frame, opening};
 use super::rules::metrics;
-use super::support::start_with;
+use super::support::{start_with, unbuffered};
 
 /// The streams that a client may have at a time.
 const STREAMS: usize = 200;
 
-const GO_AWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
 const ENHANCE_YOUR_CALM: [u8; 4] = [0, 0, 0, 0xb];
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
@@ -66,6 +66,7 @@ async fn resets_all(flags: u8, method: &str) {
     let gate = Gate::new().await;
     let proxy = start_with(rules, std::slice::from_ref(&gate.url), |settings| {
         settings.admin.push("127.0.0.1:0".parse().unwrap());
+        unbuffered(settings);
     })
     .await;
     assert_eq!((proxy.status("/free").await, proxy.status("/free").await), (200, 429));

@@ -1,5 +1,5 @@
 //! Requests of HTTP/2 that mean more than one thing to an upstream of HTTP/1. No client library
-//! sends them: the frames are written here (RFC 9113; RFC 7541, section 6.2.2).
+//! sends them: the frames are written by hand.
 //!
 //! The cases are those of James Kettle, HTTP/2: The Sequel is Always Worse (2021), and of RFC 9113,
 //! sections 8.2.1 and 8.3 and 8.1.1.
@@ -9,26 +9,18 @@ use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tollgate_server::Settings;
+use tollgate_testing::frames::{
+    DATA, END_HEADERS, END_STREAM, GO_AWAY, HEADERS, RESET, WHOLE, block, frame, opening,
+};
 use tollgate_testing::upstream::recorder;
 use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{Proxy, start};
+use super::support::{Proxy, start, start_with, unbuffered};
 
 const RULES: &str = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-
-/// The types of frames.
-const DATA: u8 = 0;
-pub(crate) const HEADERS: u8 = 1;
-pub(crate) const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const GO_AWAY: u8 = 7;
-
-/// The flags of frames.
-const END_STREAM: u8 = 1;
-pub(crate) const END_HEADERS: u8 = 4;
-pub(crate) const WHOLE: u8 = END_STREAM | END_HEADERS;
 
 /// The first byte of a head that begins with this status, which the static table has.
 const STATUS_200: u8 = 0x88;
@@ -42,38 +34,12 @@ enum Got {
     Error,
 }
 
-pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut frame = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-/// The fields as literals that no table knows.
-pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        block.push(0);
-        for text in [name, value] {
-            block.push(u8::try_from(text.len()).ok().filter(|length| *length < 127).unwrap());
-            block.extend(text.as_bytes());
-        }
-    }
-    block
-}
-
 async fn read(stream: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
     let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
     stream.read_exact(&mut payload).await.ok()?;
     Some((head[3], payload))
-}
-
-/// How a connection begins.
-pub(crate) fn opening() -> Vec<u8> {
-    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
 /// Sends a request of these fields alone on its connection.
@@ -189,7 +155,13 @@ async fn http2_bodies_cannot_smuggle() {
                 continue;
             }
             let (url, record) = recorder(OK).await;
-            let proxy = start(RULES, &[url]).await;
+            // Only then the upstream sees the head before the client lies.
+            let set = |settings: &mut Settings| {
+                if !at_once {
+                    unbuffered(settings)
+                }
+            };
+            let proxy = start_with(RULES, &[url], set).await;
             let what = format!("{field:?} {body:?} {trailers} {at_once}");
             let mut fields = USUAL.to_vec();
             fields[0].1 = "POST";
@@ -204,7 +176,6 @@ async fn http2_bodies_cannot_smuggle() {
                 stream.write_all(&[head, rest].concat()).await.unwrap();
             } else {
                 stream.write_all(&head).await.unwrap();
-                // The upstream sees the head before the client lies.
                 eventually(|| record.lock().unwrap().ends_with(b"\r\n\r\n")).await;
                 stream.write_all(&rest).await.unwrap();
             }

@@ -17,7 +17,7 @@ use tollgate_testing::folder::Folder;
 use tollgate_testing::upstream::{Gate, Written, echo, full, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{Proxy, start, start_with};
+use super::support::{Proxy, start, start_with, unbuffered};
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
 
@@ -98,7 +98,7 @@ async fn half_a_body_holds_no_place() {
             Response::new(full("done"))
         }
     });
-    let proxy = start(ONE_AT_ONCE, &[format!("http://{}", address.await)]).await;
+    let proxy = start_with(ONE_AT_ONCE, &[format!("http://{}", address.await)], unbuffered).await;
     for is_http2 in [false, true] {
         let before = read.load(Relaxed);
         let (sender, body) = Written::new();

@@ -14,7 +14,7 @@ use tollgate_testing::client::whole;
 use tollgate_testing::upstream::{Written, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
-use super::support::{start, start_with};
+use super::support::{start, start_with, unbuffered};
 
 /// What a request is charged shows that the rules have not seen another one.
 const DAILY: &str = "rule = [{ name = 'daily', key = 'everyone', limits = 'fixed-window:9/d' }]";
@@ -134,7 +134,11 @@ async fn a_body_that_becomes_too_long_is_413() {
     })
     .await;
     for (number, scheme) in ["http", "h2c"].into_iter().enumerate() {
-        let proxy = start_with(ONE_AT_ONCE, &[format!("{scheme}://{address}")], at_most_nine).await;
+        let set = |settings: &mut Settings| {
+            at_most_nine(settings);
+            unbuffered(settings);
+        };
+        let proxy = start_with(ONE_AT_ONCE, &[format!("{scheme}://{address}")], set).await;
         let mut sender = proxy.http2().await;
         let (writes, body) = Written::new();
         let request = Request::post("http://a.test/").body(body).unwrap();

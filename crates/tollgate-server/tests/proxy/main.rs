@@ -1,6 +1,7 @@
 //! The proxy, over sockets.
 
 mod bodies;
+mod buffered;
 mod early;
 mod failures;
 mod given_up;

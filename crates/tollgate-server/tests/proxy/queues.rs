@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
+use tollgate_testing::frames::{HEADERS, block, frame, opening};
 use tollgate_testing::upstream::{Written, echo, full, upstream};
 use tollgate_testing::wait::LONG;
 
-use super::heads2::{HEADERS, block, frame, opening};
 use super::leaves::{HOURLY, until_left};
 use super::rules::metrics;
 use super::support::{Proxy, start, start_with};
@@ -24,7 +24,7 @@ use super::support::{Proxy, start, start_with};
 const BODY: usize = 1 << 20;
 
 fn hold_4096(settings: &mut Settings) {
-    settings.forward.held_bytes = 4096;
+    settings.forward.buffer_requests = 4096;
 }
 
 /// A client whose own machine holds as little as it can.

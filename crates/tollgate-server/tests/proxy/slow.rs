@@ -11,11 +11,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
+use tollgate_testing::frames::{HEADERS, frame, opening};
 use tollgate_testing::upstream::{Written, by_hand, echo, full, recorder, upstream};
 use tollgate_testing::wait::LONG;
 
 use super::bodies::{endless, hasty};
-use super::heads2::{HEADERS, frame, opening};
 use super::support::start_with;
 
 const ONE_AT_ONCE: &str = "rule = [{ name = 'at-once', key = 'everyone', limits = 'in-flight:1' }]";
@@ -65,14 +65,22 @@ fn in_all(settings: &mut Settings) {
     settings.forward.total_timeout = Some(Duration::from_millis(300));
 }
 
-/// Each byte renews the time for which a body may stand still.
+/// Without a least rate each byte renews the time for which a body may stand still.
 #[tokio::test]
 async fn a_client_that_dribbles_its_body_has_the_total_time() {
-    let proxy = start_with(ONE_AT_ONCE, &[echo().await], in_all).await;
-    let head = b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9999999\r\n\r\n";
-    let answer = dribble(proxy.connect().await, head, b'x').await;
-    assert!(answer.starts_with("HTTP/1.1 400 ") || answer.starts_with("HTTP/1.1 504 "), "{answer}");
-    proxy.until("/", 200).await;
+    for buffer in [64 << 10, 0] {
+        let set = |settings: &mut Settings| {
+            in_all(settings);
+            settings.forward.least_rate = 0;
+            settings.forward.buffer_requests = buffer;
+        };
+        let proxy = start_with(ONE_AT_ONCE, &[echo().await], set).await;
+        let head = b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 9999999\r\n\r\n";
+        let answer = dribble(proxy.connect().await, head, b'x').await;
+        let is_late = answer.starts_with("HTTP/1.1 408 ") || answer.starts_with("HTTP/1.1 504 ");
+        assert!(is_late, "buffer {buffer}: {answer}");
+        proxy.until("/", 200).await;
+    }
 }
 
 /// An upload, and an answer, that never stand still.

@@ -14,7 +14,8 @@
 //! | Funky 2025 | Jeppe Bonde Weikop: Funky chunks |
 //! | Kettle 2025 | James Kettle: HTTP/1.1 Must Die |
 
-use super::support::start;
+use super::support::start_with;
+use tollgate_server::Settings;
 use tollgate_testing::upstream::recorder;
 use tollgate_testing::wait::eventually;
 
@@ -378,15 +379,40 @@ fn untold(seen: &str) -> String {
     seen.split_inclusive("\r\n").filter(|line| !is_told(line)).collect()
 }
 
+/// The same request with the length of its body, which is known once all has come.
+fn with_length(chunked: &str) -> String {
+    let (head, mut rest) = chunked.split_once("\r\n\r\n").unwrap();
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n")
+        && size != "0"
+    {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body += &after[..size];
+        rest = &after[size + 2..];
+    }
+    let head = head.replace("\r\ntransfer-encoding: chunked", "");
+    format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
 #[tokio::test]
 async fn no_smuggled_request_reaches_the_upstream() {
+    none_is_smuggled(64 << 10).await;
+}
+
+#[tokio::test]
+async fn no_smuggled_request_is_streamed_to_the_upstream() {
+    none_is_smuggled(0).await;
+}
+
+async fn none_is_smuggled(buffer: usize) {
     const KNOWN: &str = "GET /known HTTP/1.1\r\nhost: a.test\r\n\r\n";
     for (source, cases) in [two_ends(), codings(), chunks(), heads()].into_iter().flatten() {
         for (name, bytes, saw) in cases {
             let (url, record) = recorder(OK).await;
-            let proxy = start(RULES, &[url]).await;
+            let set = |settings: &mut Settings| settings.forward.buffer_requests = buffer;
+            let proxy = start_with(RULES, &[url], set).await;
             let answer = proxy.raw(bytes.as_bytes()).await;
-            let what = format!("{name} ({source}): {saw:?}");
+            let what = format!("{name} ({source}), buffer {buffer}: {saw:?}");
             let status = if matches!(saw, Exactly(_)) { 200 } else { 400 };
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{what}: {answer}");
             assert_eq!(answer.matches("HTTP/1.").count(), 1, "{what}: {answer}");
@@ -398,8 +424,14 @@ async fn no_smuggled_request_reaches_the_upstream() {
             let before = seen.strip_suffix(KNOWN).unwrap();
             match saw {
                 Nothing => assert_eq!(before, "", "{what}"),
-                Exactly(expected) => assert_eq!(before, expected, "{what}"),
+                // With trailers it stays in chunks.
+                Exactly(expected) => {
+                    let is_framed_anew =
+                        buffer > 0 && expected.contains("chunked") && before == with_length(&expected);
+                    assert!(is_framed_anew || before == expected, "{what}: {before}");
+                }
                 // The head and two chunks may be on their way when the next one is seen to be none.
+                NoEnd if buffer > 0 => assert_eq!(before, "", "{what}"),
                 NoEnd => {
                     let whole = chunked("1\r\na\r\n1\r\na\r\n");
                     assert!(whole.starts_with(before), "{what}: {before}");

@@ -77,7 +77,7 @@ impl Narrow {
 }
 
 /// A value of `/metrics`.
-fn metric(proxy: &Proxy, name: &str, label: &str) -> f64 {
+pub(crate) fn metric(proxy: &Proxy, name: &str, label: &str) -> f64 {
     let page = proxy.administer("GET", "/metrics", "");
     let line = page.text().lines().find(|line| line.starts_with(name) && line.contains(label));
     let value = line.and_then(|line| line.rsplit(' ').next()).unwrap_or_else(|| panic!("{name} {label}"));

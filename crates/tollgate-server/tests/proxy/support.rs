@@ -55,6 +55,11 @@ pub(crate) async fn start_with(rules: &str, upstreams: &[String], set: impl FnOn
     Proxy(Running::start(rules, settings).await)
 }
 
+/// Bodies go on as they come.
+pub(crate) fn unbuffered(settings: &mut Settings) {
+    settings.forward.buffer_requests = 0;
+}
+
 impl Proxy {
     /// A request by a connection of its own.
     pub(crate) async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {

@@ -11,11 +11,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::{sleep, timeout};
+use tollgate_server::Settings;
 use tollgate_testing::upstream::{Written, full, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
 use super::bodies::hasty;
-use super::support::start_with;
+use super::support::{start_with, unbuffered};
 
 /// Other paths pass.
 const ONE_HELD: &str =
@@ -102,7 +103,11 @@ async fn a_stalled_stream_that_uploads_is_reset() {
     })
     .await;
     for (number, scheme) in ["http", "h2c"].into_iter().enumerate() {
-        let proxy = start_with(ONE_HELD, &[format!("{scheme}://{address}")], hasty).await;
+        let set = |settings: &mut Settings| {
+            hasty(settings);
+            unbuffered(settings);
+        };
+        let proxy = start_with(ONE_HELD, &[format!("{scheme}://{address}")], set).await;
         let stream = TokioIo::new(proxy.connect().await);
         let mut builder = http2::Builder::new(TokioExecutor::new());
         let (mut sender, connection) = builder.initial_stream_window_size(0).handshake(stream).await.unwrap();
