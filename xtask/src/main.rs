@@ -11,6 +11,7 @@
 //! cargo xtask fuzz --seconds 60    runs the fuzz targets
 //! cargo xtask soak                 runs every algorithm on the real clock, with threads and floods
 //! cargo xtask soak --proxy         loads the proxy: clients leave, upstreams fail
+//! cargo xtask soak --fairness      honest clients beside attackers, at each door of the server
 //! cargo xtask soak --redis         runs random faults of a real store under load
 //! cargo xtask help                 prints the help
 //! ```
@@ -104,6 +105,12 @@ Tollgate's own commands.
       No key may pass its bound, as the upstreams count it, no request may be sent
       twice, and memory must not grow. In the end no connection may be open, and no
       request in flight.
+
+  cargo xtask soak --fairness [--seconds N | --minutes N]
+      Honest clients ask beside each attacker at each door of the server, N seconds in
+      all (by default, 600). Fails if one of their requests is lost, or if the slowest
+      hundredth takes more than 5 ms and more than twice as long as without the
+      attacker.
 
   cargo xtask soak --redis [--seconds N]
       Runs limits in a real redis-server for N seconds (by default, 600) while it is

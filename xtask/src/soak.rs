@@ -1,7 +1,8 @@
 //! `cargo xtask soak`: `tollgate stress` for every algorithm, with 1 to 8 threads and in a flood of
 //! keys, on the real clock. It stops at the first key beyond its bound. With `--serve`, the server
 //! over sockets; with `--proxy`, the proxy between clients that leave and upstreams that fail; with
-//! `--redis`, random faults of a real store, in the test `soak` of `tollgate-redis`.
+//! `--fairness`, honest clients beside attackers; with `--redis`, random faults of a real store, in
+//! the test `soak` of `tollgate-redis`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -43,6 +44,7 @@ pub(crate) fn run(options: &[&str]) -> Option<Result<ExitCode, String>> {
         [] => Some(engine(seconds.unwrap_or(5))),
         ["--serve"] => Some(Ok(test::run(vec![server(seconds.unwrap_or(600))]))),
         ["--proxy"] => Some(Ok(test::run(vec![proxy(seconds.unwrap_or(600))]))),
+        ["--fairness"] => Some(Ok(test::run(vec![fairness(seconds.unwrap_or(600))]))),
         ["--redis"] => Some(Ok(test::run(vec![store(seconds.unwrap_or(600))]))),
         _ => None,
     }
@@ -58,6 +60,13 @@ fn server(seconds: u32) -> Plan {
 fn proxy(seconds: u32) -> Plan {
     let test = "cargo test --release -p tollgate-server --test proxy_soak -- --nocapture";
     Plan::Run(Step::new("soak of the proxy", test).with("TOLLGATE_SOAK_SECONDS", seconds.to_string()))
+}
+
+/// Honest clients beside attackers, for `seconds`.
+fn fairness(seconds: u32) -> Plan {
+    let test = "cargo test --release -p tollgate-server --test fairness -- --nocapture --test-threads 1";
+    let step = Step::new("honest clients beside attackers", test);
+    Plan::Run(step.with("TOLLGATE_FAIRNESS_SECONDS", seconds.to_string()))
 }
 
 /// The random faults of real stores, for `seconds`: half on Redis, half on Valkey. One that cannot

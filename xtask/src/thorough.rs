@@ -32,6 +32,7 @@ pub(crate) fn everything() -> Vec<Plan> {
     plans.push(Plan::Run(Step::new("soak", "cargo xtask soak --seconds 20")));
     plans.push(Plan::Run(Step::new("soak over sockets", "cargo xtask soak --serve")));
     plans.push(Plan::Run(Step::new("soak of the proxy", "cargo xtask soak --proxy")));
+    plans.push(Plan::Run(Step::new("honest clients beside attackers", "cargo xtask soak --fairness")));
     let verbs = "cargo test --package tollgate-redis --test strict histories:: -- --show-output";
     plans.push(Plan::Run(Step::new("verbs of the stores", verbs).with("TOLLGATE_REDIS_VERBS", VERBS)));
     let loops = "cargo test --package tollgate-redis --test strict loops:: -- --show-output";
