@@ -47,6 +47,7 @@ where
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).expect("it is a connection");
             let handler = handler.clone();
             let service = hyper::service::service_fn(move |request| {
                 let answer = handler(request);
@@ -83,6 +84,7 @@ where
     let (counted, counted_ends) = (Arc::clone(&accepted), Arc::clone(&ended));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).expect("it is a connection");
             counted.fetch_add(1, Relaxed);
             let (served, ends) = (serve(stream), Arc::clone(&counted_ends));
             tokio::spawn(async move {

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 
 /// Longer than anything may take on a machine with other work. Tests of broken code wait so long
 /// for what does not come: those of `cargo xtask break` are built for a machine with nothing else.
-pub const LONG: Duration = Duration::from_secs(if option_env!("TOLLGATE_QUIET").is_some() { 8 } else { 30 });
+pub const LONG: Duration = Duration::from_secs(if option_env!("TOLLGATE_QUIET").is_some() { 10 } else { 30 });
 
 /// How long passes between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
