@@ -32,7 +32,7 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use flight::{Flight, needs_another_connection};
 use source::Wire;
@@ -71,9 +71,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 
 /// The pause between two pings.
 const PING: Duration = Duration::from_secs(1);
-
-/// The time between two looks at whether our own threads are late.
-const BEAT: Duration = Duration::from_millis(100);
 
 /// The connection of all limiters of a [`Redis`](crate::Redis).
 pub(crate) struct Connection {
@@ -312,17 +309,6 @@ impl Link {
     }
 }
 
-/// Never returns. Says when our own threads have no time to read answers.
-async fn notices_own_lateness(pulse: &Pulse, deadline: Duration) {
-    loop {
-        let due = Instant::now() + BEAT;
-        sleep_until(due).await;
-        if due.elapsed() >= deadline {
-            pulse.is_read_late();
-        }
-    }
-}
-
 /// A script's command. `body` appends the number of keys, the keys and the arguments.
 pub(crate) fn command(name: &str, script: &str, body: impl Fn(&mut Cmd)) -> Cmd {
     let mut command = Cmd::with_capacity(20, 256);
@@ -376,7 +362,6 @@ async fn keep(
                         }
                     }
                     () = link.breaks(&pulse) => {}
-                    () = notices_own_lateness(&pulse, deadline) => {}
                 }
                 tracing::warn!("lost the connection to the store");
                 state.send_replace(State::Connecting);

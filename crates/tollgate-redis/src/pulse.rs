@@ -2,8 +2,7 @@
 //!
 //! A request that gets no answer in time says little by itself: the store may have been busy with
 //! the requests before it. So no such request counts. What counts is that the store answers nothing
-//! at all, or nothing in time, however many requests wait (but not if it is our own threads that
-//! have no time to read answers):
+//! at all, or nothing in time, however many requests wait:
 //!
 //! ```text
 //!   sent         answered, in time or not      sent               no answer
@@ -61,11 +60,6 @@ impl Pulse {
             self.late.ends();
         }
         is_in_time
-    }
-
-    /// Our own threads were late by a deadline or more: whether answers come in time is not known.
-    pub(crate) fn is_read_late(&self) {
-        self.late.ends();
     }
 
     /// There is a new connection, of which nothing is known.
@@ -138,18 +132,6 @@ mod tests {
         assert!(pulse.is_failing() && !pulse.is_lost());
         assert!(pulse.answered(Instant::now(), Instant::now()));
         assert!(!pulse.is_failing());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn answers_that_are_read_late_are_not_late() {
-        let pulse = Pulse::new(Duration::from_millis(10));
-        for _ in 0..10 {
-            let sent = Instant::now();
-            pulse.asks(sent);
-            tokio::time::advance(LATE / 2).await;
-            assert!(!pulse.answered(sent, Instant::now()) && !pulse.is_failing());
-            pulse.is_read_late();
-        }
     }
 
     #[tokio::test(start_paused = true)]
