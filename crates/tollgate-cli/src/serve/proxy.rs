@@ -82,10 +82,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
     buffer_requests: usize,
 
-    /// The bytes of all these bodies together
-    #[arg(long, value_name = "N", default_value = "67108864", value_parser = within::<usize>(0, 1 << 40), help_heading = "Upstreams")]
-    buffer_memory: usize,
-
     /// The bytes a second with which a request's body must come, or else its client has waited for
     /// --idle-timeout in all; 0: any byte is enough
     #[arg(long, value_name = "N", default_value = "500", help_heading = "Upstreams")]
@@ -142,7 +138,6 @@ impl Args {
         forward.health_interval = self.health_interval;
         forward.cost_header.clone_from(&self.cost_header);
         forward.buffer_requests = self.buffer_requests;
-        forward.buffer_memory = self.buffer_memory;
         forward.least_rate = self.least_rate;
         forward.max_body = self.max_body;
         Ok(settings)
@@ -162,4 +157,30 @@ fn period_or_off(text: &str) -> Result<Off<Duration>, String> {
 fn path(text: &str) -> Result<PathAndQuery, String> {
     let path = text.parse().ok().filter(|_| text.starts_with('/'));
     path.ok_or_else(|| format!("{text:?} is no path: write /healthz"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_request_has_an_hour_unless_another_time_is_said() {
+        let total = |words: &[&str]| {
+            let given = ["proxy", "--rules", "rules.toml", "--upstream", "http://127.0.0.1:8000"];
+            let cli = Cli::try_parse_from(given.iter().chain(words)).map_err(|error| error.to_string())?;
+            Ok::<_, String>(cli.args.settings()?.forward.total_timeout)
+        };
+        assert_eq!(total(&[]), Ok(Some(Duration::from_secs(3600))));
+        assert_eq!(total(&["--total-timeout", "5min"]), Ok(Some(Duration::from_secs(300))));
+        assert_eq!(total(&["--total-timeout", "off"]), Ok(None));
+        assert!(total(&["--total-timeout", "never"]).is_err_and(|error| error.contains("never")));
+    }
 }

@@ -6,7 +6,6 @@
 //! | `listener` | the counters of a listener |
 //! | `protocol_errors` | input that was refused: counted, and told in the log |
 //! | `upstream` | the counters of an upstream |
-//! | `buffered` | the counts of bodies that the proxy holds |
 //! | `stores` | what the stores of rules have counted |
 //! | `tickets` | the counts of tickets |
 //! | `histogram` | counts of values between bounds |
@@ -21,7 +20,6 @@
 //! **Cost.** A decision takes no lock and allocates nothing: for each rule that admits it a hash of
 //! the key and two atomic additions. A refusal takes a lock, and never waits for it.
 
-mod buffered;
 mod distinct;
 mod generation;
 mod histogram;
@@ -51,7 +49,6 @@ use tollgate_stored::ShadowDecision;
 
 use crate::clock::{ServerClock, unix_time};
 use crate::listen::Unfinished;
-pub(crate) use buffered::BufferCounts;
 pub(crate) use generation::{Generation, mode};
 use listener::{Decided, ListenerCounts};
 pub(crate) use listener::{Listener, OpenConnection};
@@ -75,7 +72,6 @@ pub(crate) struct Metrics {
     protocol_errors: ProtocolErrors,
     /// Those of checks and reservations, and those of requests in flight.
     pub(crate) tickets: [Arc<TicketCounts>; 2],
-    pub(crate) buffered: Arc<BufferCounts>,
     upstreams: Mutex<Vec<Arc<UpstreamCounts>>>,
     /// Reloads that succeeded, and that failed.
     reloads: [AtomicU64; 2],
@@ -96,7 +92,6 @@ impl Metrics {
             listeners: std::array::from_fn(|_| ListenerCounts::new()),
             protocol_errors: ProtocolErrors::new(),
             tickets: Default::default(),
-            buffered: Arc::default(),
             upstreams: Mutex::default(),
             reloads: Default::default(),
             reloaded_at: AtomicU64::new(0),

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
-use super::{Generation, Metrics, buffered, process, upstream};
+use super::{Generation, Metrics, process, upstream};
 use crate::clock::unix_time;
 use crate::core::Core;
 use crate::park::{EVENTS, ParkStore};
@@ -44,7 +44,6 @@ impl Metrics {
         let (generation, calls) = (self.generation(), core.calls.load().usage());
         let mut text = Text::default();
         self.write_listeners(&mut text);
-        buffered::write(&mut text, &self.buffered);
         upstream::write(&mut text, &self.upstreams.lock().unwrap_or_else(PoisonError::into_inner));
         self.write_rules(&mut text, &generation);
         super::stores::write(&mut text, &core.store_counts());

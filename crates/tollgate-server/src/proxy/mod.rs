@@ -22,7 +22,6 @@
 //! | `repeat` | requests that are sent once more |
 //! | `dial` | new connections to an upstream |
 //! | `upload`, `download` | bodies, with their timeouts |
-//! | `held` | the memory for bodies that are read first, and how clients share it |
 //! | `patience` | how long the sender of a body is awaited |
 //! | `parking` | requests that the rules refuse for a time: kept, and sent later |
 //! | `parked_states` | what their clients may ask of them, and how often |
@@ -37,7 +36,6 @@ mod failed;
 mod forward;
 mod forwarded;
 mod head;
-mod held;
 mod http2;
 mod marks;
 mod parked_states;

@@ -20,7 +20,6 @@ use super::download::Answered;
 use super::forward::{Forward, Passing, Switched};
 use super::forwarded::{Origin, distrust, loops};
 use super::head::{Judged, goes_further, judge};
-use super::held::{BodyMemory, Held};
 use super::marks::Marks;
 use super::parked_states::{STATES, States};
 use super::parking::{self, MayPark};
@@ -28,7 +27,7 @@ use super::tunnel::Tunnel;
 use super::upload::{BadBody, Upload};
 use super::upstreams::Upstreams;
 use crate::core::Core;
-use crate::listen::{self, Connection, Drain, Stream};
+use crate::listen::{Connection, Drain, Presence, Stream};
 use crate::metrics::Listener;
 use crate::settings::{Limits, ProxySettings, Settings};
 use crate::web::{self, RequestBody, client_left, problem};
@@ -45,16 +44,13 @@ pub(crate) struct Proxy {
     own_host: HeaderValue,
     pub(super) service: RulesService<Forward>,
     states: States,
-    /// For bodies that are read before an upstream is taken.
-    bodies: Arc<BodyMemory>,
 }
 
 /// One connection of a client.
 struct Client {
     proxy: Arc<Proxy>,
     origin: Arc<Origin>,
-    /// Whose the connection is.
-    owner: listen::Client,
+    presence: Arc<Presence>,
     /// What becomes of the connection after its last request.
     tunnel: Mutex<Option<Tunnel>>,
 }
@@ -121,9 +117,8 @@ impl Proxy {
         let own_host =
             first.and_then(|server| HeaderValue::from_str(server.upstream.authority.as_str()).ok());
         let own_host = own_host.ok_or(UpstreamError::None)?;
-        let bodies = BodyMemory::new(forward.buffer_memory, &core.metrics.buffered);
         let (core, limits, settings) = (Arc::clone(core), settings.limits, forward.clone());
-        let proxy = Arc::new(Self { core, limits, settings, own_host, service, states, bodies });
+        let proxy = Arc::new(Self { core, limits, settings, own_host, service, states });
         parking::drain(&proxy, drain);
         Ok(Some(proxy))
     }
@@ -132,12 +127,16 @@ impl Proxy {
     pub(crate) async fn serve(self: Arc<Self>, connection: Connection) {
         let is_tls = matches!(connection.stream, Stream::Tls(_));
         let origin = Arc::new(Origin::new(connection.peer.address(), is_tls));
-        let owner = connection.peer.into();
         let presence = Arc::clone(&connection.presence);
         // A client that does not read its answer, or sends nothing, is as idle as a body.
         let tunnel_timeout = self.settings.tunnel_timeout;
         let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
-        let client = Arc::new(Client { proxy: self, origin, owner, tunnel: Mutex::default() });
+        let client = Arc::new(Client {
+            proxy: self,
+            origin,
+            presence: Arc::clone(&presence),
+            tunnel: Mutex::default(),
+        });
         let counted = (Listener::Proxy, Arc::clone(&client.proxy.core.metrics));
         let answering = Arc::clone(&client);
         let handler = move |request| Arc::clone(&answering).answer(request);
@@ -187,9 +186,8 @@ impl Client {
         let is_expecting = had.has(Marks::EXPECT) && head.headers.remove(EXPECT).is_some();
         let ends = settings.total_timeout.map(|total| tokio::time::Instant::now() + total);
         head.extensions.insert(Passing { origin: Arc::clone(&self.origin), ends, upgrade });
-        let memory = || Held::new(&self.proxy.bodies, self.owner);
         let read = (&*clients.header, set.matcher().headers());
-        let upload = Upload::new(body, &head, is_expecting, settings, ends, read, memory);
+        let upload = Upload::new(body, &head, is_expecting, settings, ends, read, &self.presence);
         if upload.is_too_long() {
             return self.refuse_body(upload, BadBody::TooLong);
         }

@@ -15,8 +15,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::head::strip_trailers;
-use super::held::Held;
 use super::patience::{Late, Patience};
+use crate::listen::{Held, Presence};
 use crate::settings::ProxySettings;
 use crate::web::RequestBody;
 
@@ -46,7 +46,10 @@ struct Arriving {
     /// Data as one part: each part would cost more than the smallest ones have bytes.
     held: BytesMut,
     held_trailers: Option<Frame<Bytes>>,
-    memory: Held,
+    /// What its connection holds of it. `None`: nothing.
+    memory: Option<Held>,
+    /// Whether there is no room for more of it.
+    is_full: bool,
     /// Whether all of it has come, which was nothing.
     came_empty: bool,
     most_held: usize,
@@ -119,7 +122,8 @@ impl Arriving {
             body,
             held: BytesMut::new(),
             held_trailers: None,
-            memory: Held::default(),
+            memory: None,
+            is_full: false,
             came_empty: false,
             most_held: 0,
             left: u64::MAX,
@@ -157,14 +161,15 @@ impl Arriving {
         while self.failure.is_none() && self.held_trailers.is_none() && self.is_arriving() {
             if self.body.is_end_stream() {
                 self.become_whole();
-            } else if self.held.len() >= self.most_held || !self.memory.has_room() {
+            } else if self.held.len() >= self.most_held || self.is_full {
                 break;
             } else {
                 match ready!(self.poll_next(context)).map(|frame| frame.map(Frame::into_data)) {
                     None => self.become_whole(),
                     Some(Ok(Ok(data))) => {
                         self.held.extend_from_slice(&data);
-                        self.memory.add(data.len());
+                        let held = self.held.len();
+                        self.is_full = self.memory.as_mut().is_some_and(|of| of.hold(held).is_err());
                         self.patience.moved(data.len());
                     }
                     Some(Ok(Err(trailers))) => self.held_trailers = Some(trailers),
@@ -209,7 +214,7 @@ impl Upload {
         settings: &ProxySettings,
         ends: Option<Instant>,
         (client_header, read): (&str, &Arc<[Box<str>]>),
-        memory: impl FnOnce() -> Held,
+        presence: &Arc<Presence>,
     ) -> Self {
         if body.is_end_stream() {
             return Self(None);
@@ -218,7 +223,7 @@ impl Upload {
         let least_rate = if is_stream { 0 } else { settings.least_rate };
         let patience = Patience::new(settings.idle_timeout, ends).at_least(least_rate);
         Self(Some(Arc::new(Mutex::new(Arriving {
-            memory: memory(),
+            memory: matches!(body, RequestBody::Arriving(..)).then(|| Held::new(presence, 0)),
             most_held: settings.buffer_requests,
             left: settings.max_body.unwrap_or(u64::MAX),
             is_expecting,
@@ -303,7 +308,7 @@ impl Upload {
     pub(super) fn was_sent(&self) {
         if let Some(mut arriving) = self.lock() {
             arriving.has_ended = true;
-            arriving.memory.clear();
+            arriving.memory = None;
         }
     }
 
@@ -339,7 +344,7 @@ impl Upload {
         // A stream of HTTP/2 is not reset while its body is here.
         arriving.body = RequestBody::whole(Bytes::new());
         arriving.held.clear();
-        arriving.memory.clear();
+        arriving.memory = None;
         if let Some(waker) = arriving.waker.take() {
             drop(arriving);
             waker.wake();
@@ -402,7 +407,7 @@ impl Body for Upload {
         match polled {
             Poll::Ready(Some(Ok(mut frame))) => {
                 // All that was held goes on at once.
-                arriving.memory.clear();
+                arriving.memory = None;
                 arriving.patience.moved(frame.data_ref().map_or(0, Bytes::len));
                 if arriving.patience.is_over() {
                     arriving.fail(BadBody::TooSlow);

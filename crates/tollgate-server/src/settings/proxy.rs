@@ -47,11 +47,9 @@ pub struct ProxySettings {
     /// How many bytes of a request's body are read before an upstream is taken, so that no
     /// upstream waits for a client that sends slowly. A longer body goes on as it comes from then
     /// on, and a stream of gRPC or Connect from the start. While a request waits in a queue, as
-    /// many are held. 0: none.
+    /// many are held. 0: none. A body goes on as it comes, too, if its connection holds as much of
+    /// unfinished requests as it may.
     pub buffer_requests: usize,
-    /// The most bytes of all such bodies together. One client has at most eight ninths of it; a
-    /// body that finds no room goes on as it comes.
-    pub buffer_memory: usize,
     /// How many bytes a second a request's body comes with at least: each gives its client back
     /// some of `idle_timeout`, which it has in all. 0: each byte gives back all of it.
     pub least_rate: u64,
@@ -76,7 +74,6 @@ impl Default for ProxySettings {
             health_interval: Duration::from_secs(5),
             cost_header: None,
             buffer_requests: 64 << 10,
-            buffer_memory: 64 << 20,
             least_rate: 500,
             max_body: None,
         }

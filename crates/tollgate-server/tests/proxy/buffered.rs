@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tollgate_server::Settings;
 use tollgate_testing::servers::loopback;
@@ -16,7 +16,7 @@ use tollgate_testing::upstream::{Body, Gate, Written, echo, upstream};
 use tollgate_testing::wait::{LONG, eventually};
 
 use super::streams::metric;
-use super::support::{Proxy, start, start_with};
+use super::support::{start, start_with};
 
 const ANY: &str = "rule = [{ name = 'any', key = 'everyone', limits = '1000/s' }]";
 
@@ -27,13 +27,6 @@ const WHILE: Duration = Duration::from_millis(200);
 async fn announce(stream: &mut TcpStream, length: usize) {
     let head = format!("POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-}
-
-/// A client of this address.
-async fn client_at(proxy: &Proxy, address: &str) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
-    socket.connect(proxy.proxy()).await.unwrap()
 }
 
 async fn answer(stream: &mut TcpStream) -> String {
@@ -222,40 +215,39 @@ async fn a_body_above_the_least_rate_may_take_its_time() {
     assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200 "));
 }
 
-/// An attacker fills what it may, and an honest client's body is held nevertheless.
+/// Nothing is free, so a connection has 32 KiB: that of an attacker holds three bodies of six, and
+/// that of another client its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_client_leaves_memory_for_bodies_to_others() {
+async fn a_connection_holds_no_more_than_its_share() {
+    const PART: usize = 10_000;
     let gate = Gate::new().await;
     gate.open();
     let set = |settings: &mut Settings| {
         settings.admin.push(loopback());
-        settings.forward.buffer_memory = 90_000;
+        settings.limits.unfinished_bytes = Some(0);
     };
     let proxy = start_with(ANY, std::slice::from_ref(&gate.url), set).await;
-    let mut greedy = Vec::new();
-    for _ in 0..100 {
-        let mut stream = client_at(&proxy, "127.0.0.2").await;
-        announce(&mut stream, 2_000).await;
-        stream.write_all(&[b'x'; 1_000]).await.unwrap();
-        greedy.push(stream);
+    let held = || metric(&proxy, "tollgate_unfinished_bytes{", "\"proxy\"");
+    let (mut sender, mut greedy) = (proxy.http2().await, Vec::new());
+    for _ in 0..6 {
+        let (writes, body) = Written::new();
+        let request = Request::post("http://a.test/").body(body).unwrap();
+        let asked = tokio::spawn(sender.send_request(request));
+        writes.send(Some(Bytes::from_static(&[b'x'; PART]))).await.unwrap();
+        greedy.push((writes, asked));
     }
     // What finds no room goes on.
-    eventually(|| gate.arrived.load(Relaxed) >= 20).await;
-    let held = metric(&proxy, "tollgate_buffered_bytes", "");
-    assert!((79_000.0..85_000.0).contains(&held), "{held}");
-    assert!(metric(&proxy, "tollgate_unbuffered_total", "") >= 15.0);
-    assert_eq!(metric(&proxy, "tollgate_buffered_bytes_max", ""), 90_000.0);
-    let before = gate.arrived.load(Relaxed);
-    let mut honest = client_at(&proxy, "127.0.0.3").await;
+    gate.arrivals(3).await;
+    eventually(|| held() == 3.0 * PART as f64).await;
+    let mut honest = proxy.connect().await;
     announce(&mut honest, 1_000).await;
     honest.write_all(&[b'x'; 999]).await.unwrap();
     sleep(WHILE).await;
-    assert_eq!(gate.arrived.load(Relaxed), before, "its body is held");
+    assert_eq!(gate.arrived.load(Relaxed), 3, "the others are held");
     honest.write_all(b"x").await.unwrap();
     assert!(answer(&mut honest).await.starts_with("HTTP/1.1 200 "));
-    drop((greedy, honest));
-    let is_empty = || metric(&proxy, "tollgate_buffered_bytes", "") == 0.0;
-    eventually(is_empty).await;
+    drop((greedy, sender, honest));
+    eventually(|| held() == 0.0).await;
 }
 
 /// Its body broke off before any upstream was taken: that is its own fault.
