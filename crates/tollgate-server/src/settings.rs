@@ -148,7 +148,7 @@ pub struct Limits {
     pub body_bytes: usize,
     /// The bytes of requests that are not whole yet which the listeners of one kind hold; `None`: a
     /// sixteenth of the [`memory_budget`](tollgate_rules::Rules::memory_budget) of the rules at the
-    /// start, and at least 16 MiB. A connection may hold an eighth of what is free of them, and
+    /// start, and at least 16 MiB. A connection may hold an eighth of those that are free, and
     /// 32 KiB in any case.
     pub unfinished_bytes: Option<usize>,
     /// How long a head, a body or a command may take to arrive.

@@ -212,7 +212,7 @@ fn other_crates_log_only_if_they_are_named() {
     }
 }
 
-/// How often a client sends what is wrong is its own choice.
+/// How often a client sends nonsense is its own choice.
 #[test]
 fn hostile_connections_are_one_line_of_the_log() {
     const MOST: usize = 300;

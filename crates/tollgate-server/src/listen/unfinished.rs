@@ -2,15 +2,15 @@
 //!
 //! A client that begins many requests and ends none of them would fill the memory of all. So what
 //! the connections of a listener hold of unfinished requests has a bound, and a connection may
-//! hold no more than an [eighth](SHARE) of what is free of it:
+//! hold no more than an [eighth](SHARE) of the bytes that are free:
 //!
 //! ```text
 //!   the bytes of a listener      0 |---- held by all ----|-------- free --------| most
 //!   what a connection may hold     |- an eighth of free -|   but LEAST in any case
 //! ```
 //!
-//! So one connection alone holds a ninth, and each that comes finds eight ninths of what was free
-//! before. Requests that are short, or came whole at once, find room in any case.
+//! So one connection alone holds a ninth, and each that comes finds eight ninths of the bytes
+//! that were free before. Requests that are short, or came whole at once, find room in any case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::Presence;
 
 /// The bytes that a connection may hold however many the others do. A buffer that grows may be
-/// twice as long as what is in it.
+/// twice as long as its content.
 const LEAST: usize = 32 << 10;
 
 /// Which part of the free bytes a connection may hold beyond that.

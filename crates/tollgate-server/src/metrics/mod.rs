@@ -58,7 +58,7 @@ pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
 pub(crate) use upstream::{OpenUpstream, UpstreamCounts, UpstreamEvent};
 
-/// How often what was refused is looked at, to be told in the log.
+/// How often a task looks for refused input that the log has not told.
 const LOOKS: Duration = Duration::from_secs(1);
 
 /// The counters of a server.

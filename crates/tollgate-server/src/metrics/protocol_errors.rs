@@ -1,7 +1,7 @@
 //! Input that was refused: counted, and told in the log once a minute.
 //!
 //! How often it comes is the clients' choice. So what refuses it writes no line and waits for no
-//! lock, and another task looks for what is to be told: at most one line for each kind and minute,
+//! lock, and another task writes the lines: at most one line for each kind and minute,
 //! with the number since the last one and the address of one client.
 
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ impl Kind {
         if told_at > 0 && now.saturating_sub(told_at) < MINUTE {
             return None;
         }
-        // The example is taken first, and the count is read by an addition: what is not in that
+        // The example is taken first, and the count is read by an addition: one that is not in that
         // count sees that there is no example, and leaves another.
         let client = *self.example.swap(None)?;
         let count = self.count.fetch_add(0, AcqRel);

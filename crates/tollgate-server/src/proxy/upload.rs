@@ -31,9 +31,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// send the next one.
 const STREAMS: [&str; 2] = ["application/grpc", "application/connect+"];
 
-/// The body of a request, on its way to an upstream. The first part of it is read and held here
-/// before an upstream is taken: none waits for a client that sends slowly. While the request waits
-/// in a queue, that begins already: a client of HTTP/1 whose body is not read is not seen to leave.
+/// The body of a request, on its way to an upstream. We read and hold its first part before an
+/// upstream is taken: none waits for a client that sends slowly. While the request waits in a
+/// queue, that begins already: a client of HTTP/1 whose body is not read is not seen to leave.
 /// The body of a client that expects to be told to continue is not read so early: reading it tells
 /// it so.
 ///
@@ -192,7 +192,7 @@ impl Arriving {
         self.body = RequestBody::whole(held.freeze());
     }
 
-    /// Whether some of it is to be read before an upstream is taken.
+    /// Whether its first part comes before an upstream is taken.
     fn comes_first(&self) -> bool {
         // An upstream may want nothing of a long one.
         let is_short = |most: u64| most <= self.most_held as u64;
@@ -247,7 +247,7 @@ impl Upload {
         self.0.as_ref().map(|arriving| arriving.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads what is to be held before an upstream is taken: all of a short body.
+    /// Reads the first part before an upstream is taken: all of a short body.
     pub(super) async fn hold(&self) -> Result<(), BadBody> {
         match self.lock() {
             Some(mut arriving) if arriving.comes_first() => {

@@ -25,7 +25,7 @@ pub(crate) enum Attack {
     Idle,
     /// Sends the first bytes of requests, one by one.
     Dribbles,
-    /// Sends what is no request.
+    /// Sends bytes that are no request.
     Nonsense,
     /// Asks for long answers by HTTP/2, and reads none.
     Unread,
@@ -33,7 +33,7 @@ pub(crate) enum Attack {
     Streams,
     /// Sends bodies byte by byte.
     Trickles,
-    /// Uploads what is refused.
+    /// Uploads bodies that are refused.
     Refused,
     /// Resets by HTTP/2 what it asks.
     Resets,

@@ -21,7 +21,7 @@ use tollgate_testing::certificates::Authority;
 use tollgate_testing::servers::{Running, loopback};
 use tollgate_testing::upstream::{Body, Written, full};
 
-/// The connections of the listener, and those that one client may have.
+/// The connections of the listener, and those of a client.
 const CONNECTIONS: (usize, usize) = (64, 32);
 
 /// The requests that the upstream serves at a time, as a server with a process for each does.

@@ -24,7 +24,7 @@ use crate::proxy::dial::{Dial, Dialled};
 use crate::proxy::failed::{Failed, Failure};
 use crate::proxy::upload::{Fault, Upload};
 
-/// The most streams of a connection, whatever the upstream takes.
+/// The most streams of a connection, also where the upstream takes more.
 const MOST_STREAMS: u32 = 1000;
 
 /// How many bytes of an answer the upstream may send that its client has not read.
