@@ -72,7 +72,11 @@ impl fmt::Display for BuildError {
             Self::OutOfRange { field, value, min, max } => {
                 write!(f, "{field} is {value}, but must be between {min} and {max}")?;
                 let is_time = ["period", "emission", "tolerance"].iter().any(|time| field.ends_with(time));
-                if is_time { write!(f, " nanoseconds") } else { Ok(()) }
+                match *field {
+                    "subwindows" => write!(f, " beside this rate"),
+                    _ if is_time => write!(f, " nanoseconds"),
+                    _ => Ok(()),
+                }
             }
             Self::TiersDiffer { field } => {
                 write!(

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::algorithm::UPTIME;
 use crate::algorithm::windows::{shared, shared_period};
 use crate::algorithm::{Algorithm, Change, FixedWindow, Ranged, Settings, sealed};
-use crate::error::{BuildError, within};
+use crate::error::BuildError;
 
 mod rule;
 #[cfg(test)]
@@ -100,12 +100,14 @@ impl Algorithm for FirstHit {
 /// The rules of all tiers from `since` on, whose payloads are larger than `top`.
 fn compiled(tiers: &[FirstHit], since: u64, top: u64) -> Result<Vec<FirstHitRule>, BuildError> {
     let limit = |tier: &FirstHit| tier.0.rate.count();
-    let period = shared_period(tiers.iter().map(|tier| tier.0.rate))?;
-    within("rate.period", period, 1_u64, UPTIME)?;
+    let period = shared_period(tiers.iter().map(|tier| tier.0.rate), 1..=UPTIME)?;
     let count = shared("count", tiers.iter().map(|tier| tier.0.count))?;
-    for tier in tiers {
-        within("rate.count", limit(tier), 1_u64, u64::MAX)?;
+    let fit = |most| Ticks::fit(period, most, since, top);
+    if let Some(wrong) = tiers.iter().map(limit).find(|&count| count == 0 || fit(count).is_none()) {
+        let (value, max) = (wrong.into(), Ticks::most(period, since, top).into());
+        return Err(BuildError::OutOfRange { field: "rate.count", value, min: 1, max });
     }
-    let ticks = Ticks::fit(period, tiers.iter().map(limit).max().unwrap_or(1), since, top)?;
-    Ok(tiers.iter().map(|tier| FirstHitRule::new(ticks, limit(tier), count)).collect())
+    let ticks = tiers.iter().map(limit).max().and_then(fit);
+    let rule = |tier: &FirstHit| Some(FirstHitRule::new(ticks?, limit(tier), count));
+    Ok(tiers.iter().filter_map(rule).collect())
 }

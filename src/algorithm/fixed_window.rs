@@ -5,8 +5,8 @@ use std::fmt;
 use crate::algorithm::change::Unit;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
-    Rule, Settings, Stored, Taken, Verdict, sealed,
+    Algorithm, Booking, Carry, Change, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund,
+    Ringed, Rule, Settings, Stored, Taken, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -144,7 +144,7 @@ impl FixedRule {
         since: u64,
         windows: impl FnOnce(u64, Field) -> Result<Windows, BuildError>,
     ) -> Result<Vec<Self>, BuildError> {
-        let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
+        let period = shared_period(tiers.iter().map(|tier| tier.rate), 1..=LONGEST)?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
         let index = Windows::index_field(period);
         let field = Field::lowest(index.start());

@@ -16,7 +16,6 @@ use std::ops::RangeInclusive;
 use crate::algorithm::Verdict::{self, Deny, DenyAndCount};
 use crate::algorithm::{CountPolicy, Payload, Refund};
 use crate::bits::{Field, bits};
-use crate::error::BuildError;
 
 /// All closed windows together may be overstated by at most this share of the limit.
 const COARSEST: u64 = 8;
@@ -36,29 +35,18 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// Room below `index` for the current count and `closed` others, each at most `limit`. An error
-    /// names the largest limit that would fit.
-    pub(crate) fn fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Result<Self, BuildError> {
-        Self::try_fit(index, closed, limit, count).ok_or_else(|| {
-            let largest = (0..64).rev().fold(0_u64, |found, bit| {
-                let larger = found | (1 << bit);
-                if Self::try_fit(index, closed, larger, count).is_some() { larger } else { found }
-            });
-            if largest == 0 {
-                let most =
-                    (1..closed).rev().find(|&k| Self::try_fit(index, k, 1, count).is_some()).unwrap_or(1);
-                return BuildError::OutOfRange {
-                    field: "subwindows",
-                    value: closed.into(),
-                    min: 1,
-                    max: most.into(),
-                };
-            }
-            BuildError::OutOfRange { field: "rate.count", value: limit.into(), min: 1, max: largest.into() }
+    /// A limit below `below` that [fits](Self::fit), the largest but for the errors of granules. 0:
+    /// there is none.
+    pub(crate) fn most(index: Field, closed: u32, below: u64, count: CountPolicy) -> u64 {
+        (0..64).rev().fold(0, |found, bit| {
+            let larger = found | (1 << bit);
+            let fits = larger < below && Self::fit(index, closed, larger, count).is_some();
+            if fits { larger } else { found }
         })
     }
 
-    fn try_fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Option<Self> {
+    /// Room below `index` for the current count and `closed` others, each at most `limit`.
+    pub(crate) fn fit(index: Field, closed: u32, limit: u64, count: CountPolicy) -> Option<Self> {
         let room = index.start();
         // `CountPolicy::All` counts beyond the limit: at least to twice it, further where there is
         // room.
@@ -226,50 +214,28 @@ mod tests {
     use crate::algorithm::PAYLOAD_BITS;
 
     /// A packing below a window number of `number` bits.
-    fn fit(number: u32, closed: u32, limit: u64, count: CountPolicy) -> Result<Packing, BuildError> {
-        Packing::fit(Field::lowest(PAYLOAD_BITS - number).above(number), closed, limit, count)
+    fn fit(number: u32, closed: u32, limit: u64, count: CountPolicy) -> Option<Packing> {
+        Packing::fit(index(number), closed, limit, count)
+    }
+
+    fn index(number: u32) -> Field {
+        Field::lowest(PAYLOAD_BITS - number).above(number)
     }
 
     const COUNTS: [CountPolicy; 2] = [CountPolicy::Allowed, CountPolicy::All];
 
     #[test]
-    fn the_error_names_the_largest_limit_that_fits() {
+    fn the_largest_limit_fits_and_the_next_does_not() {
         for (number, closed) in [(10, 1), (30, 1), (30, 4), (38, 6)] {
             for count in COUNTS {
-                let Err(BuildError::OutOfRange { field: "rate.count", max, min: 1, .. }) =
-                    fit(number, closed, u64::MAX, count)
-                else {
-                    panic!("{number} {closed}: no limit is named")
-                };
-                let largest = u64::try_from(max).expect("a limit");
-                assert!(fit(number, closed, largest, count).is_ok(), "{number} {closed} {largest}");
-                let next = fit(number, closed, largest + 1, count).map(drop);
-                assert_eq!(
-                    next,
-                    Err(BuildError::OutOfRange {
-                        field: "rate.count",
-                        value: (largest + 1).into(),
-                        min: 1,
-                        max
-                    })
-                );
+                let most = Packing::most(index(number), closed, u64::MAX, count);
+                assert!(fit(number, closed, most, count).is_some(), "{number} {closed} {most}");
+                assert!(fit(number, closed, most + 1, count).is_none(), "{number} {closed} {most}");
+                let lower = Packing::most(index(number), closed, most, count);
+                assert!(lower < most && fit(number, closed, lower, count).is_some(), "{number} {closed}");
             }
         }
-    }
-
-    #[test]
-    fn the_error_names_the_most_sub_windows_that_fit() {
-        for number in [50, 56, 59] {
-            let Err(BuildError::OutOfRange { field: "subwindows", value: 24, min: 1, max }) =
-                fit(number, 24, 1, CountPolicy::Allowed)
-            else {
-                panic!("there is room for 24 sub-windows beside {number} bits")
-            };
-            let most = u32::try_from(max).expect("a number of sub-windows");
-            assert!(fit(number, most, 1, CountPolicy::Allowed).is_ok());
-            let next = fit(number, most + 1, 1, CountPolicy::Allowed).map(drop);
-            assert!(matches!(next, Err(BuildError::OutOfRange { field: "subwindows", .. })), "{next:?}");
-        }
+        assert_eq!(Packing::most(index(50), 24, u64::MAX, CountPolicy::Allowed), 0);
     }
 
     /// Every limit that a packing accepts after a change is within its error and its counts.
@@ -279,7 +245,7 @@ mod tests {
             [(30, 1, 10), (30, 1, 1_000_000), (30, 1, 80_000), (38, 3, 200), (34, 6, 20)]
         {
             for count in COUNTS {
-                let Ok(packing) = fit(number, closed, limit, count) else { continue };
+                let Some(packing) = fit(number, closed, limit, count) else { continue };
                 let (limits, overstated) = (packing.limits(count), (packing.granule - 1) * u64::from(closed));
                 assert!(limits.contains(&limit), "{packing:?}");
                 assert!(overstated * COARSEST <= limit, "{packing:?}");

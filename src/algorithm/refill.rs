@@ -152,12 +152,12 @@ impl Refill {
 
     /// The same for buckets that refill by intervals.
     fn fit_intervals(buckets: &[Bucket], origin: u64, room: Room) -> Result<(Self, Vec<u64>), BuildError> {
-        let period = shared_period(buckets.iter().map(|bucket| bucket.rate))?;
-        within("rate.period", period, 1_u64, UPTIME)?;
+        let period = shared_period(buckets.iter().map(|bucket| bucket.rate), 1..=UPTIME)?;
         let Room { since, floor, uptime } = room;
         let (wide, room) = (u128::from(period), u128::from(room.grains()));
         let offset = ((u128::from(origin) + u128::from(since)) % wide) as u64;
-        let intervals = u128::from(uptime + offset) / wide;
+        // As many as begin within the uptime at most: what fits is the same at any start.
+        let intervals = u128::from(uptime).div_ceil(wide);
         let mut step = 1;
         for (tier, bucket) in buckets.iter().enumerate() {
             let count = bucket.rate.count();
@@ -304,10 +304,15 @@ impl Bucket {
     fn ratio(&self) -> Result<Ratio, BuildError> {
         let (count, period) = (self.rate.count(), self.rate.period_nanos());
         within("rate.period", self.rate.period().as_nanos(), 1_u64, u64::MAX)?;
-        within("rate.count", count, 1_u64, u128::from(period) * u128::from(FASTEST))?;
+        within("rate.count", count, 1_u64, period.saturating_mul(FASTEST))?;
         let common = gcd(count, period);
         let ratio = Ratio { p: count / common, q: period / common };
         let (p, q) = (u128::from(ratio.p), u128::from(ratio.q));
+        // A word has room for a grain per nanosecond, or for FINE grains per token.
+        let finest = u64::MAX / ratio.p;
+        if finest < FINE && u128::from(finest) * p < q {
+            within("rate.count", count, 1_u64, u64::MAX / FINE)?;
+        }
         // A valid burst either refills within LONGEST, which leaves room for a grain per
         // nanosecond, or leaves room for FINE grains per token.
         let refilled = u128::from(LONGEST) * p / q;

@@ -30,9 +30,9 @@ use crate::time::{Shift, Timestamp, div_ceil};
 /// move, so this table does not grow.
 ///
 /// After a spike, [save](crate::Limiter::save) the limiter and [restore](crate::Builder::restore) a
-/// new one: it has the remaining debts, and memory for those keys alone. Or use
+/// new one: it has the remaining debts, and memory for those keys alone. Or use two or three
 /// [sub-windows](crate::SlidingWindow::subwindows): they keep to the limit in any window, too, in
-/// one word per key where the limit fits it.
+/// one word per key. More of them have no room for limits of thousands.
 ///
 /// **Cost.** One compare-exchange for the admission, and one for each unit of cost to write its
 /// time. Reading `remaining` takes a binary search.
@@ -100,18 +100,16 @@ impl Algorithm for SlidingLog {
     }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<LogRule>, BuildError> {
-        let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
         for tier in tiers {
             within("rate.count", tier.rate.count(), 1_u64, LONGEST_RING)?;
         }
         let ring = tiers.iter().map(|tier| tier.rate.count()).max().unwrap_or(1);
-        let rule = |tier: &Self| LogRule::new(tier.rate.count(), period, ring, count);
-        let rules: Vec<_> = tiers.iter().map(rule).collect();
         // The word must not recur within a window: two laps of the ring take at least two periods.
-        let shortest = rules.first().map_or(0, LogRule::shortest_period);
-        within("rate.period", period, shortest, LONGEST)?;
-        Ok(rules)
+        let shortest = LogRule::new(ring, LONGEST, ring, count).shortest_period();
+        let period = shared_period(tiers.iter().map(|tier| tier.rate), shortest..=LONGEST)?;
+        let rule = |tier: &Self| LogRule::new(tier.rate.count(), period, ring, count);
+        Ok(tiers.iter().map(rule).collect())
     }
 
     /// The ring and the word stay as they were built: they are valid under any limit up to the

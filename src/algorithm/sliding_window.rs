@@ -6,8 +6,8 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Change, CountPolicy, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
-    Rule, Settings, Taken, Verdict, sealed,
+    Algorithm, Booking, Carry, Change, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund,
+    Ringed, Rule, Settings, Taken, Verdict, sealed,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -73,6 +73,36 @@ impl SlidingWindow {
 
     /// Never more than the limit in any window: counts `k` sub-windows, from 1 to 24, the oldest
     /// one whole.
+    ///
+    /// A word has room for a few large counts, or for many small ones. So large a limit fits with
+    /// `k` sub-windows of a period (half as large where refusals [count](Self::count), too):
+    ///
+    /// | `k` | of a second | of a minute | of an hour | of a day |
+    /// |-----|-------------|-------------|------------|----------|
+    /// | 2   | 2,097,151   | millions    | millions   | millions |
+    /// | 3   | 65,535      | millions    | millions   | millions |
+    /// | 4   | 93          | 4,095       | 262,143    | millions |
+    /// | 5   | 31          | 63          | 4,095      | 65,535   |
+    /// | 6   | 15          | 31          | 31         | 1,023    |
+    /// | 8   | 7           | 7           | 15         | 31       |
+    /// | 12  | 3           | 3           | 7          | 7        |
+    /// | 24  | 1           | 1           | 1          | 1        |
+    ///
+    /// Where they do not fit, the error of `build` names `subwindows`, and how many do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{GlobalLimiter, Rate, SlidingWindow};
+    ///
+    /// let quota = |k| SlidingWindow::new(Rate::per_minute(100)).subwindows(k);
+    /// let error = GlobalLimiter::builder(quota(6)).build().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "subwindows is 6, but must be between 1 and 4 beside this rate"
+    /// );
+    /// assert!(GlobalLimiter::builder(quota(4)).build().is_ok());
+    /// ```
     #[must_use]
     pub const fn subwindows(mut self, k: u32) -> Self {
         self.subwindows = Some(k);
@@ -117,26 +147,19 @@ impl Algorithm for SlidingWindow {
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<SlidingRule>, BuildError> {
-        let period = shared_period(tiers.iter().map(|tier| tier.rate))?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
+        let shortest = (1..LONGEST).find(|&period| fit(period, 1, 1, count).is_some()).unwrap_or(LONGEST);
+        let period = shared_period(tiers.iter().map(|tier| tier.rate), shortest..=LONGEST)?;
         let subwindows = shared("subwindows", tiers.iter().map(|tier| tier.subwindows))?;
-        if let Some(k) = subwindows {
-            within("subwindows", k, 1_u64, MOST_SUBWINDOWS)?;
-        }
-        let length = period.div_ceil(subwindows.unwrap_or(1).into());
-        let index = Windows::index_field(length);
-        let largest = tiers.iter().map(|tier| tier.rate.count()).max().unwrap_or(0);
-        let packing = Packing::fit(index, subwindows.unwrap_or(1), largest.max(1), count)?;
-        let windows = Windows::new(length, origin);
-        let rule = |tier: &Self| {
-            let limit = tier.rate.count();
-            within("rate.count", limit, 1_u64, packing.ceiling)?;
-            Ok(match subwindows {
-                None => SlidingRule::Plain(PlainRule { windows, packing, limit, count }),
-                Some(k) => SlidingRule::Sub(SubWindowRule { windows, packing, limit, count, subwindows: k }),
-            })
+        let limits = || tiers.iter().map(|tier| tier.rate.count());
+        let (least, largest) = (limits().min().unwrap_or(1), limits().max().unwrap_or(1));
+        let packing = packing(period, subwindows, (least, largest), count)?;
+        let windows = Windows::new(length(period, subwindows.unwrap_or(1)), origin);
+        let rule = |limit| match subwindows {
+            None => SlidingRule::Plain(PlainRule { windows, packing, limit, count }),
+            Some(k) => SlidingRule::Sub(SubWindowRule { windows, packing, limit, count, subwindows: k }),
         };
-        tiers.iter().map(rule).collect()
+        Ok(limits().map(rule).collect())
     }
 
     /// The packing stays: the counts are valid under any limit that they have room for.
@@ -164,6 +187,46 @@ impl Algorithm for SlidingWindow {
         change.keeps(olds.iter().zip(tiers).map(|(old, tier)| (old.limit(), tier.rate.count())))?;
         tiers.iter().zip(olds).map(rule).collect()
     }
+}
+
+/// The nanoseconds of one of `k` sub-windows.
+fn length(period: u64, k: u32) -> u64 {
+    period.div_ceil(k.into())
+}
+
+/// The room for `limit` in `k` sub-windows of a period.
+fn fit(period: u64, k: u32, limit: u64, count: CountPolicy) -> Option<Packing> {
+    Packing::fit(Windows::index_field(length(period, k)), k, limit, count)
+}
+
+/// The room for limits from `least` to `largest`. An error names the number that is wrong beside
+/// the others: that of sub-windows where fewer have room for the limit, and otherwise the limit.
+fn packing(
+    period: u64,
+    subwindows: Option<u32>,
+    (least, largest): (u64, u64),
+    count: CountPolicy,
+) -> Result<Packing, BuildError> {
+    let k = subwindows.unwrap_or(1);
+    let has_room = |limit: u64| match k {
+        1..=MOST_SUBWINDOWS => fit(period, k, limit.max(1), count),
+        _ => None,
+    };
+    let found = has_room(largest);
+    if let (Some(given), None) = (subwindows, found) {
+        let fewer = MOST_SUBWINDOWS.min(given.wrapping_sub(1));
+        let most = |limit: u64| (1..=fewer).rev().find(|&k| fit(period, k, limit.max(1), count).is_some());
+        let without_limit = || if has_room(1).is_none() { most(1) } else { None };
+        if let Some(max) = most(largest).or_else(without_limit) {
+            let (value, max) = (given.into(), max.into());
+            return Err(BuildError::OutOfRange { field: "subwindows", value, min: 1, max });
+        }
+    }
+    found.filter(|_| least > 0).ok_or_else(|| {
+        let (value, below) = if least == 0 { (0, u64::MAX) } else { (largest, largest) };
+        let most = Packing::most(Windows::index_field(length(period, k)), k, below, count);
+        BuildError::OutOfRange { field: "rate.count", value: value.into(), min: 1, max: most.into() }
+    })
 }
 
 /// Either form of the sliding window counter.
@@ -291,7 +354,7 @@ impl Carry for SlidingRule {
     fn with_room(mut self, room: u64) -> Option<Self> {
         let (limit, count) = either!(&self, rule => (rule.limit, rule.count));
         let Packing { index, closed, .. } = *self.packing();
-        let packing = Packing::fit(index, closed, room, count).ok()?;
+        let packing = Packing::fit(index, closed, room, count)?;
         *either!(&mut self, rule => &mut rule.packing) = packing;
         packing.limits(count).contains(&limit).then_some(self)
     }

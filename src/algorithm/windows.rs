@@ -1,6 +1,8 @@
 //! Aligned windows: locates an instant in its window.
 
-use crate::algorithm::{LONGEST, Moment, PAYLOAD_BITS, UPTIME};
+use std::ops::RangeInclusive;
+
+use crate::algorithm::{Moment, PAYLOAD_BITS, UPTIME};
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -122,12 +124,14 @@ impl Windows {
     }
 }
 
-/// Checks the settings that all window algorithms have, and returns the period that the tiers
-/// share.
-pub(crate) fn shared_period(rates: impl Iterator<Item = Rate>) -> Result<u64, BuildError> {
+/// Returns the period that the tiers share, which must be one of `periods`.
+pub(crate) fn shared_period(
+    rates: impl Iterator<Item = Rate>,
+    periods: RangeInclusive<u64>,
+) -> Result<u64, BuildError> {
     let mut shared = None;
     for rate in rates {
-        within("rate.period", rate.period().as_nanos(), 1_u64, LONGEST)?;
+        within("rate.period", rate.period().as_nanos(), *periods.start(), *periods.end())?;
         if *shared.get_or_insert(rate.period_nanos()) != rate.period_nanos() {
             return Err(BuildError::TiersDiffer { field: "rate.period" });
         }
@@ -152,6 +156,7 @@ pub(crate) fn same(field: &'static str, is_same: bool) -> Result<(), BuildError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::LONGEST;
 
     const LENGTHS: [u64; 7] = [1, 3, 1_000, 999_999_999, 86_400_000_000_000, (UPTIME / 3) | 1, LONGEST];
 

@@ -122,3 +122,18 @@ fn tiers_refill_their_own_tokens_at_shared_times() {
         assert_eq!(error, BuildError::TiersDiffer { field: "rate.period" });
     }
 }
+
+/// A quota is judged before its clock starts, too.
+#[test]
+fn a_bucket_by_intervals_fits_alike_at_any_start() {
+    let years = |years: u64| Duration::from_secs(years * 31_557_600);
+    for (count, fits) in [(1_400_000_000_000_000_000, true), (1_700_000_000_000_000_000, false)] {
+        let quota = TokenBucket::new(Rate::new(count, years(6))).by_intervals();
+        assert_eq!(Limiter::<str, _>::builder(quota).memory().is_ok(), fits, "{count}");
+        for start in [0, 1, 5, 11] {
+            let clock = ManualClock::starting_at(years(start));
+            let built = Limiter::<str, _>::builder(quota).clock(clock).build();
+            assert_eq!(built.is_ok(), fits, "{count} from year {start}");
+        }
+    }
+}

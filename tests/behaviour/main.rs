@@ -11,6 +11,7 @@ mod full_bucket;
 mod in_flight;
 mod keys;
 mod lease;
+mod named_ranges;
 mod observe;
 mod per_call;
 mod pitfalls;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    CountPolicy, FixedWindow, LeakyBucket, ParseQuotaError, Quota, Rate, SlidingLog, SlidingWindow,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, ParseQuotaError, Quota, Rate, SlidingLog, SlidingWindow,
     TokenBucket,
 };
 
@@ -91,6 +91,16 @@ fn the_error_for_a_bad_quota_shows_a_right_one() {
             assert!(error.to_string().contains(part), "{text}: {error} lacks {part}");
         }
         assert!(!error.expected().is_empty() && error.hint().parse::<Quota>().is_ok(), "{error:?}");
+    }
+}
+
+#[test]
+fn the_example_of_every_error_can_be_built() {
+    let algorithms = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"];
+    for text in algorithms.map(|name| format!("{name}:10")).iter().map(String::as_str).chain(["drip:1/s"]) {
+        let example = quota(refused(text).hint());
+        let built = Limiter::<u64, Quota>::builder(example).max_keys(1).memory();
+        assert!(built.is_ok(), "{example}: {built:?}");
     }
 }
 

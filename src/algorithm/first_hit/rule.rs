@@ -17,7 +17,6 @@ use crate::algorithm::{
     Stored, Taken, UPTIME, Verdict,
 };
 use crate::bits::{Field, bits};
-use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
 
@@ -43,20 +42,17 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// The finest ticks that leave room for the uptime and a window beside the units, from `since`
-    /// on, above `top`. An error names the largest count that would fit.
-    pub(super) fn fit(period: u64, most: u64, since: u64, top: u64) -> Result<Self, BuildError> {
-        let fit = |most| Self::try_fit(period, most, since, top);
-        fit(most).ok_or_else(|| {
-            let largest = (0..u64::BITS).rev().fold(0, |found, bit| {
-                let larger = found | 1 << bit;
-                if fit(larger).is_some() { larger } else { found }
-            });
-            BuildError::OutOfRange { field: "rate.count", value: most.into(), min: 1, max: largest.into() }
+    /// The largest limit that [fits](Self::fit).
+    pub(super) fn most(period: u64, since: u64, top: u64) -> u64 {
+        (0..u64::BITS).rev().fold(0, |found, bit| {
+            let larger = found | 1 << bit;
+            if Self::fit(period, larger, since, top).is_some() { larger } else { found }
         })
     }
 
-    fn try_fit(period: u64, most: u64, since: u64, top: u64) -> Option<Self> {
+    /// The finest ticks that leave room for the uptime and a window beside limits up to `most`,
+    /// from `since` on, above `top`.
+    pub(super) fn fit(period: u64, most: u64, since: u64, top: u64) -> Option<Self> {
         // A window also counts beyond its limit.
         let width = bits(most.checked_mul(2)?);
         let units = Field::lowest(width);

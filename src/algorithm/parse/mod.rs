@@ -47,7 +47,7 @@ static SYNTAXES: [Syntax; 5] = [
     Syntax { algorithm: "fixed-window", example: "fixed-window:1000/h", options: &[COUNT, "first-hit"] },
     Syntax {
         algorithm: "sliding-window",
-        example: "sliding-window:100/min,subwindows=6",
+        example: "sliding-window:100/min,subwindows=4",
         options: &["subwindows=N", COUNT],
     },
     Syntax { algorithm: "sliding-log", example: "sliding-log:5/10s", options: &[COUNT] },

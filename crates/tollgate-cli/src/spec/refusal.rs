@@ -10,7 +10,11 @@ pub(crate) fn refusal(spec: Spec, error: &BuildError) -> String {
         (
             Spec::SlidingWindow { subwindows: Some(given), .. },
             BuildError::OutOfRange { field: "rate.count", value: 1.., .. },
-        ) => with_more_room(spec, given),
+        ) => with_more_room(spec, given, &format!("with {given} sub-windows")),
+        (
+            Spec::SlidingWindow { subwindows: Some(given), .. },
+            BuildError::OutOfRange { field: "subwindows", .. },
+        ) => with_more_room(spec, given, "beside this count"),
         _ => String::new(),
     };
     format!("the limit {spec}: {}{advice}", problem(error))
@@ -33,7 +37,8 @@ pub(crate) fn problem(error: &BuildError) -> String {
 }
 
 /// Limits with the same count and fewer sub-windows: each sub-window leaves fewer bits for counts.
-fn with_more_room(spec: Spec, given: u32) -> String {
+/// `beside` is what the range of the refused number depends on.
+fn with_more_room(spec: Spec, given: u32, beside: &str) -> String {
     let with = |k| with_subwindows(spec, k);
     let fewer = (2..given).rev().map(|k| with(Some(k))).find(|spec| is_accepted(*spec));
     let fewer = fewer.map_or(String::new(), |spec| format!("\n  {spec}  with fewer sub-windows"));
@@ -42,7 +47,7 @@ fn with_more_room(spec: Spec, given: u32) -> String {
     if fewer.is_empty() && plain.is_empty() {
         return String::new();
     }
-    format!(" with {given} sub-windows. There is room for it in:{fewer}{plain}")
+    format!(" {beside}. There is room for it in:{fewer}{plain}")
 }
 
 fn with_subwindows(spec: Spec, k: Option<u32>) -> Spec {
@@ -77,8 +82,8 @@ mod tests {
     #[test]
     fn a_count_too_large_for_sub_windows_gets_alternatives() {
         let advice = refused("sliding-window:5000/min,subwindows=12,count=all");
-        assert!(advice.contains("the count is 5000, but must be between 1 and"), "{advice}");
-        assert!(advice.contains("with 12 sub-windows"), "{advice}");
+        assert!(advice.contains("subwindows is 12, but must be between 1 and"), "{advice}");
+        assert!(advice.contains("beside this count"), "{advice}");
         let offered = offered(&advice);
         assert_eq!(offered.len(), 2, "{advice}");
         let counts_all = |spec| matches!(spec, Spec::SlidingWindow { count: CountPolicy::All, .. });
@@ -88,9 +93,10 @@ mod tests {
     #[test]
     fn only_what_has_room_is_offered() {
         let advice = refused("sliding-window:1_000_000_000/min,subwindows=2");
+        assert!(advice.contains("subwindows is 2, but must be between 1 and 1 "), "{advice}");
         assert_eq!(offered(&advice).len(), 1, "{advice}");
         assert_eq!(offered(&refused("sliding-window:0/s,subwindows=2")), []);
-        assert_eq!(offered(&refused("sliding-window:5/s,subwindows=99")), []);
+        assert_eq!(offered(&refused("sliding-window:5/s,subwindows=99")).len(), 2);
     }
 
     #[test]
