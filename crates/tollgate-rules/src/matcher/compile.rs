@@ -9,7 +9,7 @@ use super::rule::{Compiled, CompiledCost, CompiledTier, Generosity, Part, Replac
 use super::values::{Networks, Texts};
 use crate::address::canonical_network;
 use crate::file::wrong_value;
-use crate::request::{Form, HOST, METHOD, Names, Source};
+use crate::request::{AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source, Step, credentials};
 use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limits, Replaces, Rule, Rules};
 
 /// Compiles rules, and numbers the parameters and cookies that they name.
@@ -54,6 +54,7 @@ impl Compiler<'_> {
                 let part = |attribute: &Attribute| Part {
                     attribute: attribute.clone(),
                     source: self.source(attribute),
+                    steps: one_spelling(attribute),
                 };
                 parts.iter().map(part).collect()
             }
@@ -156,20 +157,27 @@ impl Compiler<'_> {
                 Wanted::Clients { any, networks }
             }
             _ => {
-                let folded = |text: &str| -> Box<[u8]> {
-                    match attribute {
-                        Method => text.to_ascii_uppercase().into_bytes().into(),
-                        Host => text.to_ascii_lowercase().into_bytes().into(),
-                        _ => text.as_bytes().into(),
+                let folded = |text: &str| match attribute {
+                    Method => text.to_ascii_uppercase().into_bytes(),
+                    Host => text.to_ascii_lowercase().into_bytes(),
+                    _ => text.as_bytes().to_vec(),
+                };
+                let has_scheme = has_scheme(attribute);
+                let exact = |text: &str| -> Box<[u8]> {
+                    let mut text = folded(text);
+                    if has_scheme {
+                        credentials(&mut text, 0);
                     }
+                    text.into()
                 };
                 let is_glob = |text: &&str| text.contains('*');
                 let mut wanted = Texts {
                     any,
-                    exact: texts().filter(|text| !is_glob(text)).map(folded).collect(),
-                    globs: texts().filter(is_glob).map(folded).collect(),
+                    exact: texts().filter(|text| !is_glob(text)).map(exact).collect(),
+                    globs: texts().filter(is_glob).map(|text| folded(text).into()).collect(),
                     digests: values.digests.clone(),
                     restricting: BTreeSet::new(),
+                    has_scheme,
                 };
                 // Servers do the work of a GET for HEAD.
                 if *attribute == Method && wanted.contains(b"GET") {
@@ -178,7 +186,12 @@ impl Compiler<'_> {
                 Wanted::Texts(wanted)
             }
         };
-        Ok(Test { attribute: attribute.clone(), source: self.source(attribute), wanted })
+        let source = match attribute {
+            // A condition sees every spelling; a key has one, which it makes itself.
+            attribute if has_scheme(attribute) => self.want(Source::Read(AUTHORIZATION)),
+            attribute => self.source(attribute),
+        };
+        Ok(Test { attribute: attribute.clone(), source, wanted })
     }
 
     fn source(&mut self, attribute: &Attribute) -> Source {
@@ -196,6 +209,10 @@ impl Compiler<'_> {
             Attribute::Entry(name) => Source::Entry(name.clone()),
             Attribute::Capture(name) => Source::Capture(name.clone()),
         };
+        self.want(source)
+    }
+
+    fn want(&mut self, source: Source) -> Source {
         self.names.want(&source);
         source
     }
@@ -210,5 +227,18 @@ impl Compiler<'_> {
             attribute: attribute.to_string().into(),
             message: message.into(),
         }
+    }
+}
+
+/// Whether the values of an attribute are credentials, which begin with a scheme.
+fn has_scheme(attribute: &Attribute) -> bool {
+    matches!(attribute, Attribute::Header(name) if name.eq_ignore_ascii_case(CREDENTIALS))
+}
+
+/// What makes one spelling of those of an attribute's values.
+fn one_spelling(attribute: &Attribute) -> Box<[Step]> {
+    match attribute {
+        attribute if has_scheme(attribute) => Box::new([credentials]),
+        _ => Box::new([]),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::pattern::{Pattern, Stack, Trie};
 use super::values::{Networks, Texts};
-use crate::request::{Form, MAX_VALUE, Seen, Source};
+use crate::request::{Form, MAX_VALUE, Reading, Seen, Source};
 use crate::rule::Attribute;
 
 /// What a condition does where it holds, and so how it reads a request that can be read in several
@@ -128,13 +128,14 @@ impl Texts {
     /// Returns whether the values of a source fit.
     fn hold(&self, seen: &Seen<'_>, source: &Source, side: Side) -> bool {
         let (mut some, mut all) = (false, true);
-        seen.values(source, &mut |value, is_exact| match side {
-            Side::Restricts => {
+        seen.values(source, &mut |value, reading| match (side, reading) {
+            (Side::Restricts, _) => {
                 let fits = || self.contains(value) || self.restricting.contains(value);
                 some = some || self.any || (value.len() <= MAX_VALUE && fits());
             }
-            Side::Relaxes => {
-                let is_there = !value.is_empty() && value.len() <= MAX_VALUE && is_exact;
+            (Side::Relaxes, Reading::Further) => {}
+            (Side::Relaxes, Reading::Only | Reading::First) => {
+                let is_there = (1..=MAX_VALUE).contains(&value.len()) && reading == Reading::Only;
                 some = true;
                 all = all && is_there && self.contains(value);
             }

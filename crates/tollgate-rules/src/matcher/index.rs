@@ -63,7 +63,7 @@ fn values<'t>(test: &'t Test, each: &mut dyn FnMut(Value<'t>)) -> bool {
             networks.networks().into_iter().for_each(|network| each(Value::Client(network)));
             true
         }
-        Wanted::Texts(Texts { any, exact, globs, digests, restricting }) => {
+        Wanted::Texts(Texts { any, exact, globs, digests, restricting, has_scheme: _ }) => {
             let are_found = globs.iter().all(|glob| suffix(&test.source, glob).is_some());
             if *any || !digests.is_empty() || !are_found {
                 return false;

@@ -10,7 +10,7 @@ use super::found::{Concerned, Judged};
 use super::pattern::Stack;
 use super::rule::{Compiled, CompiledCost, Part, Replaced};
 use crate::address::write_key;
-use crate::request::{Form, HOST, MAX_VALUE, METHOD, Seen, Source};
+use crate::request::{Form, HOST, MAX_VALUE, METHOD, Reading, Seen, Source};
 use crate::rule::{MissingKey, Mode};
 
 /// Whether a rule concerns a request.
@@ -214,14 +214,20 @@ impl Part {
                 let mut differs = false;
                 // Servers agree on a host or method that comes twice, if both are the same.
                 let may_repeat = matches!(source, Source::Read(METHOD | HOST));
-                seen.values(source, &mut |value, _| {
+                seen.values(source, &mut |value, reading| {
+                    if reading == Reading::Further {
+                        return;
+                    }
                     if !is_one {
-                        key.extend_from_slice(&value[..value.len().min(MAX_VALUE + 1)]);
+                        // What is cut may be longer in another spelling, and not too long.
+                        let most = if self.steps.is_empty() { MAX_VALUE + 1 } else { usize::MAX };
+                        key.extend_from_slice(&value[..value.len().min(most)]);
                         is_one = true;
                     } else {
                         differs |= !may_repeat || key[begin..] != *value;
                     }
                 });
+                self.spell(key, begin);
                 if *source == Source::Read(METHOD) && key[begin..] == *b"HEAD" {
                     // A client must not have a limit for each.
                     key.truncate(begin);
@@ -239,6 +245,12 @@ impl Part {
             return Err(Lack::Unusable);
         }
         key.extend_from_slice(value);
-        Ok(())
+        self.spell(key, begin);
+        if key.len() > begin { Ok(()) } else { Err(Lack::Unusable) }
+    }
+
+    /// Makes one spelling of a value.
+    pub(super) fn spell(&self, key: &mut Vec<u8>, begin: usize) {
+        self.steps.iter().for_each(|step| step(key, begin));
     }
 }

@@ -136,6 +136,13 @@ impl Matcher {
         &self.headers
     }
 
+    /// Makes one spelling of a key that is one part's bytes.
+    pub(crate) fn spell(&self, rule: usize, key: &mut Vec<u8>) {
+        if let [part] = &*self.rules[rule].key {
+            part.spell(key, 0);
+        }
+    }
+
     /// Finds the rules that concern a request, and leaves them in `found`.
     ///
     /// # Cost

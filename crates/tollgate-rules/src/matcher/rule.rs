@@ -1,7 +1,7 @@
 //! A compiled rule.
 
 use super::condition::All;
-use crate::request::Source;
+use crate::request::{Source, Step};
 use crate::rule::{Attribute, Limit, Limits, MissingKey, Mode};
 
 /// A compiled rule.
@@ -30,6 +30,8 @@ pub(super) struct Compiled {
 pub(super) struct Part {
     pub(super) attribute: Attribute,
     pub(super) source: Source,
+    /// What makes one spelling of those of a value.
+    pub(super) steps: Box<[Step]>,
 }
 
 #[derive(Debug)]

@@ -15,28 +15,35 @@ pub(super) struct Texts {
     pub(super) digests: BTreeSet<[u8; 32]>,
     /// Further texts, of which one is enough only for a condition that restricts.
     pub(super) restricting: BTreeSet<Box<[u8]>>,
+    /// Whether values begin with a scheme, of which the case means nothing.
+    pub(super) has_scheme: bool,
 }
 
 impl Texts {
     /// Returns whether a value is one of them.
     pub(super) fn contains(&self, value: &[u8]) -> bool {
+        let scheme = || value.iter().position(|&byte| byte == b' ').unwrap_or(0);
+        let folded = if self.has_scheme { scheme() } else { 0 };
         self.any
             || self.exact.contains(value)
-            || self.globs.iter().any(|glob| matches(glob, value))
+            || self.globs.iter().any(|glob| matches(glob, value, folded))
             || (!self.digests.is_empty() && self.digests.contains(&<[u8; 32]>::from(Sha256::digest(value))))
     }
 }
 
-/// Returns whether a text matches a glob, in which `*` stands for any bytes or none.
-fn matches(glob: &[u8], text: &[u8]) -> bool {
+/// Returns whether a text matches a glob, in which `*` stands for any bytes or none. The case of
+/// the text's first `folded` bytes means nothing.
+fn matches(glob: &[u8], text: &[u8], folded: usize) -> bool {
     let (mut at, mut in_text) = (0, 0);
     // Where to go on if what follows the last star does not fit: behind it, one byte later.
     let mut again = None;
+    let is_one =
+        |byte: &u8, at: usize| *byte == text[at] || (at < folded && byte.eq_ignore_ascii_case(&text[at]));
     while in_text < text.len() {
         if glob.get(at) == Some(&b'*') {
             again = Some((at + 1, in_text));
             at += 1;
-        } else if glob.get(at) == Some(&text[in_text]) {
+        } else if glob.get(at).is_some_and(|byte| is_one(byte, in_text)) {
             (at, in_text) = (at + 1, in_text + 1);
         } else if let Some((star, from)) = &mut again {
             *from += 1;
@@ -125,7 +132,16 @@ mod tests {
             ("*.example.com", "a.b.example.com", true),
             ("*.example.com", "example.com", false),
         ] {
-            assert_eq!(matches(glob.as_bytes(), text.as_bytes()), fits, "{glob} {text}");
+            assert_eq!(matches(glob.as_bytes(), text.as_bytes(), 0), fits, "{glob} {text}");
+        }
+    }
+
+    #[test]
+    fn the_case_of_a_scheme_means_nothing() {
+        for (glob, fits) in
+            [("Bearer *", true), ("b*R T*", true), ("*Tok", true), ("*r TOK", false), ("*tok", false)]
+        {
+            assert_eq!(matches(glob.as_bytes(), b"BEARER Tok", 6), fits, "{glob}");
         }
     }
 

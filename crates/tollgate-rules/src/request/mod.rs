@@ -4,17 +4,20 @@
 //! |------|------|
 //! | `plain` | a request as data: of a test, a log line, a call |
 //! | `path` | the readings of a path, normalised and folded |
+//! | `spelling` | the spellings of one value |
 //! | `seen` | the parts of a request that are read once |
 
 mod path;
 mod plain;
 mod seen;
+mod spelling;
 
 use std::net::IpAddr;
 
 pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
-pub(crate) use seen::{Buffers, HOST, METHOD, Names, Seen, Source};
+pub(crate) use seen::{AUTHORIZATION, Buffers, CREDENTIALS, HOST, METHOD, Names, Reading, Seen, Source};
+pub(crate) use spelling::{Step, credentials};
 
 /// The longest value that is read, in bytes. A longer one is missing.
 pub(crate) const MAX_VALUE: usize = 4096;

@@ -6,13 +6,15 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use super::path::{self, Form, Forms, PathReading, decoded};
+use super::spelling::credentials;
 use super::{Field, MAX_VALUE, Request};
 use crate::address::canonical;
 
 /// An attribute, as the matcher looks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// A method, host, query parameter or cookie: read once, by its number in `Names`.
+    /// A method, host, query parameter, cookie, or credentials of conditions: read once, by its
+    /// number in `Names`.
     Read(u32),
     Path,
     Client,
@@ -26,6 +28,21 @@ pub(crate) enum Source {
 
 pub(crate) const METHOD: u32 = 0;
 pub(crate) const HOST: u32 = 1;
+/// The header `Authorization`, as conditions compare it.
+pub(crate) const AUTHORIZATION: u32 = 2;
+/// Its name.
+pub(crate) const CREDENTIALS: &str = "authorization";
+
+/// How a value that rules see stands to what the request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// All servers read it so.
+    Only,
+    /// Some servers read another value, or none. It relaxes nothing.
+    First,
+    /// The value before, as some servers read it. No key has it.
+    Further,
+}
 
 /// The query parameters and cookies that rules name, by number, and which other parts of a request
 /// they look at. What no rule looks at is not read.
@@ -34,6 +51,7 @@ pub(crate) struct Names {
     method: bool,
     host: bool,
     path: bool,
+    authorization: bool,
     queries: HashMap<Box<[u8]>, u32, ahash::RandomState>,
     cookies: HashMap<Box<[u8]>, u32, ahash::RandomState>,
     headers: BTreeSet<Box<str>>,
@@ -45,6 +63,10 @@ impl Names {
         match source {
             Source::Read(METHOD) => self.method = true,
             Source::Read(HOST) => self.host = true,
+            Source::Read(AUTHORIZATION) => {
+                self.authorization = true;
+                self.headers.insert(CREDENTIALS.into());
+            }
             Source::Path | Source::Route | Source::Capture(_) => self.path = true,
             Source::Header(name) => drop(self.headers.insert(name.clone())),
             Source::Read(_) | Source::Client | Source::Label(_) => {}
@@ -69,7 +91,7 @@ impl Names {
     }
 
     fn next(&self) -> u32 {
-        HOST + 1 + (self.queries.len() + self.cookies.len()) as u32
+        AUTHORIZATION + 1 + (self.queries.len() + self.cookies.len()) as u32
     }
 }
 
@@ -79,8 +101,7 @@ pub(crate) struct Item {
     name: u32,
     begin: usize,
     end: usize,
-    /// Whether the request has it in this very form.
-    pub(crate) is_exact: bool,
+    reading: Reading,
 }
 
 /// The buffers of a request, used again for the next one.
@@ -108,8 +129,8 @@ impl Buffers {
         self.items.shrink_to(KEPT / size_of::<Item>());
     }
 
-    fn item(&mut self, name: u32, begin: usize, is_exact: bool) {
-        self.items.push(Item { name, begin, end: self.bytes.len(), is_exact });
+    fn item(&mut self, name: u32, begin: usize, reading: Reading) {
+        self.items.push(Item { name, begin, end: self.bytes.len(), reading });
     }
 
     /// Reads a request.
@@ -120,7 +141,7 @@ impl Buffers {
                 let begin = self.bytes.len();
                 self.bytes.extend(method.iter().take(MAX_VALUE + 1).map(u8::to_ascii_uppercase));
                 let is_exact = self.bytes[begin..] == *method;
-                self.item(METHOD, begin, is_exact);
+                self.item(METHOD, begin, if is_exact { Reading::Only } else { Reading::First });
             });
         }
         if names.host {
@@ -129,6 +150,9 @@ impl Buffers {
         // A target may name the host, too.
         if names.path || names.host || !names.queries.is_empty() {
             self.read_target(request, names);
+        }
+        if names.authorization {
+            request.values(Field::Header(CREDENTIALS), &mut |value| self.read_credentials(value));
         }
         if !names.cookies.is_empty() {
             request.values(Field::Header("cookie"), &mut |line| self.read_cookies(line, names));
@@ -160,7 +184,27 @@ impl Buffers {
         let begin = self.bytes.len();
         let (name, is_exact) = host_of(host);
         self.bytes.extend(name.iter().take(MAX_VALUE + 1).map(u8::to_ascii_lowercase));
-        self.item(HOST, begin, is_exact);
+        self.item(HOST, begin, if is_exact { Reading::Only } else { Reading::First });
+    }
+
+    /// Reads credentials in the one spelling of theirs; for digests, also as they were sent and
+    /// with their scheme in small letters.
+    fn read_credentials(&mut self, value: &[u8]) {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        credentials(&mut self.bytes, begin);
+        self.item(AUTHORIZATION, begin, Reading::Only);
+        let end = self.bytes.len();
+        if self.bytes[begin..] != *value {
+            self.bytes.extend_from_slice(value);
+            self.item(AUTHORIZATION, end, Reading::Further);
+        }
+        if let Some(scheme) = self.bytes[begin..end].iter().position(|&byte| byte == b' ') {
+            let small = self.bytes.len();
+            self.bytes.extend_from_within(begin..end);
+            self.bytes[small..small + scheme].make_ascii_lowercase();
+            self.item(AUTHORIZATION, small, Reading::Further);
+        }
     }
 
     fn read_query(&mut self, target: &[u8], names: &Names) {
@@ -174,7 +218,7 @@ impl Buffers {
             self.bytes.truncate(begin);
             if let Some(name) = name {
                 decoded(pair.get(equals + 1..).unwrap_or_default(), MAX_VALUE, &mut self.bytes);
-                self.item(name, begin, true);
+                self.item(name, begin, Reading::Only);
             }
         }
     }
@@ -186,7 +230,7 @@ impl Buffers {
                 let begin = self.bytes.len();
                 let value = pair[equals + 1..].trim_ascii_start();
                 self.bytes.extend_from_slice(&value[..value.len().min(MAX_VALUE + 1)]);
-                self.item(name, begin, true);
+                self.item(name, begin, Reading::Only);
             }
         }
     }
@@ -251,13 +295,13 @@ impl<'r> Seen<'r> {
         path.strip_prefix(b"/").unwrap_or(path)
     }
 
-    /// Calls `see` with each value of a source, and whether it is exact. Paths, clients, routes and
-    /// captures are asked otherwise.
-    pub(crate) fn values(&self, source: &Source, see: &mut dyn FnMut(&[u8], bool)) {
+    /// Calls `see` with each value of a source. Paths, clients, routes and captures are asked
+    /// otherwise.
+    pub(crate) fn values(&self, source: &Source, see: &mut dyn FnMut(&[u8], Reading)) {
         let field = match source {
             Source::Read(name) => {
                 let items = self.buffers.items.iter().filter(|item| item.name == *name);
-                return items.for_each(|item| see(&self.buffers.bytes[item.begin..item.end], item.is_exact));
+                return items.for_each(|item| see(&self.buffers.bytes[item.begin..item.end], item.reading));
             }
             Source::Header(name) => Field::Header(name),
             Source::Label(name) => Field::Label(name),
@@ -265,7 +309,7 @@ impl<'r> Seen<'r> {
             Source::Domain => Field::Domain,
             Source::Path | Source::Client | Source::Route | Source::Capture(_) => return,
         };
-        self.request.values(field, &mut |value| see(value, true));
+        self.request.values(field, &mut |value| see(value, Reading::Only));
     }
 }
 
@@ -274,14 +318,20 @@ mod tests {
     use super::*;
     use crate::PlainRequest;
 
-    /// Returns the values of a source, a star behind those that are not exact.
+    /// Returns the values of a source. A star stands behind those that relax nothing, a wave behind
+    /// those that no key has.
     fn values(request: &PlainRequest, names: &Names, source: Source) -> Vec<String> {
         let (mut buffers, mut names) = (Buffers::default(), names.clone());
         names.want(&source);
         buffers.read(request, &names);
         let mut values = Vec::new();
-        Seen::new(request, &buffers, Form::Folded, 64).values(&source, &mut |value, is_exact| {
-            values.push(String::from_utf8_lossy(value).into_owned() + if is_exact { "" } else { "*" });
+        Seen::new(request, &buffers, Form::Folded, 64).values(&source, &mut |value, reading| {
+            let mark = match reading {
+                Reading::Only => "",
+                Reading::First => "*",
+                Reading::Further => "~",
+            };
+            values.push(String::from_utf8_lossy(value).into_owned() + mark);
         });
         values
     }
@@ -349,6 +399,18 @@ mod tests {
         names.want(&Source::Read(HOST));
         buffers.read(&request, &names);
         assert_eq!((buffers.items.len(), buffers.readings.len()), (2, 0), "both hosts and no path");
+    }
+
+    #[test]
+    fn credentials_are_read_in_one_spelling_and_as_sent() {
+        let read = |value: &str| {
+            let headers = vec![("Authorization".to_owned(), value.as_bytes().to_vec())];
+            let request = PlainRequest { headers, ..PlainRequest::default() };
+            values(&request, &Names::default(), Source::Read(AUTHORIZATION))
+        };
+        assert_eq!(read("Bearer t"), ["Bearer t", "bearer t~"]);
+        assert_eq!(read("bEARER  t"), ["Bearer t", "bEARER  t~", "bearer t~"]);
+        assert_eq!(read("secret"), ["secret"]);
     }
 
     #[test]

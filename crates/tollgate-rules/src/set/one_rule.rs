@@ -114,7 +114,10 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         match client {
             Some(client) => write_key(canonical(client), self.rules().clients.ipv6_prefix, key),
             None if rule.key == Key::Everyone => {}
-            None => key.extend_from_slice(ask.key),
+            None => {
+                key.extend_from_slice(ask.key);
+                self.matcher.spell(number, key);
+            }
         }
         let is_missing = rule.key != Key::Everyone && key.is_empty();
         scratch.found.end_one(is_missing.then_some(rule.missing));

@@ -5,6 +5,7 @@ mod alone;
 mod cases;
 mod crossings;
 mod exchange;
+mod identities;
 mod model;
 mod one_rule;
 mod saved;

@@ -7,6 +7,7 @@ mod failures;
 mod given_up;
 mod heads;
 mod heads2;
+mod identities;
 mod leaves;
 mod limits;
 #[path = "../admin/logged.rs"]

@@ -1,0 +1,68 @@
+//! The spellings of one value.
+//!
+//! Servers take `bearer   t` for `Bearer t`. A key has one spelling of all that mean the same, so
+//! that a client has no limit for each. Steps make it: each works in place, and makes no value
+//! longer.
+
+/// Changes the value that begins here and ends with the buffer.
+pub(crate) type Step = fn(&mut Vec<u8>, usize);
+
+/// Whether some server trims this byte: those in Python and JavaScript read a header as Latin-1,
+/// which has two blanks beyond ASCII.
+fn is_blank(byte: u8) -> bool {
+    byte <= b' ' || matches!(byte, 0x85 | 0xA0)
+}
+
+/// Cuts the blanks at both ends.
+pub(crate) fn trim(text: &mut Vec<u8>, begin: usize) {
+    let is_there = |byte: &u8| !is_blank(*byte);
+    text.truncate(text[begin..].iter().rposition(is_there).map_or(begin, |last| begin + last + 1));
+    if let Some(first) = text[begin..].iter().position(is_there).filter(|first| *first > 0) {
+        text.drain(begin..begin + first);
+    }
+}
+
+/// Writes the scheme of credentials as `Bearer` is written, and one blank behind it (RFC 9110,
+/// sections 11.1 and 11.4). A value without a scheme keeps its case: it is a secret of its own.
+pub(crate) fn credentials(text: &mut Vec<u8>, begin: usize) {
+    trim(text, begin);
+    let Some(scheme) = text[begin..].iter().position(|byte| is_blank(*byte)) else { return };
+    let blank = begin + scheme;
+    let blanks = text[blank..].iter().take_while(|byte| is_blank(**byte)).count();
+    text[blank] = b' ';
+    text.drain(blank + 1..blank + blanks);
+    text[begin..blank].make_ascii_lowercase();
+    text[begin..=begin].make_ascii_uppercase();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a step makes of a value behind others.
+    fn of(step: Step, text: &str) -> String {
+        let mut bytes = [b"other ", text.as_bytes()].concat();
+        step(&mut bytes, 6);
+        assert_eq!(&bytes[..6], b"other ", "{text}");
+        String::from_utf8_lossy(&bytes[6..]).into_owned()
+    }
+
+    #[test]
+    fn credentials_have_one_spelling() {
+        for (text, spelling) in [
+            ("Bearer t", "Bearer t"),
+            ("bEARER \t  T  ", "Bearer T"),
+            (" DPoP a b", "Dpop a b"),
+            ("Bearer", "Bearer"),
+            ("bearer ", "bearer"),
+            ("seCret", "seCret"),
+            ("  ", ""),
+            ("", ""),
+        ] {
+            assert_eq!(of(credentials, text), spelling, "{text:?}");
+        }
+        let mut latin1 = b"bearer \xa0t\x85".to_vec();
+        credentials(&mut latin1, 0);
+        assert_eq!(latin1, b"Bearer t");
+    }
+}

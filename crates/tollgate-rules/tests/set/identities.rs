@@ -1,0 +1,80 @@
+//! One identity has one limit, however it is spelled.
+
+use tollgate_rules::AskRule;
+
+use super::*;
+
+/// A request with these headers.
+fn with(headers: &[(&str, &str)]) -> PlainRequest {
+    PlainRequest { headers: headers.iter().map(|(name, value)| header(name, value)).collect(), ..get("/") }
+}
+
+/// How many of these requests a limit of one an hour by this key admits.
+fn admitted(key: &str, requests: impl IntoIterator<Item = PlainRequest>) -> usize {
+    let mut desk = Desk::new(&format!("rule = [{{ name = 'each', key = '{key}', limits = '1/h' }}]"));
+    requests.into_iter().filter(|request| desk.check(request).is_admitted()).count()
+}
+
+/// The rules that refuse a request, of two that block: one all that it matches, one all others.
+fn refused(condition: &str, request: &PlainRequest) -> (bool, bool) {
+    let refuses = |name: &str| {
+        let rule = format!("{{ name = 'r', key = 'everyone', limits = 'block', {name}.{condition} }}");
+        !Desk::new(&format!("rule = [{rule}]")).check(request).is_admitted()
+    };
+    (refuses("match"), refuses("except"))
+}
+
+/// The 64 ways to write a scheme of six letters, and blanks behind it.
+fn bearers() -> Vec<String> {
+    let cased = |bits: u32| {
+        let letter = |(at, letter): (u32, char)| match bits >> at & 1 {
+            1 => letter.to_ascii_uppercase(),
+            _ => letter,
+        };
+        (0..).zip("bearer".chars()).map(letter).collect::<String>()
+    };
+    let blanks = (1..=21).map(|count| format!("Bearer{}secret", " ".repeat(count)));
+    let others = ["Bearer\tsecret", "  bearer secret ", "BEARER \t secret\t"].map(String::from);
+    (0..64).map(|bits| cased(bits) + " secret").chain(blanks).chain(others).collect()
+}
+
+#[test]
+fn credentials_have_one_limit_however_their_scheme_is_spelled() {
+    let with = |value: &String| with(&[("Authorization", value.as_str())]);
+    assert_eq!(admitted("header.authorization", bearers().iter().map(with)), 1);
+    // Other credentials have limits of their own, those without a scheme, too.
+    let others = ["Bearer secret", "Bearer Secret", "Basic secret", "secret", "Secret"].map(String::from);
+    assert_eq!(admitted("header.Authorization", others.iter().map(with)), 5);
+    let long = format!("Bearer{}secret", " ".repeat(4_100));
+    assert_eq!(admitted("header.authorization", [&long, &others[0]].map(with)), 1, "cut, then measured");
+}
+
+#[test]
+fn credentials_that_are_blocked_are_so_in_every_spelling() {
+    // echo -n 'Bearer secret' | sha256sum, and with `bearer`
+    let digests = [
+        "sha256:bffde20413347b7a00e1363de3f97ca69e419dc0aea55f4a4a75018fab3a0e8e",
+        "sha256:aa05c62bbf3bb7c5ece3e34d91bf175733a22cca7a2ea584184a7257016ea39c",
+    ];
+    for wanted in ["Bearer secret", "bearer  secret", "BEAR* secret", "*secret"].iter().chain(&digests) {
+        for value in bearers() {
+            let (matched, _) = refused(
+                &format!("header.authorization = '{wanted}'"),
+                &with(&[("authorization", value.as_str())]),
+            );
+            assert!(matched, "{wanted} {value}");
+        }
+    }
+    for other in ["Bearer Secret", "Bearer secret2", "secret"] {
+        let request = with(&[("authorization", other)]);
+        assert_eq!(refused("header.authorization = 'Bearer secret'", &request), (false, true), "{other}");
+    }
+}
+
+#[test]
+fn a_key_that_a_caller_names_has_the_spelling_of_requests() {
+    let mut desk = Desk::new("rule = [{ name = 'each', key = 'header.authorization', limits = '1/h' }]");
+    let ask = |key: &'static [u8]| AskRule { name: "each", key, cost: None, is_peek: false };
+    assert!(desk.set.ask_rule(ask(b"bearer  t"), &mut desk.scratch).unwrap().is_admitted());
+    assert!(!desk.check(&with(&[("authorization", "BEARER t")])).is_admitted());
+}

@@ -1,0 +1,57 @@
+//! One identity has one limit at every door, however it is spelled: at the proxy, where another
+//! proxy asks `/v1/auth`, and where a service asks `/v1/check`.
+
+use serde_json::json;
+use tollgate_testing::client;
+use tollgate_testing::servers::loopback;
+use tollgate_testing::upstream::echo;
+
+use super::support::{Proxy, start_with};
+
+/// A header as it is sent.
+type Sent = (&'static str, String);
+
+/// A server with all doors.
+async fn doors(rules: &str) -> Proxy {
+    start_with(rules, &[echo().await], |settings| settings.http.push(loopback())).await
+}
+
+/// The statuses of requests with each of these headers, by each door.
+async fn asked(rules: &str, sent: &[Sent]) -> [Vec<u16>; 3] {
+    let [proxy, auth, check] = [doors(rules).await, doors(rules).await, doors(rules).await];
+    let mut statuses = [const { Vec::new() }; 3];
+    for (name, value) in sent {
+        let asks = [("x-forwarded-method", "GET"), ("x-forwarded-uri", "/"), ("x-forwarded-host", "a.test")];
+        let own = [(*name, value.as_str())];
+        let forwarded = [&asks[..], &own].concat();
+        let call = json!({ "headers": { *name: value } }).to_string();
+        statuses[0].push(proxy.get("/", &own).await.status.as_u16());
+        let answer = client::call(auth.http(), "GET", "/v1/auth", &forwarded, "").await;
+        statuses[1].push(answer.status.as_u16());
+        statuses[2].push(check.post("/v1/check", call).await.status.as_u16());
+    }
+    statuses
+}
+
+/// Asserts that each door admits the first of these requests and no other, by a limit of one an
+/// hour.
+async fn are_one(key: &str, sent: Vec<Sent>) {
+    let rules = format!("rule = [{{ name = 'each', key = '{key}', limits = '1/h', missing = 'refuse' }}]");
+    for (door, statuses) in ["proxy", "auth", "check"].iter().zip(asked(&rules, &sent).await) {
+        let admitted: Vec<_> = sent.iter().zip(&statuses).filter(|(_, status)| **status == 200).collect();
+        assert_eq!((admitted.len(), statuses[0]), (1, 200), "{door}: {admitted:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_door_has_one_limit_for_credentials() {
+    let cased = |bits: u32| {
+        let letter = |(at, letter): (u32, char)| match bits >> at & 1 {
+            1 => letter.to_ascii_uppercase(),
+            _ => letter,
+        };
+        ("authorization", (0..).zip("bearer".chars()).map(letter).collect::<String>() + " secret")
+    };
+    let blanks = (2..=21).map(|count| ("authorization", format!("Bearer{}secret", " ".repeat(count))));
+    are_one("header.authorization", (0..64).map(cased).chain(blanks).collect()).await;
+}
