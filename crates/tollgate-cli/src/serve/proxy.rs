@@ -77,6 +77,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HEADER", help_heading = "Upstreams")]
     cost_header: Option<HeaderName>,
 
+    /// Passes headers with `_` in their names on [default: they are dropped, as many upstreams take
+    /// it for `-`]
+    #[arg(long, help_heading = "Upstreams")]
+    keep_underscores: bool,
+
     /// The bytes of a request's body that are read before an upstream is taken, or while the
     /// request waits in a queue; 0: none
     #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
@@ -137,6 +142,7 @@ impl Args {
         forward.health_path.clone_from(&self.health_path);
         forward.health_interval = self.health_interval;
         forward.cost_header.clone_from(&self.cost_header);
+        forward.keeps_underscores = self.keep_underscores;
         forward.buffer_requests = self.buffer_requests;
         forward.least_rate = self.least_rate;
         forward.max_body = self.max_body;

@@ -17,6 +17,7 @@ use std::net::IpAddr;
 pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
 pub(crate) use seen::{AUTHORIZATION, Buffers, CREDENTIALS, HOST, METHOD, Names, Reading, Seen, Source};
+pub use spelling::is_misspelled;
 pub(crate) use spelling::{Step, credentials};
 
 /// The longest value that is read, in bytes. A longer one is missing.
@@ -78,6 +79,10 @@ pub enum Field<'n> {
     Target,
     /// A header, by its name in lower case. Cookies are read from `cookie`.
     Header(&'n str),
+    /// Headers that some servers read as this one: those whose name is
+    /// [misspelled](is_misspelled). A value here restricts as one of the header itself does, and
+    /// is its value in a key, but relaxes nothing.
+    Misspelled(&'n str),
     /// A label, by its name. Give only what a trusted caller says, never what a client does.
     Label(&'n str),
     /// The domain of a call by Envoy.

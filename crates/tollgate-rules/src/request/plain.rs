@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Field, Request};
+use super::{Field, Request, is_misspelled};
 
 /// A request as data: a step of a test, a line of a log, a question.
 ///
@@ -53,6 +53,10 @@ impl Request for PlainRequest {
             Field::Target => self.target.iter().for_each(|target| see(target)),
             Field::Header(name) => {
                 let named = self.headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
+                named.for_each(|(_, value)| see(value));
+            }
+            Field::Misspelled(name) => {
+                let named = self.headers.iter().filter(|(own, _)| is_misspelled(own, name));
                 named.for_each(|(_, value)| see(value));
             }
             Field::Label(name) => named(&self.labels, name, see),

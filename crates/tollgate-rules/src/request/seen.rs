@@ -303,7 +303,13 @@ impl<'r> Seen<'r> {
                 let items = self.buffers.items.iter().filter(|item| item.name == *name);
                 return items.for_each(|item| see(&self.buffers.bytes[item.begin..item.end], item.reading));
             }
-            Source::Header(name) => Field::Header(name),
+            Source::Header(name) => {
+                // Few names can be misspelled.
+                if name.contains(['-', '_']) {
+                    self.request.values(Field::Misspelled(name), &mut |value| see(value, Reading::First));
+                }
+                Field::Header(name)
+            }
             Source::Label(name) => Field::Label(name),
             Source::Entry(name) => Field::Entry(name),
             Source::Domain => Field::Domain,

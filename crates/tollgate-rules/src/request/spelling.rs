@@ -1,4 +1,4 @@
-//! The spellings of one value.
+//! The spellings of one value, and of a header's name.
 //!
 //! Servers take `bearer   t` for `Bearer t`. A key has one spelling of all that mean the same, so
 //! that a client has no limit for each. Steps make it: each works in place, and makes no value
@@ -11,6 +11,29 @@ pub(crate) type Step = fn(&mut Vec<u8>, usize);
 /// which has two blanks beyond ASCII.
 fn is_blank(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, 0x85 | 0xA0)
+}
+
+/// Whether servers that take `_` for `-` in the names of headers, as CGI, WSGI and PHP do, read
+/// this name as that of the header, which it is not.
+///
+/// For implementations of [`Request`](crate::Request): see
+/// [`Field::Misspelled`](crate::Field::Misspelled).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_rules::is_misspelled;
+///
+/// assert!(is_misspelled("X_Api-Key", "x-api-key"));
+/// assert!(!is_misspelled("X-Api-Key", "x-api-key"), "the header itself");
+/// assert!(!is_misspelled("X_Api_Keys", "x-api-key"));
+/// ```
+#[must_use]
+pub fn is_misspelled(name: &str, header: &str) -> bool {
+    let read = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == header.len()
+        && name.bytes().map(read).eq(header.bytes().map(read))
+        && !name.eq_ignore_ascii_case(header)
 }
 
 /// Cuts the blanks at both ends.

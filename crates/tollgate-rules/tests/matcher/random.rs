@@ -45,9 +45,22 @@ const VALUES: [&str; 6] = ["x", "y", "xy", "X", "", "7"];
 const WANTED: [&str; 7] = ["*", "x", "y", "x*", "*y", "X", "7"];
 const HOSTS: [&str; 6] = ["a.test", "A.test.", "b.a.test:80", "u@a.test", "c", ""];
 const CLIENTS: [&str; 5] = ["192.0.2.7", "::ffff:192.0.2.8", "2001:db8::1", "2001:db8:0:1::1", "10.0.0.1"];
-const KEYS: [&str; 14] = [
-    "client", "path", "path.id", "path.x", "route", "method", "host", "header.h", "header.i", "query.q",
-    "cookie.c", "label.l", "domain", "entry.e",
+const KEYS: [&str; 15] = [
+    "client",
+    "path",
+    "path.id",
+    "path.x",
+    "route",
+    "method",
+    "host",
+    "header.h",
+    "header.i",
+    "header.x-h",
+    "query.q",
+    "cookie.c",
+    "label.l",
+    "domain",
+    "entry.e",
 ];
 
 fn list(values: &[String]) -> String {
@@ -68,6 +81,7 @@ fn conditions(random: &mut Random) -> String {
         ("domain", &WANTED),
         ("header.h", &WANTED),
         ("header.I", &WANTED),
+        ("header.x-h", &WANTED),
         ("query.q", &WANTED),
         ("cookie.c", &WANTED),
         ("label.l", &WANTED),
@@ -158,7 +172,7 @@ fn request(random: &mut Random) -> PlainRequest {
         let pair = |random: &mut Random| (of(random, names).to_owned(), of(random, &VALUES).into());
         (0..count).map(|_| pair(random)).collect::<Vec<(String, Vec<u8>)>>()
     };
-    let mut headers = fields(random, &["h", "H", "i", "j"]);
+    let mut headers = fields(random, &["h", "H", "i", "j", "x-h", "X_H"]);
     if one_in(random, 3) {
         headers.push(("Cookie".into(), format!("b=1; c={}", of(random, &VALUES)).into()));
     }

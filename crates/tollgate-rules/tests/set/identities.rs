@@ -78,3 +78,20 @@ fn a_key_that_a_caller_names_has_the_spelling_of_requests() {
     assert!(desk.set.ask_rule(ask(b"bearer  t"), &mut desk.scratch).unwrap().is_admitted());
     assert!(!desk.check(&with(&[("authorization", "BEARER t")])).is_admitted());
 }
+
+#[test]
+fn a_header_has_one_limit_however_its_dashes_are_spelled() {
+    let names = ["X-Api-Key", "X_Api_Key", "X-Api_Key", "x_api-key"];
+    assert_eq!(admitted("header.x-api-key", names.map(|name| with(&[(name, "secret")]))), 1);
+    // Both are a header that comes twice, which no client can make its way out.
+    let twice = (0..9).map(|number| with(&[("x-api-key", "secret"), ("x_api_key", &number.to_string())]));
+    assert_eq!(admitted("header.x-api-key", twice), 1);
+    let rule = "rule = [{ name = 'r', key = 'header.x-api-key', missing = 'pass', limits = 'block' }]";
+    for name in names {
+        let request = with(&[(name, "secret")]);
+        assert!(!Desk::new(rule).check(&request).is_admitted(), "{name} is a key");
+        let (matched, excepted) = refused("header.x-api-key = 'secret'", &request);
+        assert_eq!((matched, excepted), (true, name != "X-Api-Key"), "{name}");
+    }
+    assert_eq!(refused("header.x-api-key = '*'", &with(&[("x_api_keys", "secret")])), (false, true));
+}

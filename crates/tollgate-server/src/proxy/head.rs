@@ -4,6 +4,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, MAX_FORWARDS, TE, T
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use tollgate_rules::is_misspelled;
 
 use super::forwarded::{Origin, distrust, is_of_proxies, reads_as, tell};
 use super::marks::Marks;
@@ -25,12 +26,14 @@ pub(super) struct Judged {
 /// one of both only. An error says why the request is not passed on: it could mean one thing to the
 /// rules, and another to the upstream.
 ///
-/// `length` is the body's, if it is known. `own_host` is that of a request that names none.
+/// `length` is the body's, if it is known. `own_host` is that of a request that names none. Headers
+/// with `_` in their names go on only if `keeps_underscores`: many upstreams read it as `-`.
 pub(super) fn judge(
     head: &mut Parts,
     length: Option<u64>,
     own_host: &HeaderValue,
     client_header: &str,
+    keeps_underscores: bool,
 ) -> Result<Judged, &'static str> {
     if head.method == Method::CONNECT {
         return Err("CONNECT is not served");
@@ -43,8 +46,13 @@ pub(super) fn judge(
     if is_chunked && is_coded(&head.headers) {
         return Err("the only transfer coding that is read is chunked");
     }
-    if head.headers.keys().any(is_misspelt) {
-        return Err("a header reads as the length or the coding of the body");
+    if had.has(Marks::UNDERSCORE) {
+        if head.headers.keys().any(ends_body) {
+            return Err("a header reads as the length or the coding of the body");
+        }
+        if !keeps_underscores {
+            drop_underscores(&mut head.headers);
+        }
     }
     // An upstream of HTTP/1 would not see the blanks. hyper takes them off in HTTP/1.
     if head.version == Version::HTTP_2 && head.headers.values().any(has_blanks) {
@@ -91,8 +99,15 @@ pub(super) fn goes_further(head: &mut Parts) -> bool {
 }
 
 /// Whether servers that take `_` for `-` see in a header where the body ends, and others do not.
-fn is_misspelt(name: &HeaderName) -> bool {
-    [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|other| name != other && reads_as(name, other.as_str()))
+fn ends_body(name: &HeaderName) -> bool {
+    [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|other| is_misspelled(name.as_str(), other.as_str()))
+}
+
+fn drop_underscores(headers: &mut HeaderMap) {
+    let has_one = |name: &&HeaderName| name.as_str().contains('_');
+    for name in headers.keys().filter(has_one).cloned().collect::<Vec<_>>() {
+        headers.remove(name);
+    }
 }
 
 fn has_blanks(value: &HeaderValue) -> bool {
@@ -276,7 +291,7 @@ mod tests {
     fn judged(request: http::request::Builder) -> Result<(Option<HeaderValue>, HeaderMap), &'static str> {
         let (mut head, ()) = request.body(()).unwrap().into_parts();
         let own = HeaderValue::from_static("own.test");
-        judge(&mut head, None, &own, "x-client").map(|judged| (judged.upgrade, head.headers))
+        judge(&mut head, None, &own, "x-client", false).map(|judged| (judged.upgrade, head.headers))
     }
 
     fn get(target: &str) -> http::request::Builder {
@@ -296,6 +311,7 @@ mod tests {
             .header("upgrade", "websocket")
             .header("x-mine", "1")
             .header("x-forwarded-for", "192.0.2.1")
+            .header("x_other", "1")
             .header("x-other", "1");
         let (upgrade, headers) = judged(request).unwrap();
         assert_eq!(upgrade, None, "`Connection` does not list it");

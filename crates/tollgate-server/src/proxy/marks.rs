@@ -26,6 +26,8 @@ impl Marks {
     pub(super) const EXPECT: Self = Self(1 << 10);
     /// By which requests that go round in a loop are found.
     pub(super) const LOOP: Self = Self(1 << 11);
+    /// Whose name some servers read as another one's.
+    pub(super) const UNDERSCORE: Self = Self(1 << 12);
 
     /// The headers of a head.
     pub(super) fn of(headers: &HeaderMap) -> Self {
@@ -47,6 +49,7 @@ impl Marks {
             "content-length" => Self::CONTENT_LENGTH,
             "expect" => Self::EXPECT,
             "cdn-loop" => Self::LOOP,
+            other if other.as_bytes().contains(&b'_') => Self::UNDERSCORE,
             _ => Self::default(),
         }
     }
@@ -93,8 +96,11 @@ mod tests {
     #[test]
     fn each_header_has_its_own_mark() {
         let all = Marks(u32::MAX).hop_by_hop();
-        let names: Vec<HeaderName> =
-            all.cloned().chain([CONTENT_LENGTH, EXPECT, HeaderName::from_static("cdn-loop")]).collect();
+        let names: Vec<HeaderName> = all
+            .cloned()
+            .chain([CONTENT_LENGTH, EXPECT])
+            .chain(["cdn-loop", "x_key"].map(HeaderName::from_static))
+            .collect();
         let marks: Vec<Marks> = names
             .iter()
             .map(|name| Marks::of(&HeaderMap::from_iter([(name.clone(), HeaderValue::from_static("x"))])))

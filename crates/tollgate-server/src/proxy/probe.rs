@@ -43,7 +43,7 @@ impl HeadProbe {
     ) -> Result<Self, &'static str> {
         let own_host = HeaderValue::from_static("own.test");
         let (mut head, ()) = request.into_parts();
-        let upgrade = judge(&mut head, length, &own_host, client_header)?.upgrade;
+        let upgrade = judge(&mut head, length, &own_host, client_header, false)?.upgrade;
         if !is_trusted {
             distrust(&mut head.headers, client_header);
         }

@@ -156,14 +156,15 @@ impl Client {
         let (mut head, body) = request.into_parts();
         let generation = core.newest();
         let (set, clients) = (generation.http.set(), &generation.http.set().rules().clients);
-        let Judged { upgrade, had } =
-            match judge(&mut head, body.size_hint().exact(), own_host, &clients.header) {
-                Ok(judged) => judged,
-                Err(detail) => {
-                    core.metrics.protocol_error(Listener::Proxy, "head", self.origin.peer);
-                    return refused(head.version, StatusCode::BAD_REQUEST, detail);
-                }
-            };
+        let length = body.size_hint().exact();
+        let judged = judge(&mut head, length, own_host, &clients.header, settings.keeps_underscores);
+        let Judged { upgrade, had } = match judged {
+            Ok(judged) => judged,
+            Err(detail) => {
+                core.metrics.protocol_error(Listener::Proxy, "head", self.origin.peer);
+                return refused(head.version, StatusCode::BAD_REQUEST, detail);
+            }
+        };
         if had.has(Marks::LOOP) && loops(&head.headers) {
             core.metrics.protocol_error(Listener::Proxy, "loop", self.origin.peer);
             let detail = "the request goes round in a loop: an upstream leads back to this proxy";

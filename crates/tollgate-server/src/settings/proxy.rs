@@ -44,6 +44,9 @@ pub struct ProxySettings {
     /// The header of a response that says what its request cost, for rules whose cost is an
     /// attribute.
     pub cost_header: Option<HeaderName>,
+    /// Whether headers with `_` in their names go on. Many upstreams read it as `-`, and see in
+    /// `X_Api_Key` another header than others do.
+    pub keeps_underscores: bool,
     /// How many bytes of a request's body are read before an upstream is taken, so that no
     /// upstream waits for a client that sends slowly. A longer body goes on as it comes from then
     /// on, and a stream of gRPC or Connect from the start. While a request waits in a queue, as
@@ -73,6 +76,7 @@ impl Default for ProxySettings {
             health_path: None,
             health_interval: Duration::from_secs(5),
             cost_header: None,
+            keeps_underscores: false,
             buffer_requests: 64 << 10,
             least_rate: 500,
             max_body: None,

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use ipnet::IpNet;
 use tollgate_http::RequestHead;
-use tollgate_rules::{Ask, Field, Ticket, Verdict};
+use tollgate_rules::{Ask, Field, Ticket, Verdict, is_misspelled};
 
 use super::service::Service;
 use crate::clock::ServerClock;
@@ -252,6 +252,10 @@ impl tollgate_rules::Request for Forwarded<'_> {
             Field::Header("host") => self.host.iter().for_each(|host| see(host.as_bytes())),
             Field::Header(name) => {
                 self.head.headers.get_all(name).iter().for_each(|value| see(value.as_bytes()));
+            }
+            Field::Misspelled(name) => {
+                let named = self.head.headers.iter().filter(|(own, _)| is_misspelled(own.as_str(), name));
+                named.for_each(|(_, value)| see(value.as_bytes()));
             }
             Field::Label(name) => {
                 let label = self.labels.iter().find(|(own, _)| own == name);

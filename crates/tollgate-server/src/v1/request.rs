@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tollgate_rules::{Field, Request};
+use tollgate_rules::{Field, Request, is_misspelled};
 
 use crate::web::Client;
 
@@ -292,19 +292,19 @@ impl<'b> Call<'b> {
 impl Request for &Call<'_> {
     fn values(&self, field: Field<'_>, see: &mut dyn FnMut(&[u8])) {
         let mut text = |text: &Option<Text<'_>>| text.iter().for_each(|text| see(text.0.as_bytes()));
-        let headers = |name: &str, see: &mut dyn FnMut(&[u8])| {
-            let named = Call::lines(&self.headers).iter();
-            let named = named.filter(|(own, _)| own.0.eq_ignore_ascii_case(name));
+        let headers = |is_named: &dyn Fn(&str) -> bool, see: &mut dyn FnMut(&[u8])| {
+            let named = Call::lines(&self.headers).iter().filter(|(own, _)| is_named(&own.0));
             named.for_each(|(_, value)| see(value.0.as_bytes()));
         };
         match field {
             Field::Method => text(&self.method),
             Field::Host => {
                 text(&self.host);
-                headers("host", see);
+                headers(&|own| own.eq_ignore_ascii_case("host"), see);
             }
             Field::Target => text(&self.target),
-            Field::Header(name) => headers(name, see),
+            Field::Header(name) => headers(&|own| own.eq_ignore_ascii_case(name), see),
+            Field::Misspelled(name) => headers(&|own| is_misspelled(own, name), see),
             Field::Label(name) => {
                 let named = Call::lines(&self.labels).iter().filter(|(own, _)| own.0 == name);
                 named.for_each(|(_, value)| see(value.0.as_bytes()));

@@ -2,18 +2,23 @@
 //! proxy asks `/v1/auth`, and where a service asks `/v1/check`.
 
 use serde_json::json;
+use tollgate_server::Settings;
 use tollgate_testing::client;
 use tollgate_testing::servers::loopback;
 use tollgate_testing::upstream::echo;
 
-use super::support::{Proxy, start_with};
+use super::support::{Proxy, start, start_with};
 
 /// A header as it is sent.
 type Sent = (&'static str, String);
 
-/// A server with all doors.
+/// A server with all doors. The proxy drops no header, so that the rules see each.
 async fn doors(rules: &str) -> Proxy {
-    start_with(rules, &[echo().await], |settings| settings.http.push(loopback())).await
+    let set = |settings: &mut Settings| {
+        settings.http.push(loopback());
+        settings.forward.keeps_underscores = true;
+    };
+    start_with(rules, &[echo().await], set).await
 }
 
 /// The statuses of requests with each of these headers, by each door.
@@ -36,7 +41,7 @@ async fn asked(rules: &str, sent: &[Sent]) -> [Vec<u16>; 3] {
 /// Asserts that each door admits the first of these requests and no other, by a limit of one an
 /// hour.
 async fn are_one(key: &str, sent: Vec<Sent>) {
-    let rules = format!("rule = [{{ name = 'each', key = '{key}', limits = '1/h', missing = 'refuse' }}]");
+    let rules = format!("rule = [{{ name = 'each', key = '{key}', limits = '1/h', missing = 'pass' }}]");
     for (door, statuses) in ["proxy", "auth", "check"].iter().zip(asked(&rules, &sent).await) {
         let admitted: Vec<_> = sent.iter().zip(&statuses).filter(|(_, status)| **status == 200).collect();
         assert_eq!((admitted.len(), statuses[0]), (1, 200), "{door}: {admitted:?}");
@@ -54,4 +59,25 @@ async fn every_door_has_one_limit_for_credentials() {
     };
     let blanks = (2..=21).map(|count| ("authorization", format!("Bearer{}secret", " ".repeat(count))));
     are_one("header.authorization", (0..64).map(cased).chain(blanks).collect()).await;
+}
+
+#[tokio::test]
+async fn every_door_has_one_limit_for_a_misspelled_header() {
+    let names = ["x-api-key", "x_api_key", "x-api_key", "x_api-key"];
+    are_one("header.X-Api-Key", names.map(|name| (name, "secret".to_owned())).to_vec()).await;
+}
+
+/// Many upstreams would see another header than the rules do.
+#[tokio::test]
+async fn headers_with_underscores_go_on_only_if_asked() {
+    let rules = "rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
+    let sent = [("x_api_key", "6"), ("x-api-key", "7")];
+    let said = async |proxy: Proxy| {
+        let said = proxy.get("/", &sent).await.body;
+        String::from_utf8(said.to_vec()).unwrap()
+    };
+    let dropped = said(start(rules, &[echo().await]).await).await;
+    assert!(dropped.contains("x-api-key: 7\n") && !dropped.contains("x_api_key"), "{dropped}");
+    let kept = said(doors(rules).await).await;
+    assert!(kept.contains("x-api-key: 7\n") && kept.contains("x_api_key: 6\n"), "{kept}");
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
-use tollgate_rules::{Field, Request};
+use tollgate_rules::{Field, Request, is_misspelled};
 
 use crate::{ClientAddress, RequestHead};
 
@@ -38,6 +38,10 @@ impl Request for HeadView<'_> {
             Field::Target => see(head.uri().path_and_query().map_or("/", PathAndQuery::as_str).as_bytes()),
             Field::Header(name) => {
                 head.headers().get_all(name).into_iter().for_each(|value| see(value.as_bytes()));
+            }
+            Field::Misspelled(name) => {
+                let named = head.headers().iter().filter(|(own, _)| is_misspelled(own.as_str(), name));
+                named.for_each(|(_, value)| see(value.as_bytes()));
             }
             Field::Label(name) => {
                 let label = labels.iter().find(|(own, _)| **own == *name);
