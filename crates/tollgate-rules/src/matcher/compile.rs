@@ -9,7 +9,10 @@ use super::rule::{Compiled, CompiledCost, CompiledTier, Generosity, Part, Replac
 use super::values::{Networks, Texts};
 use crate::address::canonical_network;
 use crate::file::wrong_value;
-use crate::request::{AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source, Step, credentials};
+use crate::request::{
+    AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source, Step, blank_pluses, credentials, decode,
+    unquote,
+};
 use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limits, Replaces, Rule, Rules};
 
 /// Compiles rules, and numbers the parameters and cookies that they name.
@@ -239,6 +242,7 @@ fn has_scheme(attribute: &Attribute) -> bool {
 fn one_spelling(attribute: &Attribute) -> Box<[Step]> {
     match attribute {
         attribute if has_scheme(attribute) => Box::new([credentials]),
+        Attribute::Cookie(_) => Box::new([unquote, decode, blank_pluses]),
         _ => Box::new([]),
     }
 }

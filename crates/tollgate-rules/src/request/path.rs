@@ -40,7 +40,7 @@ fn is_unreserved(byte: u8) -> bool {
 }
 
 /// Returns the byte of the escape with which a text begins.
-fn escape(text: &[u8]) -> Option<u8> {
+pub(super) fn escape(text: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     match text {
         [b'%', high, low, ..] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
@@ -51,23 +51,6 @@ fn escape(text: &[u8]) -> Option<u8> {
 fn push_escape(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-}
-
-/// Appends the decoded bytes of a query's name or value. A broken escape stays as it is.
-pub(crate) fn decoded(text: &[u8], most: usize, out: &mut Vec<u8>) {
-    let (mut at, begin) = (0, out.len());
-    while at < text.len() && out.len() - begin <= most {
-        let byte = match (text[at], escape(&text[at..])) {
-            (_, Some(byte)) => {
-                at += 2;
-                byte
-            }
-            (b'+', None) => b' ',
-            (byte, None) => byte,
-        };
-        out.push(byte);
-        at += 1;
-    }
 }
 
 /// Appends a path with its escapes normalised: those of unreserved bytes decoded once, other bytes

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
 
-use super::path::{self, Form, Forms, PathReading, decoded};
-use super::spelling::credentials;
+use super::path::{self, Form, Forms, PathReading};
+use super::spelling::{Step, credentials, decode, decode_form, unquote};
 use super::{Field, MAX_VALUE, Request};
 use crate::address::canonical;
 
@@ -213,11 +213,13 @@ impl Buffers {
         for pair in target[mark + 1..end].split(|&byte| byte == b'&') {
             let equals = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
             let begin = self.bytes.len();
-            decoded(&pair[..equals], MAX_VALUE, &mut self.bytes);
+            self.bytes.extend_from_slice(&pair[..equals]);
+            decode_form(&mut self.bytes, begin);
             let name = names.queries.get(&self.bytes[begin..]).copied();
             self.bytes.truncate(begin);
             if let Some(name) = name {
-                decoded(pair.get(equals + 1..).unwrap_or_default(), MAX_VALUE, &mut self.bytes);
+                self.bytes.extend_from_slice(pair.get(equals + 1..).unwrap_or_default());
+                decode_form(&mut self.bytes, begin);
                 self.item(name, begin, Reading::Only);
             }
         }
@@ -227,10 +229,38 @@ impl Buffers {
         for pair in line.split(|&byte| byte == b';').map(<[u8]>::trim_ascii) {
             let Some(equals) = pair.iter().position(|&byte| byte == b'=') else { continue };
             if let Some(&name) = names.cookies.get(pair[..equals].trim_ascii_end()) {
-                let begin = self.bytes.len();
-                let value = pair[equals + 1..].trim_ascii_start();
-                self.bytes.extend_from_slice(&value[..value.len().min(MAX_VALUE + 1)]);
-                self.item(name, begin, Reading::Only);
+                self.read_cookie(name, pair[equals + 1..].trim_ascii_start());
+            }
+        }
+    }
+
+    /// Reads a cookie as it was sent, and as servers read it that unquote or decode it.
+    fn read_cookie(&mut self, name: u32, value: &[u8]) {
+        // Only Rack reads a `+` as a blank. It is in many a token, which frees as it was sent.
+        const READINGS: [(&[Step], Reading); 4] = [
+            (&[unquote], Reading::First),
+            (&[decode], Reading::First),
+            (&[unquote, decode], Reading::First),
+            (&[decode_form], Reading::Only),
+        ];
+        let (begin, first) = (self.bytes.len(), self.items.len());
+        let is_plain = value.first() != Some(&b'"') && !value.iter().any(|byte| b"%+".contains(byte));
+        // Decoded, a long one may be short.
+        let most = if is_plain { MAX_VALUE + 1 } else { value.len() };
+        self.bytes.extend_from_slice(&value[..value.len().min(most)]);
+        self.item(name, begin, Reading::Only);
+        for (steps, sent) in READINGS.iter().filter(|_| !is_plain) {
+            let begin = self.bytes.len();
+            self.bytes.extend_from_slice(value);
+            steps.iter().for_each(|step| step(&mut self.bytes, begin));
+            let is_this = |item: &Item| self.bytes[item.begin..item.end] == self.bytes[begin..];
+            if self.items[first..].iter().any(is_this) {
+                self.bytes.truncate(begin);
+                continue;
+            }
+            self.item(name, begin, Reading::Further);
+            if *sent == Reading::First {
+                self.items[first].reading = Reading::First;
             }
         }
     }
@@ -405,6 +435,22 @@ mod tests {
         names.want(&Source::Read(HOST));
         buffers.read(&request, &names);
         assert_eq!((buffers.items.len(), buffers.readings.len()), (2, 0), "both hosts and no path");
+    }
+
+    #[test]
+    fn cookies_are_read_as_servers_read_them() {
+        let mut names = Names::default();
+        let cookie = names.cookie("s");
+        let read = |value: &str| {
+            let headers = vec![("cookie".to_owned(), format!("s={value}; t=1").into_bytes())];
+            let request = PlainRequest { headers, ..PlainRequest::default() };
+            values(&request, &names, Source::Read(cookie))
+        };
+        assert_eq!(read("abc"), ["abc"]);
+        assert_eq!(read("a+b"), ["a+b", "a b~"], "it frees as it was sent");
+        assert_eq!(read("%61"), ["%61*", "a~"]);
+        assert_eq!(read(r#""%61\142""#), [r#""%61\142"*"#, "%61b~", r#""a\142"~"#, "ab~"]);
+        assert_eq!(read("%"), ["%"]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The spellings of one value, and of a header's name.
 //!
-//! Servers take `bearer   t` for `Bearer t`. A key has one spelling of all that mean the same, so
-//! that a client has no limit for each. Steps make it: each works in place, and makes no value
-//! longer.
+//! Servers take `bearer   t` for `Bearer t`, and some the cookie `"a%62"` for `ab`. A key has one
+//! spelling of all that mean the same, so that a client has no limit for each. Steps make it: each
+//! works in place, and makes no value longer.
+
+use super::path::escape;
 
 /// Changes the value that begins here and ends with the buffer.
 pub(crate) type Step = fn(&mut Vec<u8>, usize);
@@ -58,6 +60,47 @@ pub(crate) fn credentials(text: &mut Vec<u8>, begin: usize) {
     text[begin..=begin].make_ascii_uppercase();
 }
 
+/// Takes a value out of its quotes, with what backslashes escape in it, as `http.cookies` of Python
+/// and frameworks on it do. Others take the quotes alone off.
+pub(crate) fn unquote(text: &mut Vec<u8>, begin: usize) {
+    let [b'"', .., b'"'] = text[begin..] else { return };
+    let (mut at, mut to, end) = (begin + 1, begin, text.len() - 1);
+    while at < end {
+        let (byte, length) = match text[at..end] {
+            [b'\\', high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7', ..] => {
+                ((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'), 4)
+            }
+            [b'\\', byte, ..] => (byte, 2),
+            _ => (text[at], 1),
+        };
+        text[to] = byte;
+        (at, to) = (at + length, to + 1);
+    }
+    text.truncate(to);
+}
+
+/// Decodes the escapes of a value. A broken one stays.
+pub(crate) fn decode(text: &mut Vec<u8>, begin: usize) {
+    let (mut at, mut to) = (begin, begin);
+    while at < text.len() {
+        let (byte, length) = escape(&text[at..]).map_or((text[at], 1), |byte| (byte, 3));
+        text[to] = byte;
+        (at, to) = (at + length, to + 1);
+    }
+    text.truncate(to);
+}
+
+/// Reads a `+` as a blank.
+pub(crate) fn blank_pluses(text: &mut Vec<u8>, begin: usize) {
+    text[begin..].iter_mut().filter(|byte| **byte == b'+').for_each(|byte| *byte = b' ');
+}
+
+/// Decodes a name or value of a query or a form.
+pub(crate) fn decode_form(text: &mut Vec<u8>, begin: usize) {
+    blank_pluses(text, begin);
+    decode(text, begin);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_have_one_spelling() {
+    fn steps_make_one_spelling() {
         for (text, spelling) in [
             ("Bearer t", "Bearer t"),
             ("bEARER \t  T  ", "Bearer T"),
@@ -83,6 +126,22 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(of(credentials, text), spelling, "{text:?}");
+        }
+        for (text, value) in [
+            (r#""ab""#, "ab"),
+            (r#""a\142\"\\c""#, r#"ab"\c"#),
+            (r#""\777\4x\""#, r"7774x\"),
+            (r#"ab""#, r#"ab""#),
+            ("\"", "\""),
+            ("\"\"", ""),
+            ("", ""),
+        ] {
+            assert_eq!(of(unquote, text), value, "{text:?}");
+        }
+        for (text, value, form) in
+            [("%61+%2b%", "a++%", "a +%"), ("%6", "%6", "%6"), ("%%41", "%A", "%A"), ("%2525", "%25", "%25")]
+        {
+            assert_eq!((of(decode, text), of(decode_form, text)), (value.into(), form.into()), "{text:?}");
         }
         let mut latin1 = b"bearer \xa0t\x85".to_vec();
         credentials(&mut latin1, 0);

@@ -95,3 +95,46 @@ fn a_header_has_one_limit_however_its_dashes_are_spelled() {
     }
     assert_eq!(refused("header.x-api-key = '*'", &with(&[("x_api_keys", "secret")])), (false, true));
 }
+
+/// Spellings of the cookie `abcdef`: any of its letters escaped, as in a URL or in quotes.
+fn sessions() -> Vec<String> {
+    let escaped = |bits: u32, escape: fn(u8) -> String| {
+        let letter = |(at, letter): (u32, u8)| match bits >> at & 1 {
+            1 => escape(letter),
+            _ => char::from(letter).to_string(),
+        };
+        (0..).zip(*b"abcdef").map(letter).collect::<String>()
+    };
+    let percent = |letter| format!("%{letter:02x}");
+    let octal = |letter| format!("\\{letter:03o}");
+    let each = (0..64).flat_map(|bits| {
+        let (url, quoted) = (escaped(bits, percent), escaped(bits, octal));
+        [format!("\"{url}\""), format!("\"{quoted}\""), url]
+    });
+    each.chain([r#""\a\b\c\d\e\f""#, r#""\045\066\061bcdef""#, " abcdef "].map(String::from)).collect()
+}
+
+#[test]
+fn a_cookie_has_one_limit_however_it_is_escaped() {
+    let cookie = |value: &str| with(&[("Cookie", format!("a=1; s={value}; b=2").as_str())]);
+    assert_eq!(admitted("cookie.s", sessions().iter().map(|value| cookie(value))), 1);
+    // Servers disagree on what a `+` is.
+    assert_eq!(admitted("cookie.s", ["a+b", "a%2Bb", "a%20b", "\"a b\""].map(cookie)), 1);
+    let long = "%61".repeat(2_000);
+    assert_eq!(admitted("cookie.s", [&*"a".repeat(2_000), &long].map(cookie)), 1, "decoded, then measured");
+    assert_eq!(admitted("cookie.s", ["abc", "ABC", "abd", "ab", "\"abc", "%2561bc"].map(cookie)), 6);
+}
+
+#[test]
+fn a_cookie_restricts_in_every_spelling_and_relaxes_in_one() {
+    for value in sessions() {
+        let request = with(&[("cookie", format!("s={value}").as_str())]);
+        let is_plain = value.trim() == "abcdef";
+        assert_eq!(refused("cookie.s = 'abcdef'", &request), (true, !is_plain), "{value}");
+    }
+    let escaped = with(&[("cookie", "s=%61bc")]);
+    assert_eq!(refused("cookie.s = '%61bc'", &escaped), (true, true), "some read it decoded");
+    let token = |value: &str| refused("cookie.s = 'a+b='", &with(&[("cookie", &format!("s={value}"))]));
+    assert_eq!((token("a+b="), token("a%2Bb=")), ((true, false), (true, true)));
+    assert_eq!(refused("cookie.s = 'a b'", &with(&[("cookie", "s=a+b")])), (true, true), "as Rack reads it");
+}

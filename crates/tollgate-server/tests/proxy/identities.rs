@@ -81,3 +81,10 @@ async fn headers_with_underscores_go_on_only_if_asked() {
     let kept = said(doors(rules).await).await;
     assert!(kept.contains("x-api-key: 7\n") && kept.contains("x_api_key: 6\n"), "{kept}");
 }
+
+#[tokio::test]
+async fn every_door_has_one_limit_for_a_cookie() {
+    let spellings =
+        ["abc", r#""abc""#, r#""\141bc""#, r#""\a\142c""#, "%61bc", r#""%61%62%63""#, "%61%62%63"];
+    are_one("cookie.s", spellings.map(|value| ("cookie", format!("a=1; s={value}"))).to_vec()).await;
+}
