@@ -18,7 +18,7 @@ pub use envoy::{
 pub use file::{Code, Disk, Listener, Memory, Problem, Reading, Source, read, read_network, schema};
 pub use live::{Handle, LiveRules, PlannedChange, ReloadError, Resumed, RulePlan, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
-pub use request::{Field, PlainRequest, Request, is_misspelled};
+pub use request::{Field, PlainRequest, Request, is_host, is_misspelled};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Park, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,

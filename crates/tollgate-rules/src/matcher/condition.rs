@@ -127,6 +127,9 @@ impl Paths {
 impl Texts {
     /// Returns whether the values of a source fit.
     fn hold(&self, seen: &Seen<'_>, source: &Source, side: Side) -> bool {
+        if side == Side::Restricts && seen.may_be_any(source) {
+            return !self.is_empty();
+        }
         let (mut some, mut all) = (false, true);
         seen.values(source, &mut |value, reading| match (side, reading) {
             (Side::Restricts, _) => {

@@ -161,6 +161,10 @@ impl Index {
             }
         }
         for BySource { source, exact, suffixes } in &self.texts {
+            if seen.may_be_any(source) {
+                rules.extend(exact.values().chain(suffixes.values()).flatten());
+                continue;
+            }
             seen.values(source, &mut |value, _| {
                 rules.extend(exact.get(value).into_iter().flatten());
                 if !suffixes.is_empty() {

@@ -20,6 +20,11 @@ pub(super) struct Texts {
 }
 
 impl Texts {
+    /// Returns whether no value is one of them.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any && self.exact.is_empty() && self.globs.is_empty() && self.digests.is_empty()
+    }
+
     /// Returns whether a value is one of them.
     pub(super) fn contains(&self, value: &[u8]) -> bool {
         let scheme = || value.iter().position(|&byte| byte == b' ').unwrap_or(0);

@@ -4,9 +4,11 @@
 //! |------|------|
 //! | `plain` | a request as data: of a test, a log line, a call |
 //! | `path` | the readings of a path, normalised and folded |
+//! | `host` | the host's name, and whether it is one |
 //! | `spelling` | the spellings of one value |
 //! | `seen` | the parts of a request that are read once |
 
+mod host;
 mod path;
 mod plain;
 mod seen;
@@ -14,6 +16,7 @@ mod spelling;
 
 use std::net::IpAddr;
 
+pub use host::is_host;
 pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
 pub(crate) use seen::{AUTHORIZATION, Buffers, CREDENTIALS, HOST, METHOD, Names, Reading, Seen, Source};

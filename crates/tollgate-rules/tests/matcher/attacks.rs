@@ -245,6 +245,34 @@ fn a_port_that_is_none_hides_no_host() {
     }
 }
 
+/// Caddy takes brackets off any host.
+#[test]
+fn an_invalid_host_is_no_way_out_of_a_rule() {
+    let names = Names::new(
+        "lists.none = []
+         rule = [{ name = 'a', match.host = 'a.test', key = 'host', missing = 'pass', limits = '1/s' },
+                 { name = 'b', match.host = '*.b.test', key = 'everyone', limits = '1/s' },
+                 { name = 'c', match.host = 'c*', key = 'everyone', limits = '1/s' },
+                 { name = 'none', match.host = '@none', key = 'everyone', limits = '1/s' },
+                 { name = 'free', match.host = 'a.test', key = 'everyone', limits = 'unlimited', replaces = ['b'] }]",
+    );
+    let host = |host: &str| PlainRequest { host: Some(host.into()), ..get("/") };
+    for odd in
+        ["[a.test]", "[::1]x", ":80", "a.test:x", "[a.test", "a.test]", "u@x", "a..test", "a%2etest", " "]
+    {
+        assert_eq!(names.of(&host(odd)), ["a", "b", "c"], "{odd:?}");
+        let target = PlainRequest { host: Some("x.test".into()), ..get(format!("http://{odd}/")) };
+        assert_eq!(names.of(&target), ["a", "b", "c"], "{odd:?}");
+    }
+    for (plain, found) in [("A.test.:80", "a free"), ("x.b.test", "b"), ("[::1]:80", ""), ("", "")] {
+        assert_eq!(names.of(&host(plain)).join(" "), found, "{plain}");
+    }
+    let key = Names::new("rule = [{ name = 'r', key = 'host', limits = '1/s' }]");
+    for same in ["a.test", "[a.test]", "A.TEST:x", "u@a.test.", "a.test..:80"] {
+        assert_eq!(key.key(&host(same)), b"a.test", "{same}");
+    }
+}
+
 #[test]
 fn head_does_not_evade_a_rule_for_get() {
     let names = Names::new(

@@ -183,6 +183,10 @@ impl Context<'_> {
                 {
                     found.push((b"GET".to_vec(), false));
                 }
+                let is_host = *attribute == Attribute::Host;
+                if is_host && !strict && found.iter().any(|(_, exact)| !exact) {
+                    return (values.any || !values.texts.is_empty()).then_some(None);
+                }
                 let holds = if strict {
                     let good = |(value, exact): &(Vec<u8>, bool)| *exact && !value.is_empty() && fits(value);
                     !found.is_empty() && found.iter().all(good)
@@ -296,9 +300,11 @@ impl Context<'_> {
                     .strip_prefix("http://")
                     .map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned());
                 let host = |host: String| {
-                    let name = host.rsplit('@').next().unwrap().split(':').next().unwrap();
+                    let name = host.rsplit('@').next().unwrap().trim_matches(['[', ']']);
+                    let (name, port) = name.split_once(':').unwrap_or((name, ""));
                     let name = name.strip_suffix('.').unwrap_or(name).to_lowercase();
-                    let is_exact = !host.contains('@') && !name.starts_with('.');
+                    let is_exact =
+                        !host.contains(['@', '[']) && port.is_empty() != port.parse::<u16>().is_ok();
                     (name.into_bytes(), is_exact)
                 };
                 request.host.clone().into_iter().chain(absolute).map(host).collect()

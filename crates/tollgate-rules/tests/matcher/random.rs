@@ -43,7 +43,7 @@ const PIECES: [&str; 29] = [
 ];
 const VALUES: [&str; 6] = ["x", "y", "xy", "X", "", "7"];
 const WANTED: [&str; 7] = ["*", "x", "y", "x*", "*y", "X", "7"];
-const HOSTS: [&str; 6] = ["a.test", "A.test.", "b.a.test:80", "u@a.test", "c", ""];
+const HOSTS: [&str; 8] = ["a.test", "A.test.", "b.a.test:80", "u@a.test", "[a.test]", "b.a.test:x", "c", ""];
 const CLIENTS: [&str; 5] = ["192.0.2.7", "::ffff:192.0.2.8", "2001:db8::1", "2001:db8:0:1::1", "10.0.0.1"];
 const KEYS: [&str; 15] = [
     "client",

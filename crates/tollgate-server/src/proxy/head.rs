@@ -4,7 +4,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, MAX_FORWARDS, TE, T
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
-use tollgate_rules::is_misspelled;
+use tollgate_rules::{is_host, is_misspelled};
 
 use super::forwarded::{Origin, distrust, is_of_proxies, reads_as, tell};
 use super::marks::Marks;
@@ -169,38 +169,21 @@ fn host(head: &Parts) -> Result<Host, &'static str> {
     if host.is_none() && target.is_none() && head.version != Version::HTTP_10 {
         return Err("there is no host");
     }
-    let named = host.filter(|host| !host.is_empty());
-    if target.is_none() && named.is_some_and(|named| is_name(named.as_bytes())) {
-        return Ok(Host::InHeader);
+    let named = host.map(HeaderValue::as_bytes).filter(|host| !host.is_empty());
+    let in_target = target.map(|target| target.as_str().as_bytes());
+    if let Some(odd) = named.into_iter().chain(in_target).find(|host| !is_host(host)) {
+        return Err(if odd.contains(&b'@') { "the host has a user" } else { "the host is none" });
     }
-    let named = named.map(|host| Authority::try_from(host.as_bytes())).transpose();
-    let named = named.map_err(|_| "the host is none")?;
-    if let (Some(named), Some(target)) = (&named, target)
-        && named != target
+    if let (Some(named), Some(target)) = (named, in_target)
+        && !named.eq_ignore_ascii_case(target)
     {
         return Err("the target has another host than the header Host");
-    }
-    if named.as_ref().or(target).is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("the host has a user");
     }
     Ok(match (named, target) {
         (Some(_), _) => Host::InHeader,
         (None, Some(target)) => Host::InTarget(target.clone()),
         (None, None) => Host::Unnamed,
     })
-}
-
-/// Whether a host is clearly one, without a parser: a name or an address of IPv4, and perhaps a
-/// port.
-fn is_name(host: &[u8]) -> bool {
-    let name = host.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
-    match host.split_at(name.count()) {
-        ([], _) => false,
-        (_, []) => true,
-        (_, [colon, port @ ..]) => {
-            *colon == b':' && (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit)
-        }
-    }
 }
 
 /// Returns the protocol to which a client of HTTP/1.1 asks to switch. Those to another HTTP are
@@ -326,6 +309,11 @@ mod tests {
         let host = |target: &str| get(target).header("host", "a.test");
         for (request, why) in [
             (host("/").header("host", "b.test"), "there are two hosts"),
+            (get("/").header("host", "[a.test]"), "the host is none"),
+            (get("/").header("host", "[::1]x"), "the host is none"),
+            (get("/").header("host", ":80"), "the host is none"),
+            (get("/").header("host", "a.test:x"), "the host is none"),
+            (get("http://a.test:x/"), "the host is none"),
             (
                 host("/").header("transfer_encoding", "chunked"),
                 "a header reads as the length or the coding of the body",

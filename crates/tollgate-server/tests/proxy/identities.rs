@@ -88,3 +88,23 @@ async fn every_door_has_one_limit_for_a_cookie() {
         ["abc", r#""abc""#, r#""\141bc""#, r#""\a\142c""#, "%61bc", r#""%61%62%63""#, "%61%62%63"];
     are_one("cookie.s", spellings.map(|value| ("cookie", format!("a=1; s={value}"))).to_vec()).await;
 }
+
+#[tokio::test]
+async fn an_invalid_host_is_refused_at_every_door() {
+    let rules = "rule = [{ name = 'each', key = 'everyone', limits = 'block', match.host = 'b.test' }]";
+    let server = doors(rules).await;
+    for host in ["[a.test]", "[::1]x", ":80", "a.test:x", "a..test"] {
+        let said = server.raw(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).await;
+        assert!(said.starts_with("HTTP/1.1 400 "), "{host}: {said}");
+        let asks = [("x-forwarded-method", "GET"), ("x-forwarded-uri", "/"), ("x-forwarded-host", host)];
+        let answer = client::call(server.http(), "GET", "/v1/auth", &asks, "").await;
+        assert_eq!(answer.status, 429, "{host}");
+        let call = json!({ "host": host }).to_string();
+        assert_eq!(server.post("/v1/check", call).await.status, 429, "{host}");
+    }
+    for host in ["a.test", "a.test:80", "[::1]:80"] {
+        assert_eq!(server.call("GET", "/", &[], "").await.status, 200);
+        let call = json!({ "host": host }).to_string();
+        assert_eq!(server.post("/v1/check", call).await.status, 200, "{host}");
+    }
+}
