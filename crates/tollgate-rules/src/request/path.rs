@@ -4,8 +4,9 @@
 //! merged first. `/a%2Fb` is `/a/b` where escaped slashes are decoded, and `/a;x/b` where
 //! parameters of segments are cut, both before dot segments are removed. `/a%252Fb` and `/a%3Bx/b`
 //! are these where a path is decoded twice: by a proxy that passes on what it decoded, or by a
-//! rewrite into a parameter. `//a/b` is `/b` where a target is read as a reference to a URL. A
-//! restriction holds if it does by any reading; a relaxation only if it does by all.
+//! rewrite into a parameter. `//a/b` is `/b` where a target is read as a reference to a URL.
+//! `/a%0A` and `/a.` are `/a` where the ends of a path are cut. A restriction holds if it does by
+//! any reading; a relaxation only if it does by all.
 
 use std::ops::Range;
 
@@ -113,6 +114,23 @@ fn remove_dots(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Makes of a path without dot segments what some servers compare: without a line feed at its end,
+/// before which `$` of PCRE and Python matches (nginx, Starlette), and without dots and blanks
+/// behind its parts (Windows, older versions of Caddy).
+fn cut_ends(path: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let path = path.strip_suffix(b"%0A").unwrap_or(path);
+    for mut part in path.split_inclusive(|&byte| byte == b'/') {
+        let slash = part.strip_suffix(b"/");
+        part = slash.unwrap_or(part);
+        while let Some(less) = part.strip_suffix(b".").or_else(|| part.strip_suffix(b"%20")) {
+            part = less;
+        }
+        out.extend_from_slice(part);
+        out.extend(slash.map(|_| b'/'));
+    }
+}
+
 /// What a server may do to a path before it removes dot segments.
 type Step = fn(&mut Vec<u8>);
 
@@ -215,10 +233,11 @@ pub(crate) fn parts_of(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 fn is_plain(path: &[u8]) -> bool {
     let mut before = 0;
     path.first() == Some(&b'/')
-        && (path.len() == 1 || path.last() != Some(&b'/'))
+        && !matches!(path, [_, .., b'/' | b'.'])
         && path.iter().all(|&byte| {
             let plain = match byte {
-                b'/' | b'.' => before != b'/',
+                b'/' => !matches!(before, b'/' | b'.'),
+                b'.' => before != b'/',
                 b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => true,
                 _ => false,
             };
@@ -276,13 +295,15 @@ pub(crate) struct Forms {
     merged: Vec<u8>,
     /// One of these without them.
     dotless: Vec<u8>,
+    /// That without what some servers cut at its ends.
+    cut: Vec<u8>,
 }
 
 impl Forms {
     /// Gives back what grew beyond `most` bytes.
     pub(crate) fn shrink_to(&mut self, most: usize) {
-        let Self { normal, again, form, merged, dotless } = self;
-        for buffer in [normal, again, form, merged, dotless] {
+        let Self { normal, again, form, merged, dotless, cut } = self;
+        for buffer in [normal, again, form, merged, dotless, cut] {
             buffer.clear();
             buffer.shrink_to(most);
         }
@@ -290,14 +311,17 @@ impl Forms {
 
     /// Adds the readings of `normal`, in the order in which keys use them.
     fn add_readings(&mut self, buffer: &mut Vec<u8>, readings: &mut Vec<PathReading>) {
-        let Self { normal, form, merged, dotless, .. } = self;
+        let Self { normal, form, merged, dotless, cut, .. } = self;
         let mut add = |form: &[u8]| {
             dotless.clear();
             remove_dots(form, dotless);
-            if !readings.iter().any(|other| buffer[other.exact.clone()] == **dotless) {
-                let begin = buffer.len();
-                buffer.extend_from_slice(dotless);
-                readings.push(folded(begin..buffer.len(), dotless, buffer));
+            cut_ends(dotless, cut);
+            for path in [cut.as_slice(), dotless] {
+                if !readings.iter().any(|other| buffer[other.exact.clone()] == *path) {
+                    let begin = buffer.len();
+                    buffer.extend_from_slice(path);
+                    readings.push(folded(begin..buffer.len(), path, buffer));
+                }
             }
         };
         for steps in steps(normal) {
@@ -358,7 +382,7 @@ pub(crate) fn read(
     if !decode_again(normal, again) {
         return true;
     }
-    // There are up to ten readings for each of these, so this bounds the work for a request.
+    // There are up to twenty readings for each of these, so this bounds the work for a request.
     if path.len() > LONGEST_TWICE {
         return false;
     }

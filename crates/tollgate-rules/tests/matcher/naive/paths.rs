@@ -88,10 +88,12 @@ fn readings(normal: &str) -> Vec<Path> {
         let form = opened(normal, steps);
         let may_merge = form.contains("//") && form.contains("/.");
         for form in may_merge.then(|| merged(&form)).into_iter().chain([form]) {
-            let exact = dotless(&form);
-            let path = Path { folded: folded(&exact), exact };
-            if !paths.contains(&path) {
-                paths.push(path);
+            let whole = dotless(&form);
+            for exact in [cut(&whole), whole] {
+                let path = Path { folded: folded(&exact), exact };
+                if !paths.contains(&path) {
+                    paths.push(path);
+                }
             }
         }
     }
@@ -117,6 +119,13 @@ fn merged(path: &str) -> String {
         path = path.replace("//", "/");
     }
     path
+}
+
+/// Without a line feed behind it, and without dots and blanks behind its parts.
+fn cut(path: &str) -> String {
+    let path = path.strip_suffix("%0A").unwrap_or(path).replace("%20", " ");
+    let parts = path.split('/').map(|part| part.trim_end_matches(['.', ' ']));
+    parts.collect::<Vec<_>>().join("/").replace(' ', "%20")
 }
 
 fn dotless(path: &str) -> String {
