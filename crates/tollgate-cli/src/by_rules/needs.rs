@@ -139,7 +139,7 @@ fn attributes(rule: &Rule) -> BTreeSet<Attribute> {
 
 /// The part of a request that has an attribute.
 fn part_of(attribute: &Attribute) -> Part {
-    match attribute {
+    match attribute.plain() {
         Attribute::Method => Part::Method,
         Attribute::Host => Part::Host,
         Attribute::Path | Attribute::Route | Attribute::Query(_) | Attribute::Capture(_) => Part::Target,
@@ -149,5 +149,6 @@ fn part_of(attribute: &Attribute) -> Part {
         Attribute::Label(name) => Part::Label(name.to_string()),
         Attribute::Domain => Part::Domain,
         Attribute::Entry(name) => Part::Entry(name.to_string()),
+        Attribute::Transformed(..) => unreachable!("a plain attribute is not transformed"),
     }
 }

@@ -11,9 +11,9 @@ use crate::address::canonical_network;
 use crate::file::wrong_value;
 use crate::request::{
     AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source, Step, blank_pluses, credentials, decode,
-    unquote,
+    lower, trim, unquote,
 };
-use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limits, Replaces, Rule, Rules};
+use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limits, Replaces, Rule, Rules, Transform};
 
 /// Compiles rules, and numbers the parameters and cookies that they name.
 pub(super) fn compile(rules: &Rules) -> Result<(Vec<Compiled>, Names), CompileError> {
@@ -54,12 +54,15 @@ impl Compiler<'_> {
                 return Err(CompileError::EmptyKey { rule: rule.name.clone() });
             }
             Key::Attributes(parts) => {
-                let part = |attribute: &Attribute| Part {
-                    attribute: attribute.clone(),
-                    source: self.source(attribute),
-                    steps: one_spelling(attribute),
-                };
-                parts.iter().map(part).collect()
+                let mut key = Vec::new();
+                for attribute in parts {
+                    if *attribute.plain() == Attribute::Client && *attribute != Attribute::Client {
+                        return Err(self.misplaced(attribute));
+                    }
+                    let (source, steps) = (self.source(attribute), one_spelling(attribute));
+                    key.push(Part { attribute: attribute.clone(), source, steps });
+                }
+                key
             }
         };
         let mut tiers = Vec::new();
@@ -133,7 +136,7 @@ impl Compiler<'_> {
     }
 
     fn test(&mut self, Condition { attribute, values }: &Condition) -> Result<Test, CompileError> {
-        use Attribute::{Capture, Client, Host, Method, Path, Route};
+        use Attribute::{Capture, Client, Host, Method, Path, Route, Transformed};
         let any = values.any || values.texts.iter().any(|text| &**text == "*");
         let texts = || values.texts.iter().map(|text| &**text).filter(|text| *text != "*");
         for text in texts() {
@@ -152,7 +155,7 @@ impl Compiler<'_> {
             return Err(self.wrong(attribute, "digests"));
         }
         let wanted = match attribute {
-            Route | Capture(_) => return Err(self.misplaced(attribute)),
+            Route | Capture(_) | Transformed(..) => return Err(self.misplaced(attribute)),
             Path => Wanted::Paths(Paths::new(any, texts().map(Pattern::new).collect(), self.form)),
             Client => {
                 let mut networks = Networks::default();
@@ -198,7 +201,7 @@ impl Compiler<'_> {
     }
 
     fn source(&mut self, attribute: &Attribute) -> Source {
-        let source = match attribute {
+        let source = match attribute.plain() {
             Attribute::Method => Source::Read(METHOD),
             Attribute::Host => Source::Read(HOST),
             Attribute::Path => Source::Path,
@@ -211,6 +214,7 @@ impl Compiler<'_> {
             Attribute::Domain => Source::Domain,
             Attribute::Entry(name) => Source::Entry(name.clone()),
             Attribute::Capture(name) => Source::Capture(name.clone()),
+            Attribute::Transformed(..) => unreachable!("a plain attribute is not transformed"),
         };
         self.want(source)
     }
@@ -240,9 +244,23 @@ fn has_scheme(attribute: &Attribute) -> bool {
 
 /// What makes one spelling of those of an attribute's values.
 fn one_spelling(attribute: &Attribute) -> Box<[Step]> {
-    match attribute {
-        attribute if has_scheme(attribute) => Box::new([credentials]),
-        Attribute::Cookie(_) => Box::new([unquote, decode, blank_pluses]),
-        _ => Box::new([]),
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inner = attribute;
+    while let Attribute::Transformed(transform, within) = inner {
+        steps.push(match transform {
+            Transform::Lower => lower,
+            Transform::Trim => trim,
+            Transform::Credentials => credentials,
+            Transform::Decoded => decode,
+        });
+        inner = within;
     }
+    match inner {
+        inner if has_scheme(inner) => steps.push(credentials),
+        Attribute::Cookie(_) => steps.extend([blank_pluses, decode, unquote] as [Step; 3]),
+        _ => {}
+    }
+    // The innermost is the first.
+    steps.reverse();
+    steps.into()
 }

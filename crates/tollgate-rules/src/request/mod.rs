@@ -21,7 +21,7 @@ pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
 pub(crate) use seen::{AUTHORIZATION, Buffers, CREDENTIALS, HOST, METHOD, Names, Reading, Seen, Source};
 pub use spelling::is_misspelled;
-pub(crate) use spelling::{Step, blank_pluses, credentials, decode, unquote};
+pub(crate) use spelling::{Step, blank_pluses, credentials, decode, lower, trim, unquote};
 
 /// The longest value that is read, in bytes. A longer one is missing.
 pub(crate) const MAX_VALUE: usize = 4096;

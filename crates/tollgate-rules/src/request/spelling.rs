@@ -47,6 +47,12 @@ pub(crate) fn trim(text: &mut Vec<u8>, begin: usize) {
     }
 }
 
+/// Writes ASCII letters small.
+#[expect(clippy::ptr_arg, reason = "it is a step")]
+pub(crate) fn lower(text: &mut Vec<u8>, begin: usize) {
+    text[begin..].make_ascii_lowercase();
+}
+
 /// Writes the scheme of credentials as `Bearer` is written, and one blank behind it (RFC 9110,
 /// sections 11.1 and 11.4). A value without a scheme keeps its case: it is a secret of its own.
 pub(crate) fn credentials(text: &mut Vec<u8>, begin: usize) {
@@ -91,6 +97,7 @@ pub(crate) fn decode(text: &mut Vec<u8>, begin: usize) {
 }
 
 /// Reads a `+` as a blank.
+#[expect(clippy::ptr_arg, reason = "it is a step")]
 pub(crate) fn blank_pluses(text: &mut Vec<u8>, begin: usize) {
     text[begin..].iter_mut().filter(|byte| **byte == b'+').for_each(|byte| *byte = b' ');
 }

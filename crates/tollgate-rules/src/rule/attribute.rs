@@ -32,6 +32,51 @@ pub enum Attribute {
     Entry(Box<str>),
     /// The part of the path that a pattern's `{name}` matched.
     Capture(Box<str>),
+    /// Another attribute in one spelling of those that mean the same to the application. In keys
+    /// only, and not of the client.
+    Transformed(Transform, Box<Self>),
+}
+
+/// What makes one spelling of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Transform {
+    /// In lower case, of ASCII letters.
+    Lower,
+    /// Without blanks at both ends.
+    Trim,
+    /// With one blank behind the scheme, whose case means nothing: as `Authorization` always is.
+    Credentials,
+    /// With its escapes decoded: `%61` as `a`.
+    Decoded,
+}
+
+impl Transform {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Lower, Self::Trim, Self::Credentials, Self::Decoded];
+}
+
+impl Attribute {
+    /// Returns the attribute without its transforms.
+    #[must_use]
+    pub fn plain(&self) -> &Self {
+        let mut plain = self;
+        while let Self::Transformed(_, inner) = plain {
+            plain = inner;
+        }
+        plain
+    }
+}
+
+impl fmt::Display for Transform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lower => "lower",
+            Self::Trim => "trim",
+            Self::Credentials => "credentials",
+            Self::Decoded => "decoded",
+        })
+    }
 }
 
 impl fmt::Display for Attribute {
@@ -49,6 +94,7 @@ impl fmt::Display for Attribute {
             Self::Domain => f.write_str("domain"),
             Self::Entry(name) => write!(f, "entry.{name}"),
             Self::Capture(name) => write!(f, "path.{name}"),
+            Self::Transformed(transform, inner) => write!(f, "{transform}({inner})"),
         }
     }
 }

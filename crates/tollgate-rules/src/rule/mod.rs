@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use tollgate::Inherit;
 
-pub use attribute::Attribute;
+pub use attribute::{Attribute, Transform};
 pub use condition::{Condition, Conditions, Values};
 pub use limits::{Cost, CostCase, Limit, Limits, Tier};
 pub use park::Park;

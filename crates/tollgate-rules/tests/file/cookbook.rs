@@ -218,7 +218,7 @@ fn every_field_arrives_where_it_belongs() {
         shown(uploads),
         "match host=*.example.com and method=POST|PUT and path=/files/{id} or domain=uploads and entry.kind=file; \
          except client=192.0.2.0/24|2001:db8:1::/48 and cookie.beta=* and header.x-api-key=a|b and label.plan=acme|initech \
-         and query.dry_run=1; key path.id+client; limits token-bucket:10/min,burst=20; tier pro label.plan=pro unlimited; \
+         and query.dry_run=1; key lower(trim(path.id))+client; limits token-bucket:10/min,burst=20; tier pro label.plan=pro unlimited; \
          cost label.size=large:5,:1; charge_if [200, 201]; ban 600s; refuse 503; mode Shadow"
     );
     assert_eq!((uploads.was.as_deref(), uploads.max_keys), (Some("upload"), Some(100_000)));

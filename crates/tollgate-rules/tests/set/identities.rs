@@ -138,3 +138,27 @@ fn a_cookie_restricts_in_every_spelling_and_relaxes_in_one() {
     assert_eq!((token("a+b="), token("a%2Bb=")), ((true, false), (true, true)));
     assert_eq!(refused("cookie.s = 'a b'", &with(&[("cookie", "s=a+b")])), (true, true), "as Rack reads it");
 }
+
+#[test]
+fn a_key_has_the_spelling_that_its_rule_says() {
+    for (key, sent) in [
+        ("lower(header.x-user)", ["Ada", "ADA", "ada"]),
+        ("trim(label.user)", ["ada", " ada", "ada \t"]),
+        ("credentials(header.x-user)", ["Token t", "token  t", " TOKEN t"]),
+        ("decoded(header.x-user)", ["ada", "%61da", "%61%64%61"]),
+        ("lower(decoded(header.x-user))", ["ada", "%41da", "%41DA"]),
+        ("trim(decoded(header.x-user))", ["ada", "%20ada", "ada%09"]),
+        ("lower(cookie.user)", ["ada", "Ada", "\"%41da\""]),
+        ("lower(query.user)", ["ada", "Ada", "%41da"]),
+    ] {
+        let request = |value: &str| PlainRequest {
+            target: Some(format!("/?user={value}").into_bytes()),
+            labels: vec![header("user", value)],
+            ..with(&[("x-user", value), ("cookie", format!("user={value}").as_str())])
+        };
+        assert_eq!(admitted(key, sent.map(request)), 1, "{key}");
+        assert_eq!(admitted(key, [sent[0], "bob"].map(request)), 2, "{key}");
+    }
+    let missing = "rule = [{ name = 'r', key = 'trim(header.x)', missing = 'refuse', limits = '9/s' }]";
+    assert!(!Desk::new(missing).check(&with(&[("x", " ")])).is_admitted(), "nothing is left");
+}

@@ -86,7 +86,8 @@ fn limits_each(rule: &Rule) -> bool {
 /// W1: keys that a client chooses, where nothing else limits it.
 fn chosen_keys(files: &mut Files<'_>, rules: &[Placed], work: &mut Work) {
     use Attribute::{Capture, Cookie, Header, Path, Query};
-    let is_chosen = |part: &Attribute| matches!(part, Header(_) | Cookie(_) | Query(_) | Path | Capture(_));
+    let is_chosen =
+        |part: &Attribute| matches!(part.plain(), Header(_) | Cookie(_) | Query(_) | Path | Capture(_));
     let limits = |rule: &Rule| limits_each(rule) && rule.limits != Limits::Block;
     let holds = |placed: &&Placed| match &placed.rule.key {
         Key::Everyone => limits(&placed.rule),

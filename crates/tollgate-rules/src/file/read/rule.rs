@@ -187,7 +187,7 @@ impl Reader<'_, '_> {
                 let message = format!("`{attribute}` is in the key twice");
                 self.add(value.span(), Code::BadValue, message, "each attribute once");
             }
-            self.has_pattern(table, &attribute, value.span());
+            self.has_pattern(table, attribute.plain(), value.span());
             attributes.push(attribute);
         }
         (!attributes.is_empty()).then_some(Key::Attributes(attributes))

@@ -2,7 +2,7 @@
 
 use super::wrong::{Wrong, quoted};
 use crate::file::problem::Code;
-use crate::rule::Attribute;
+use crate::rule::{Attribute, Transform};
 
 const PLAIN: [(&str, Attribute); 6] = [
     ("method", Attribute::Method),
@@ -36,8 +36,37 @@ fn attribute(text: &str) -> Option<Attribute> {
     }
 }
 
-/// A part of a key.
+/// The most transforms of a part of a key.
+const MOST_TRANSFORMS: usize = 4;
+
+/// A part of a key: an attribute, or `lower(header.x-user)`.
 pub(in crate::file) fn key_part(text: &str) -> Result<Attribute, Wrong> {
+    let (mut inner, mut transforms) = (text, Vec::new());
+    // A name behind a dot may have any characters.
+    while let Some((name, rest)) = inner.split_once('(').filter(|(name, _)| !name.contains('.')) {
+        let known = Transform::ALL.into_iter().find(|known| known.to_string() == name);
+        let (Some(transform), Some(rest)) = (known, rest.strip_suffix(')')) else {
+            let message = format!("{} is no spelling of an attribute", quoted(text));
+            return Err(Wrong::bad(text, message, "lower, trim, credentials, decoded: lower(header.x-user)"));
+        };
+        transforms.push(transform);
+        inner = rest;
+        if transforms.len() > MOST_TRANSFORMS {
+            let message = format!("{} are more than {MOST_TRANSFORMS} spellings", quoted(text));
+            return Err(Wrong::bad(text, message, "each once"));
+        }
+    }
+    let start = text.len() - inner.len() - transforms.len();
+    let moved = |wrong: Wrong| Wrong { span: start + wrong.span.start..start + wrong.span.end, ..wrong };
+    let attribute = plain_part(inner).map_err(moved)?;
+    if attribute == Attribute::Client && !transforms.is_empty() {
+        return Err(Wrong::bad(text, "a client's address has one spelling", "client"));
+    }
+    let transformed = |inner, transform| Attribute::Transformed(transform, Box::new(inner));
+    Ok(transforms.into_iter().rev().fold(attribute, transformed))
+}
+
+fn plain_part(text: &str) -> Result<Attribute, Wrong> {
     if text == "everyone" {
         return Err(Wrong::bad(text, "`everyone` stands alone", "key = \"everyone\""));
     }
@@ -71,8 +100,16 @@ fn named_well(text: &str, attribute: Attribute) -> Result<Attribute, Wrong> {
     checked.map(|()| attribute).map_err(moved)
 }
 
-pub(super) fn key_pattern() -> &'static str {
-    "^(method|host|path|route|client|domain|header\\.[!#$%&'*+.^_`|~0-9A-Za-z-]+|(cookie|query|label|entry|path)\\.[\\s\\S]{1,256})$"
+pub(super) fn key_pattern() -> String {
+    const PLAIN: &str = "method|host|path|route|domain|header\\.[!#$%&'*+.^_`|~0-9A-Za-z-]+|(cookie|query|label|entry|path)\\.[\\s\\S]{1,256}";
+    let names = Transform::ALL.map(|transform| transform.to_string()).join("|");
+    let mut forms = vec!["client".to_owned(), PLAIN.to_owned()];
+    let mut inner = PLAIN.to_owned();
+    for _ in 0..MOST_TRANSFORMS {
+        inner = format!("({names})\\(({inner})\\)");
+        forms.push(inner.clone());
+    }
+    format!("^({})$", forms.join("|"))
 }
 
 pub(super) fn cost_pattern() -> &'static str {

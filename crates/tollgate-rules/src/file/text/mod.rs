@@ -138,7 +138,7 @@ impl Text {
             Self::Client => format!("{list}|^[^@]|^$"),
             Self::Value => format!("{list}|{digest}|^(?!sha256:)[^@]|^$"),
             Self::Key => format!("^everyone$|{}", attribute::key_pattern()),
-            Self::KeyPart => attribute::key_pattern().into(),
+            Self::KeyPart => attribute::key_pattern(),
             Self::CostFrom => attribute::cost_pattern().into(),
             Self::HeaderName => "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$".into(),
             Self::HeaderValue => "^[\\t\\x20-\\x7e]*$".into(),
