@@ -21,6 +21,14 @@ pub fn find(name: &str) -> Option<PathBuf> {
     among(name, [folder().join("venv/bin"), folder().join("bin")]).or_else(|| missing(name))
 }
 
+/// Finds a program that may be missing everywhere on PATH. One that is not there is told by name.
+pub fn seldom(name: &str) -> Option<PathBuf> {
+    among(name, []).or_else(|| {
+        tell(name);
+        None
+    })
+}
+
 /// Finds a program on PATH or in one of these folders.
 fn among(name: &str, folders: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
