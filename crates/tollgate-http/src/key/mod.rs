@@ -81,12 +81,17 @@ impl KeyBy {
 
     /// The first value of a header, byte for byte. Clients can send any value, so limit requests
     /// with an *unknown* value too.
+    ///
+    /// A header has a limit for each of its spellings. `Authorization` has many of one credential
+    /// (`bearer  t` is `Bearer t`): use the user that the application found as the key, by
+    /// [`extension`](Self::extension), or a rule in a file, whose keys have one spelling.
     #[must_use]
     pub fn header(name: HeaderName) -> Self {
         Self::request(move |head, key| key.push(head.header(&name).unwrap_or_default()))
     }
 
-    /// The value of the first cookie of this name, as it was sent.
+    /// The value of the first cookie of this name, as it was sent: with its quotes and escapes, so
+    /// that an application that decodes them reads several keys as one session.
     ///
     /// A client can send two cookies of the same name. If the application reads the last one, as
     /// `axum-extra`'s `CookieJar` does, the client can evade its limit by a different first cookie

@@ -2,7 +2,7 @@
 //!
 //! Servers take `bearer   t` for `Bearer t`, and some the cookie `"a%62"` for `ab`. A key has one
 //! spelling of all that mean the same, so that a client has no limit for each. Steps make it: each
-//! works in place, and makes no value longer.
+//! works in place.
 
 use super::path::escape;
 
@@ -54,7 +54,8 @@ pub(crate) fn lower(text: &mut Vec<u8>, begin: usize) {
 }
 
 /// Writes the scheme of credentials as `Bearer` is written, and one blank behind it (RFC 9110,
-/// sections 11.1 and 11.4). A value without a scheme keeps its case: it is a secret of its own.
+/// sections 11.1 and 11.4). A value without a scheme keeps its case: it is a secret of its own. Of
+/// Basic the base64 has many spellings, too.
 pub(crate) fn credentials(text: &mut Vec<u8>, begin: usize) {
     trim(text, begin);
     let Some(scheme) = text[begin..].iter().position(|byte| is_blank(*byte)) else { return };
@@ -64,6 +65,36 @@ pub(crate) fn credentials(text: &mut Vec<u8>, begin: usize) {
     text.drain(blank + 1..blank + blanks);
     text[begin..blank].make_ascii_lowercase();
     text[begin..=begin].make_ascii_uppercase();
+    if text[begin..=blank] == *b"Basic " {
+        base64(text, blank + 1);
+    }
+}
+
+/// Writes base64 as it is encoded. Python, PHP and Node skip what is no digit and the bits beyond
+/// the last byte, and Python skips all behind the padding.
+fn base64(text: &mut Vec<u8>, begin: usize) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut to, mut padding) = (begin, 0);
+    for at in begin..text.len() {
+        let (byte, digits) = (text[at], (to - begin) % 4);
+        if DIGITS.contains(&byte) {
+            text[to] = byte;
+            (to, padding) = (to + 1, 0);
+        } else if byte == b'=' && digits >= 2 {
+            padding += 1;
+            if digits + padding == 4 {
+                break;
+            }
+        }
+    }
+    text.truncate(to);
+    let digits = (to - begin) % 4;
+    if digits >= 2 {
+        let mask = if digits == 2 { !0b1111 } else { !0b11 };
+        let value = DIGITS.iter().position(|digit| *digit == text[to - 1]).unwrap_or(0);
+        text[to - 1] = DIGITS[value & mask];
+        text.extend_from_slice(&b"=="[digits - 2..]);
+    }
 }
 
 /// Takes a value out of its quotes, with what backslashes escape in it, as `http.cookies` of Python
@@ -126,6 +157,13 @@ mod tests {
             ("Bearer t", "Bearer t"),
             ("bEARER \t  T  ", "Bearer T"),
             (" DPoP a b", "Dpop a b"),
+            ("Basic dTpwMQ==", "Basic dTpwMQ=="),
+            ("bASIC dT!pw\tM-R==junk", "Basic dTpwMQ=="),
+            ("Basic =d=TpwM=Q", "Basic dTpwMQ=="),
+            ("Basic dTpwMTK=", "Basic dTpwMTI="),
+            ("Basic dTpw====", "Basic dTpw"),
+            ("Basic d", "Basic d"),
+            ("Basic =", "Basic "),
             ("Bearer", "Bearer"),
             ("bearer ", "bearer"),
             ("seCret", "seCret"),

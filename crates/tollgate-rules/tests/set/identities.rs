@@ -162,3 +162,15 @@ fn a_key_has_the_spelling_that_its_rule_says() {
     let missing = "rule = [{ name = 'r', key = 'trim(header.x)', missing = 'refuse', limits = '9/s' }]";
     assert!(!Desk::new(missing).check(&with(&[("x", " ")])).is_admitted(), "nothing is left");
 }
+
+/// Python, PHP and Node skip what is no base64.
+#[test]
+fn a_user_has_one_limit_however_the_base64_is_spelled() {
+    let junk = (0..64).map(|number| format!("basic dTpw!MQ==junk{number}"));
+    let others =
+        ["Basic dTpwMQ==", "Basic dTpwMQ", "Basic dTpwMR==", "BASIC  d.T.p.w.M.Q.=="].map(String::from);
+    let with = |value: String| with(&[("authorization", value.as_str())]);
+    assert_eq!(admitted("header.authorization", junk.chain(others).map(with)), 1);
+    let users = ["Basic dTpwMQ==", "Basic dTpwMg==", "Basic DTpwMQ=="].map(String::from);
+    assert_eq!(admitted("header.authorization", users.map(with)), 3);
+}
