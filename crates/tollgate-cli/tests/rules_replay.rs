@@ -165,6 +165,35 @@ limits = 'fixed-window:1/min'
 }
 
 #[test]
+fn spellings_of_one_credential_in_a_log_are_one_key() {
+    let rules =
+        "version = 1\n[[rule]]\nname = 'each'\nkey = ['header.authorization', 'cookie.s']\nlimits = '1/h'\n";
+    let sent = [
+        ("Bearer t", "s=abc"),
+        ("bEARER   t", "s=abc"),
+        ("Bearer t", "s=%61bc"),
+        ("BEARER t ", "a=1; s=\"\\141bc\""),
+    ];
+    let lines = (1..).zip(sent).map(|(time, (token, cookie))| {
+        let headers = json!({ "Authorization": [token], "Cookie": [cookie] });
+        let request = json!({ "remote_ip": "192.0.2.7", "method": "GET", "uri": "/", "headers": headers });
+        json!({ "ts": time, "request": request, "status": 200 }).to_string() + "\n"
+    });
+    let log = lines.collect::<String>();
+    let (rules, log) =
+        (Temporary::new("one-key.toml", rules.as_bytes()), Temporary::new("one-key.json", log.as_bytes()));
+    let maps = [
+        "--map",
+        "header.authorization=request.headers.Authorization",
+        "--map",
+        "header.cookie=request.headers.Cookie",
+    ];
+    let run = tollgate(&[&["replay", "--rules", rules.text(), log.text(), "--json"][..], &maps].concat());
+    let each = &run.json()["rules"][0];
+    assert_eq!((&each["concerned"], &each["refused"], &each["keys"]), (&json!(4), &json!(3), &json!(1)));
+}
+
+#[test]
 fn clients_with_host_names_are_clients_of_their_own() {
     let text = LOG.replace("192.0.2.1", "one.example").replace("2001:db8::", "two.example");
     let (rules, log) =

