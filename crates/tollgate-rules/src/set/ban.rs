@@ -4,7 +4,8 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Clock, FixedWindow, Inherit, MultiLimiter, Quota, Rate, Timestamp, Usage, WhenFull,
+    BuildError, Clock, FixedWindow, Inherit, ManualClock, MultiLimiter, Quota, Rate, Timestamp, Usage,
+    WhenFull,
 };
 
 /// The keys that a rule refuses for a while because it refused them once.
@@ -20,6 +21,11 @@ pub(crate) struct Bans<C> {
 /// A ban of this length, as a quota.
 pub(crate) fn quota(length: Duration) -> Quota {
     FixedWindow::new(Rate::new(1, length)).from_first_hit().into()
+}
+
+/// Checks that bans of this length can be kept.
+pub(crate) fn check(length: Duration) -> Result<(), BuildError> {
+    Bans::new(length, Some(1), ManualClock::new()).map(drop)
 }
 
 impl<C: Clock + 'static> Bans<C> {

@@ -50,6 +50,7 @@ use decide::Round;
 use scratch::Mark;
 
 pub use ask::Ask;
+pub(crate) use ban::check as check_ban;
 pub(crate) use conflict::OfLimit;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;

@@ -1,6 +1,7 @@
 //! Every mistake in one run, at its place.
 
-use tollgate_rules::{Code, Memory, Reading, read};
+use tollgate::ManualClock;
+use tollgate_rules::{Code, LiveRules, Memory, Reading, read};
 
 use crate::{found, problems, reading, rule};
 
@@ -127,6 +128,7 @@ fn each_mistake_points_at_the_wrong_part() {
         ("match.header.\"a b\" = \"x\"", "bad-text", "a b", "no name of a header"),
         ("ban = \"0s\"", "bad-value", "0s", "longer than nothing"),
         ("ban = \"ages\"", "bad-text", "ages", "no unit"),
+        ("ban = \"100000d\"", "bad-value", "100000d", "days at most"),
         ("max_wait = \"1s\"", "unfit", "1s", "no limit of the rule is a queue"),
         ("on_refusal = \"wait\"", "bad-text", "wait", "park"),
         ("park.tries = 2", "unfit", "park", "`park` means nothing"),
@@ -199,6 +201,17 @@ fn each_mistake_points_at_the_wrong_part() {
         assert!(part.is_empty() || part == wrong || part == unquoted, "{fields}: {wrong} for {part}");
         assert!(said.contains(says), "{fields}: {said} lacks {says}");
     }
+}
+
+/// What the error says is what can be built, to the day.
+#[test]
+fn a_ban_lasts_as_long_as_its_error_says() {
+    let said = error("ban = \"100000d\"").2;
+    let days: u64 = said.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert!(error(&format!("ban = \"{}d\"", days + 1)).2.contains(&format!("{days} days")));
+    let text = format!("version = 1\n{}", rule("r", &format!("ban = \"{days}d\"")));
+    let rules = reading(&text).into_rules().unwrap();
+    assert!(LiveRules::new(rules, [0; 32], ManualClock::new()).is_ok(), "{days} days");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tollgate::{Inherit, Limiter, Quota, Rate, TokenBucket};
+use tollgate::{BuildError, Inherit, Limiter, Quota};
 use toml::de::DeTable;
 
 use super::settings::mode;
@@ -16,6 +16,10 @@ use crate::file::text::{attribute, limit, value};
 use crate::rule::{
     Attribute, Ban, Cost, CostCase, Key, Limit, Limits, MissingKey, Mode, Park, Replaces, Rule, Tier,
 };
+use crate::set::check_ban;
+
+/// A day in nanoseconds.
+const DAY: u128 = 86_400_000_000_000;
 
 /// A rule, and where its parts stand.
 #[derive(Debug)]
@@ -235,9 +239,14 @@ impl Reader<'_, '_> {
 
     fn ban(&mut self, table: &DeTable<'_>) -> Option<Ban> {
         let ban = self.positive(table, "ban").filter(|ban| !ban.is_zero())?;
-        let bucket = TokenBucket::new(Rate::new(1, ban));
-        if let (Err(error), Some(value)) = (Limiter::<[u8]>::builder(bucket).memory(), table.get("ban")) {
-            self.add(value.span(), Code::BadValue, format!("the ban cannot be kept: {error}"), "such as 1d");
+        if let (Err(error), Some(value)) = (check_ban(ban), table.get("ban")) {
+            let message = match error {
+                BuildError::OutOfRange { field: "rate.period", max, .. } => {
+                    format!("a ban lasts {} days at most", max / DAY)
+                }
+                error => format!("the ban cannot be kept: {error}"),
+            };
+            self.add(value.span(), Code::BadValue, message, "such as 1d");
         }
         Some(Ban(ban))
     }
