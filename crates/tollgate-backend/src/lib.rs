@@ -1,9 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod address;
 mod any_backend;
 mod backend;
 mod fault;
+mod secret;
 
+pub use address::{AddressError, StoreAddress, StorePlace};
 pub use any_backend::{AnyBackend, AnyReceipt};
 pub use backend::{Backend, BackendReply, OnBackendError};
 pub use fault::BackendFault;
+pub use secret::Secret;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::{KeyHasher, Quota};
+use tollgate_backend::{AddressError, StoreAddress};
 
 use crate::connection::Topology;
 use crate::deny::DenyCache;
@@ -71,12 +72,17 @@ impl Redis {
         self.shared.store.connected(&self.shared.prefix).await
     }
 
-    /// Begins to build a connection. `url` is `redis://[user:password@]host[:port][/database]`,
-    /// `rediss://` with TLS, or `redis+unix:///path`.
-    pub fn builder(url: impl Into<String>) -> RedisBuilder {
+    /// Begins to build a connection. The [address](StoreAddress) is
+    /// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, or
+    /// `redis+unix:///path`.
+    pub fn builder<A>(address: A) -> RedisBuilder
+    where
+        A: TryInto<StoreAddress>,
+        AddressError: From<A::Error>,
+    {
         RedisBuilder {
-            url: url.into(),
-            topology: Topology::One,
+            address: address.try_into().map_err(Into::into),
+            topology: Ok(Topology::One),
             deadline: Duration::from_millis(10),
             prefix: "tg1".to_owned(),
             time: Time::Server,
@@ -119,15 +125,15 @@ impl fmt::Debug for Redis {
 /// Builds a [`Redis`].
 #[must_use = "a builder does nothing until it builds"]
 pub struct RedisBuilder {
-    url: String,
-    topology: Topology,
+    address: Result<StoreAddress, AddressError>,
+    topology: Result<Topology, AddressError>,
     deadline: Duration,
     prefix: String,
     time: Time,
     slack: Duration,
 }
 
-/// Without the address, which may contain a password.
+/// Without the servers.
 impl fmt::Debug for RedisBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = f.debug_struct("RedisBuilder");
@@ -142,15 +148,23 @@ impl RedisBuilder {
     /// Each master has a connection and a breaker of its own, so a master that fails fails only its
     /// keys. A request follows its key to another master, which charges nothing twice. While a slot
     /// moves, a new key of several limits fails as [`Moved`](crate::FailureKind::Moved).
-    pub fn cluster(mut self, others: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.topology = Topology::Cluster(others.into_iter().map(Into::into).collect());
+    pub fn cluster<A>(mut self, others: impl IntoIterator<Item = A>) -> Self
+    where
+        A: TryInto<StoreAddress>,
+        AddressError: From<A::Error>,
+    {
+        self.topology = addresses(others).map(Topology::Cluster);
         self
     }
 
     /// Connects to the master that these sentinels name. In the builder's address, the host is the
     /// name of the master: `redis://user:password@main/0`.
-    pub fn sentinel(mut self, sentinels: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.topology = Topology::Sentinel(sentinels.into_iter().map(Into::into).collect());
+    pub fn sentinel<A>(mut self, sentinels: impl IntoIterator<Item = A>) -> Self
+    where
+        A: TryInto<StoreAddress>,
+        AddressError: From<A::Error>,
+    {
+        self.topology = addresses(sentinels).map(Topology::Sentinel);
         self
     }
 
@@ -210,10 +224,21 @@ impl RedisBuilder {
         within("deadline", self.deadline.as_nanos(), 1_000_000, minute)?;
         within("slack", self.slack.as_nanos(), 1_000_000, day)?;
         check_name(&self.prefix)?;
-        let store = Store::open(&self.url, &self.topology, &self.prefix, self.deadline)?;
-        let Self { prefix, time, slack, .. } = self;
+        let Self { address, topology, deadline, prefix, time, slack } = self;
+        let (address, topology) =
+            (address.map_err(BuildError::Address)?, topology.map_err(BuildError::Address)?);
+        let store = Store::open(&address, &topology, &prefix, deadline)?;
         Ok(Redis { shared: Arc::new(Shared { store: Arc::new(store), prefix, time, slack }) })
     }
+}
+
+/// The addresses of several servers.
+fn addresses<A>(texts: impl IntoIterator<Item = A>) -> Result<Vec<StoreAddress>, AddressError>
+where
+    A: TryInto<StoreAddress>,
+    AddressError: From<A::Error>,
+{
+    texts.into_iter().map(|text| text.try_into().map_err(Into::into)).collect()
 }
 
 /// Builds a [`Limiter`].

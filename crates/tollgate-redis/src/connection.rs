@@ -395,7 +395,8 @@ mod tests {
     async fn requests_without_answers_end_a_silent_connection() {
         let url = crate::fake::serve(|_| String::new());
         let deadline = Duration::from_millis(10);
-        let connection = Connection::open(Source::new(&url.await, None).unwrap(), deadline);
+        let connection =
+            Connection::open(Source::new(&crate::fake::address(&url.await), None).unwrap(), deadline);
         connection.first_attempt().await.unwrap();
         let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
             command.arg(0);
@@ -421,7 +422,10 @@ mod tests {
     #[tokio::test]
     async fn what_finds_no_room_is_not_sent_and_not_charged() {
         let url = crate::fake::serve(|_| String::new()).await;
-        let connection = Connection::open(Source::new(&url, None).unwrap(), Duration::from_millis(2));
+        let connection = Connection::open(
+            Source::new(&crate::fake::address(&url), None).unwrap(),
+            Duration::from_millis(2),
+        );
         connection.first_attempt().await.unwrap();
         let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
             command.arg(0);

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use tollgate_backend::AddressError;
+
 use crate::Failed;
 
 /// Why a connection or a limiter could not be built.
@@ -48,8 +50,8 @@ pub enum BuildError {
         /// The name given.
         name: String,
     },
-    /// The address is not one of a store. The text says why.
-    Address(String),
+    /// The address is not one of a store.
+    Address(AddressError),
     /// A node's own limiters, for when the store fails, cannot have their share of the quotas:
     /// [`OnFailure::Local`](crate::OnFailure::Local).
     Local(tollgate::BuildError),
@@ -74,7 +76,7 @@ impl fmt::Display for BuildError {
                 f,
                 "{name:?} is not a name: it needs 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'"
             ),
-            Self::Address(reason) => write!(f, "not the address of a store: {reason}"),
+            Self::Address(error) => error.fmt(f),
             Self::Local(error) => write!(f, "the limits of this node alone: {error}"),
             Self::Refused(failed) => write!(f, "the store refused the first script: {failed}"),
         }
@@ -86,6 +88,7 @@ impl Error for BuildError {
         match self {
             Self::Refused(failed) => Some(failed),
             Self::Local(error) => Some(error),
+            Self::Address(error) => Some(error),
             _ => None,
         }
     }

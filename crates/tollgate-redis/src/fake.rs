@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tollgate_backend::StoreAddress;
 
 /// Starts a server on a port of its own and returns its address. The function is given the words
 /// of each `EVALSHA`, `EVAL` and `CLUSTER`; all other commands are answered `OK`.
@@ -17,6 +18,11 @@ pub(crate) async fn serve(answer: impl Fn(&[String]) -> String + Send + Sync + '
         }
     });
     format!("redis://{address}")
+}
+
+/// The address of such a server.
+pub(crate) fn address(url: &str) -> StoreAddress {
+    StoreAddress::parse(url).expect("a store's address")
 }
 
 async fn talk(mut stream: BufReader<TcpStream>, answer: Arc<impl Fn(&[String]) -> String>) -> Option<()> {

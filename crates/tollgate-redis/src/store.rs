@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tollgate_backend::StoreAddress;
 
 use crate::cluster::{Cluster, PROBE, slot};
 use crate::connection::{Connection, Seed, Source, Topology};
@@ -26,21 +27,21 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// A wrong address.
+    /// Addresses that do not fit together.
     pub(crate) fn open(
-        url: &str,
+        address: &StoreAddress,
         topology: &Topology,
         prefix: &str,
         deadline: Duration,
     ) -> Result<Self, BuildError> {
         let sentinels = match topology {
             Topology::Cluster(others) => {
-                return Ok(Self::Cluster(Cluster::open(Seed::all(url, others)?, prefix, deadline)?));
+                return Ok(Self::Cluster(Cluster::open(Seed::all(address, others)?, prefix, deadline)?));
             }
             Topology::One => None,
-            Topology::Sentinel(urls) => Some(&urls[..]),
+            Topology::Sentinel(sentinels) => Some(&sentinels[..]),
         };
-        let source = Source::new(url, sentinels)?;
+        let source = Source::new(address, sentinels)?;
         let server = source.name();
         let connection = Arc::new(Connection::open(source, deadline));
         let (probe, pulse) = (probe(&connection, prefix), connection.pulse());
@@ -250,7 +251,7 @@ mod tests {
         let url = fake::serve(answer).await;
         PORT.set(url.rsplit_once(':').unwrap().1.parse().unwrap()).unwrap();
         let topology = Topology::Cluster(Vec::new());
-        let store = Store::open(&url, &topology, "tg1", Duration::from_secs(10)).unwrap();
+        let store = Store::open(&fake::address(&url), &topology, "tg1", Duration::from_secs(10)).unwrap();
         store.connected("tg1").await.unwrap();
         let name = || "tg1:{k:alice}:api".to_owned();
         assert!(!store.is_open(name));
@@ -272,7 +273,7 @@ mod tests {
             ":1\r\n".to_owned()
         };
         let (url, deadline) = (fake::serve(answer).await, Duration::from_millis(200));
-        let store = Arc::new(Store::open(&url, &Topology::One, "tg1", deadline).unwrap());
+        let store = Arc::new(Store::open(&fake::address(&url), &Topology::One, "tg1", deadline).unwrap());
         store.connected("tg1").await.unwrap();
         let begun = Instant::now();
         let client = |_| {
@@ -323,7 +324,7 @@ mod tests {
         let url = fake::serve(answer).await;
         PORT.set(url.rsplit_once(':').unwrap().1.parse().unwrap()).unwrap();
         let topology = Topology::Cluster(Vec::new());
-        let store = Store::open(&url, &topology, "tg1", Duration::from_secs(10)).unwrap();
+        let store = Store::open(&fake::address(&url), &topology, "tg1", Duration::from_secs(10)).unwrap();
         let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
             command.arg(1).arg("tg1:{k:alice}:api");
         });
@@ -335,7 +336,7 @@ mod tests {
         // A port that nothing listens on.
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (url, topology) = (format!("redis://{free}"), Topology::Cluster(Vec::new()));
-        let store = Store::open(&url, &topology, "tg1", Duration::from_secs(60)).unwrap();
+        let store = Store::open(&fake::address(&url), &topology, "tg1", Duration::from_secs(60)).unwrap();
         let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
             command.arg(1).arg("tg1:{k:alice}:api");
         });

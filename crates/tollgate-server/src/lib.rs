@@ -48,6 +48,7 @@ pub use listen::{BadAddress, BadTlsFiles, ListenAddress, TlsFiles};
 pub use park::ParkError;
 pub use proxy::UpstreamError;
 pub use server::Server;
-pub use settings::{BadUpstream, Limits, ProxySettings, Secret, Settings, Upstream};
+pub use settings::{BadUpstream, Limits, ProxySettings, Settings, Upstream};
 pub use start_error::StartError;
 pub use state::StateError;
+pub use tollgate_backend::Secret;

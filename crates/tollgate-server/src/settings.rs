@@ -2,7 +2,6 @@
 
 mod proxy;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
+use tollgate_backend::Secret;
 use tollgate_rules::{EnvoyCharge, SameDomain};
 
 pub use self::proxy::{BadUpstream, ProxySettings, Upstream};
@@ -98,37 +98,6 @@ pub struct Settings {
     pub threads: NonZeroUsize,
     /// What a connection may use.
     pub limits: Limits,
-}
-
-/// Text that is never shown: its `Debug` form does not have it.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_server::Secret;
-///
-/// let password = Secret::from("open sesame".to_owned());
-/// assert_eq!(format!("{password:?}"), "Secret");
-/// ```
-#[derive(Clone)]
-pub struct Secret(Box<str>);
-
-impl Secret {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 /// What a listener and its connections may use.
@@ -244,7 +213,7 @@ impl Settings {
         let asks_for_secret = match listener {
             Listener::Admin => self.admin_token.is_some(),
             Listener::Resp => {
-                self.resp_password.as_ref().is_some_and(|password| !password.as_bytes().is_empty())
+                self.resp_password.as_ref().is_some_and(|password| !password.reveal().is_empty())
             }
             Listener::Http | Listener::Grpc => false,
             // Its callers are not trusted: the rules limit them.

@@ -150,33 +150,26 @@ impl Known {
 ///
 /// # Errors
 ///
-/// [`BuildError`](tollgate_redis::BuildError): the settings are none. That of an address may have
-/// its password.
+/// [`BuildError`](tollgate_redis::BuildError): the settings are none.
 ///
 /// # Panics
 ///
 /// Outside of a Tokio runtime.
 pub fn connect(server: &StoreServer, deadline: Duration) -> Result<Redis, tollgate_redis::BuildError> {
-    let strings = |urls: &[Box<str>]| urls.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let mut builder = Redis::builder(&*server.url).deadline(deadline).prefix(&*server.prefix);
+    let mut builder = Redis::builder(server.address.clone()).deadline(deadline).prefix(&*server.prefix);
     if !server.cluster.is_empty() {
-        builder = builder.cluster(strings(&server.cluster));
+        builder = builder.cluster(server.cluster.iter().cloned());
     }
     if !server.sentinels.is_empty() {
-        builder = builder.sentinel(strings(&server.sentinels));
+        builder = builder.sentinel(server.sentinels.iter().cloned());
     }
     builder.open()
 }
 
 /// Tells why a rule refuses all requests.
 fn tell(plan: &Plan, error: &tollgate_redis::BuildError) {
-    // The error of an address may have a password.
-    let why = match error {
-        tollgate_redis::BuildError::Address(_) => "its address is none".to_owned(),
-        error => error.to_string(),
-    };
     let (rule, store) = (&*plan.rule, plan.server.to_string());
-    tracing::error!(rule, store, "the store cannot keep the rule, which refuses all requests: {why}");
+    tracing::error!(rule, store, "the store cannot keep the rule, which refuses all requests: {error}");
 }
 
 impl RuleStores {

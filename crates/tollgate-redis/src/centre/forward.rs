@@ -267,7 +267,7 @@ mod tests {
         };
         let url = fake::serve(answer).await;
         let patient = Duration::from_secs(10);
-        let store = Arc::new(Store::open(&url, &Topology::One, "tg1", patient).unwrap());
+        let store = Arc::new(Store::open(&fake::address(&url), &Topology::One, "tg1", patient).unwrap());
         let link = Link {
             from: "eu".to_owned(),
             to: "us".to_owned(),

@@ -3,8 +3,10 @@
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, TlsMode,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo, RedisResult, TlsMode,
 };
+use tollgate_backend::{AddressError, StoreAddress, StorePlace};
 
 use super::window::Window;
 use crate::BuildError;
@@ -27,9 +29,41 @@ pub(crate) struct Wire(pub(super) MultiplexedConnection);
 pub(crate) enum Topology {
     One,
     /// More addresses of the same cluster.
-    Cluster(Vec<String>),
+    Cluster(Vec<StoreAddress>),
     /// The addresses of the sentinels.
-    Sentinel(Vec<String>),
+    Sentinel(Vec<StoreAddress>),
+}
+
+/// An address as the client takes it.
+fn info(address: &StoreAddress) -> RedisResult<ConnectionInfo> {
+    let place = match address.place() {
+        StorePlace::Socket(path) => ConnectionAddr::Unix(path.clone()),
+        StorePlace::Host { name, port } => server(address.is_tls(), name, *port),
+    };
+    let protocol = if address.is_resp3() { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
+    let mut settings =
+        RedisConnectionInfo::default().set_db(address.database().into()).set_protocol(protocol);
+    if let Some(user) = address.user() {
+        settings = settings.set_username(user);
+    }
+    if let Some(password) = address.password() {
+        settings = settings.set_password(password.reveal());
+    }
+    Ok(place.into_connection_info()?.set_redis_settings(settings))
+}
+
+fn server(is_tls: bool, host: &str, port: u16) -> ConnectionAddr {
+    let host = host.to_owned();
+    if is_tls {
+        ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    }
+}
+
+/// The client says of an address only whether it is one, and [`StoreAddress`] has said so.
+fn misfit(_: redis::RedisError) -> BuildError {
+    BuildError::Address(AddressError::Together)
 }
 
 /// A server of a cluster. The others have its user, password and TLS.
@@ -37,11 +71,10 @@ pub(crate) enum Topology {
 pub(crate) struct Seed(ConnectionInfo);
 
 impl Seed {
-    /// Those of a cluster, of which `url` is the first.
-    pub(crate) fn all(url: &str, others: &[String]) -> Result<Vec<Self>, BuildError> {
-        let urls = std::iter::once(url).chain(others.iter().map(String::as_str));
-        let nodes: RedisResult<Vec<_>> = urls.map(IntoConnectionInfo::into_connection_info).collect();
-        let nodes = nodes.map_err(|error| BuildError::Address(error.to_string()))?;
+    /// Those of a cluster, of which `first` is the first.
+    pub(crate) fn all(first: &StoreAddress, others: &[StoreAddress]) -> Result<Vec<Self>, BuildError> {
+        let nodes: RedisResult<Vec<_>> = std::iter::once(first).chain(others).map(info).collect();
+        let nodes = nodes.map_err(misfit)?;
         let [first, ..] = &nodes[..] else { return Ok(Vec::new()) };
         let settings = first.redis_settings().clone();
         Ok(nodes.into_iter().map(|node| Self(node.set_redis_settings(settings.clone()))).collect())
@@ -50,23 +83,13 @@ impl Seed {
     pub(crate) fn source(&self) -> Result<Source, BuildError> {
         provide_cryptography();
         let client = Client::open(self.0.clone());
-        client
-            .map(|client| Source::One(Box::new(client)))
-            .map_err(|error| BuildError::Address(error.to_string()))
+        client.map(|client| Source::One(Box::new(client))).map_err(misfit)
     }
 
     /// The same for another server.
     pub(crate) fn at(&self, host: &str, port: u16) -> Self {
-        let address = match self.0.addr() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
-                host: host.to_owned(),
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host.to_owned(), port),
-        };
-        Self(self.0.clone().set_addr(address))
+        let is_tls = matches!(self.0.addr(), ConnectionAddr::TcpTls { .. });
+        Self(self.0.clone().set_addr(server(is_tls, host, port)))
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -78,28 +101,27 @@ impl Seed {
 }
 
 impl Source {
-    /// `url` is the server, or has the name that the sentinels know the master by as its host.
-    /// Users, passwords and TLS are those of `url`.
-    pub(crate) fn new(url: &str, sentinels: Option<&[String]>) -> Result<Self, BuildError> {
+    /// `address` is the server, or has the name that the sentinels know the master by as its host.
+    /// Users, passwords and TLS are those of `address`.
+    pub(crate) fn new(
+        address: &StoreAddress,
+        sentinels: Option<&[StoreAddress]>,
+    ) -> Result<Self, BuildError> {
         provide_cryptography();
-        Self::try_new(url, sentinels).map_err(|error| BuildError::Address(error.to_string()))
+        Self::try_new(address, sentinels).map_err(misfit)
     }
 
-    fn try_new(url: &str, sentinels: Option<&[String]>) -> RedisResult<Self> {
-        let first = url.into_connection_info()?;
+    fn try_new(address: &StoreAddress, sentinels: Option<&[StoreAddress]>) -> RedisResult<Self> {
+        let first = info(address)?;
         match sentinels {
             None => Ok(Self::One(Box::new(Client::open(first)?))),
-            Some(urls) => {
-                let others = urls.iter().map(|url| url.as_str().into_connection_info());
-                let others = others.collect::<RedisResult<Vec<_>>>()?;
-                let (name, tls) = match first.addr() {
-                    ConnectionAddr::Tcp(name, _) => (name.clone(), None),
-                    ConnectionAddr::TcpTls { host, insecure: false, .. } => {
-                        (host.clone(), Some(TlsMode::Secure))
-                    }
-                    ConnectionAddr::TcpTls { host, .. } => (host.clone(), Some(TlsMode::Insecure)),
-                    other => (other.to_string(), None),
+            Some(sentinels) => {
+                let others = sentinels.iter().map(info).collect::<RedisResult<Vec<_>>>()?;
+                let name = match address.place() {
+                    StorePlace::Host { name, .. } => name.to_string(),
+                    StorePlace::Socket(path) => path.display().to_string(),
                 };
+                let tls = address.is_tls().then_some(TlsMode::Secure);
                 let node = SentinelNodeConnectionInfo::default()
                     .set_redis_connection_info(first.redis_settings().clone());
                 let node = tls.map_or(node.clone(), |tls| node.set_tls_mode(tls));

@@ -37,25 +37,24 @@ impl Excerpt {
     }
 }
 
-/// The line with `*` in place of each byte between a `:` and an `@` of one string, as of the user
-/// and the password of a store's address: errors are logged and shown to operators.
+/// The line with `*` in place of what may be the address of a store, which may have a password:
+/// errors are logged and shown to operators. A file with errors may have one anywhere, written in
+/// any way, so rather too much is hidden: all behind a `://` that is not of the web; and up to the
+/// last `@` all behind such a one or the first `:` of the line, or else of its value.
 fn without_passwords(line: &str) -> Cow<'_, str> {
-    if !line.contains('@') {
-        return line.into();
-    }
+    let scheme = line.find("://");
+    let is_web = scheme.is_some_and(|at| ["http", "https"].iter().any(|web| line[..at].ends_with(web)));
+    let value = line.find('=').map_or(0, |equals| equals + 1);
+    let begins = |c: char| !" \t\"'[".contains(c);
+    let value = line[value..].find(begins).map_or(line.len(), |blanks| value + blanks);
+    let from = scheme.map(|at| at + 3).or_else(|| line.find(':').map(|colon| colon + 1));
+    let hidden = match (from, line.rfind('@')) {
+        (Some(from), _) if scheme.is_some() && !is_web => from..line.len(),
+        (from, Some(at)) => from.filter(|from| *from < at).unwrap_or(value.min(at))..at,
+        (_, None) => return line.into(),
+    };
     let mut bytes = line.as_bytes().to_vec();
-    let mut start = 0;
-    for end in line.match_indices(['"', '\'']).map(|(at, _)| at).chain([line.len()]) {
-        let part = &line[start..end];
-        if let (Some(colon), Some(at)) = (part.find(':'), part.rfind('@'))
-            && colon < at
-        {
-            let inner = &part.as_bytes()[colon + 1..at];
-            let slashes = inner.iter().take_while(|byte| **byte == b'/').count();
-            bytes[start + colon + 1 + slashes..start + at].fill(b'*');
-        }
-        start = (end + 1).min(line.len());
-    }
+    bytes[hidden].fill(b'*');
     // Whole characters were replaced.
     String::from_utf8(bytes).map_or_else(|_| "".into(), Cow::Owned)
 }
@@ -120,11 +119,18 @@ mod tests {
     #[test]
     fn an_excerpt_shows_no_password() {
         for (line, shown) in [
-            ("store = \"redis://:secret@host\"", "store = \"redis://*******@host\""),
-            ("url = 'redis://u:p@ss@host' # @", "url = 'redis://******@host' # @"),
+            ("store = \"redis://:secret@host\"", "store = \"redis://*************"),
+            ("url = 'redis://u:p@ss@host' # @", "url = 'redis://****************"),
             ("store = \"redis:secret@host\"", "store = \"redis:******@host\""),
             ("match.label.user = \"@staff\"", "match.label.user = \"@staff\""),
-            ("store = \"redis://:secret@host", "store = \"redis://*******@host"),
+            ("store = \"redis://app:secret", "store = \"redis://**********"),
+            ("store = \"redis:app:se\\\"'cr@et@host\"", "store = \"redis:**************@host\""),
+            ("store = \"unix:///s?pass=secret\"", "store = \"unix://***************"),
+            ("url = \"http://app:secret@host\"", "url = \"http://**********@host\""),
+            ("refuse.type = \"https://a.test/limits\"", "refuse.type = \"https://a.test/limits\""),
+            ("  secret@host\"\"\"", "  ******@host\"\"\""),
+            ("store = 'secret@host'", "store = '******@host'"),
+            ("limits = \"in-flight:2\"", "limits = \"in-flight:2\""),
         ] {
             assert_eq!(without_passwords(line), shown);
         }

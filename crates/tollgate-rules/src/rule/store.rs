@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_backend::StoreAddress;
+
 /// The store of a rule: Redis or Valkey, which all processes that read the rule share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,16 +49,16 @@ pub enum StoreFailure {
     },
 }
 
-/// A store as a file names it. Neither [`Debug`] nor [`Display`](fmt::Display) tells a password.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// A store as a file names it. Its display is that of its address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct StoreServer {
-    /// Its address, which may have a password.
-    pub url: Box<str>,
+    /// Its address.
+    pub address: StoreAddress,
     /// Further nodes of a cluster. Empty: it is none.
-    pub cluster: Vec<Box<str>>,
+    pub cluster: Vec<StoreAddress>,
     /// The sentinels that know the master. Empty: there are none.
-    pub sentinels: Vec<Box<str>>,
+    pub sentinels: Vec<StoreAddress>,
     /// The longest time that a request waits for its answer.
     pub deadline: Duration,
     /// What the names of all keys begin with.
@@ -70,9 +72,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(10);
 pub(crate) const PREFIX: &str = "tg1";
 
 impl StoreServer {
-    pub(crate) fn at(url: &str) -> Self {
+    pub(crate) fn at(address: StoreAddress) -> Self {
         Self {
-            url: url.into(),
+            address,
             cluster: Vec::new(),
             sentinels: Vec::new(),
             deadline: DEADLINE,
@@ -87,41 +89,8 @@ impl StoreServer {
     }
 }
 
-/// An address without user, password and query.
-fn public(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("redis", ""));
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    format!("{scheme}://{place}")
-}
-
 impl fmt::Display for StoreServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&public(&self.url))
-    }
-}
-
-impl fmt::Debug for StoreServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreServer").field("url", &public(&self.url)).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_text_of_a_store_tells_its_password() {
-        for url in [
-            "redis://:hidden@10.0.0.7:6379/2",
-            "rediss://user:hidden@10.0.0.7:6379/2",
-            "redis://user:hid@hidden@10.0.0.7:6379/2?password=hidden",
-        ] {
-            let server = StoreServer::at(url);
-            for text in [server.to_string(), format!("{server:?}")] {
-                assert!(!text.contains("hid") && text.contains("10.0.0.7:6379/2"), "{text}");
-            }
-        }
+        self.address.fmt(f)
     }
 }

@@ -214,6 +214,39 @@ fn a_ban_lasts_as_long_as_its_error_says() {
     assert!(LiveRules::new(rules, [0; 32], ManualClock::new()).is_ok(), "{days} days");
 }
 
+/// What the check lets pass, the store's client takes: it has the address as it was parsed here.
+#[test]
+fn an_address_that_no_client_takes_is_an_error() {
+    for (address, says) in [
+        ("redis://app:hunter2#x@127.0.0.1:6379", "write %2F, %3F, %23"),
+        ("redis://app:hunter2?x@127.0.0.1:6379", "write %2F, %3F, %23"),
+        ("redis://app:hunter2#x", "the port"),
+        ("redis://h:+6379", "the port"),
+        ("redis://h?protocol=resp9", "neither 2 nor 3"),
+        ("redis://h?password=hunter2", "has a parameter"),
+        ("redis://[zz]", "neither a name nor an address"),
+        ("redis://h|x", "neither a name nor an address"),
+        ("redis://0.0.0.0", "name one"),
+        ("redis://h/+1", "is no number"),
+        ("redis://:%ff@h", "not UTF-8"),
+        ("rediss://h#insecure", "always verified"),
+    ] {
+        for fields in [format!("store = '{address}'"), format!("store = \"{address}\"")] {
+            let (code, part, said) = error(&fields);
+            assert_eq!((code, part.trim_matches(['\'', '"'])), ("bad-value", address));
+            assert!(said.contains(says), "{fields}: {said}");
+            let drawn = reading(&format!("version = 1\n{}", rule("r", &fields))).to_string();
+            assert!(!said.contains("hunt") && !drawn.contains("hunt") && !drawn.contains("ter2"), "{drawn}");
+        }
+        let stores = format!("version = 1\nstores.cache.url = '{address}'\n{}", rule("r", "store = 'cache'"));
+        assert!(reading(&stores).rules().is_none(), "{address}");
+        let stores = stores.replace(".url", ".url_env").replace(&format!("'{address}'"), "'CACHE'");
+        let source = Memory::new("rules.toml", stores).variable("CACHE", address);
+        let told = read("rules.toml", &source).to_string();
+        assert!(told.contains("in the environment variable `CACHE`") && !told.contains("hunt"), "{told}");
+    }
+}
+
 #[test]
 fn circles_of_any_length_and_through_all_are_errors() {
     let circle = |names: &[(&str, &str)]| {

@@ -1,8 +1,9 @@
 //! Passwords, and what a client may do.
 
 use subtle::ConstantTimeEq;
+use tollgate_backend::Secret;
 
-use crate::settings::{Secret, Settings};
+use crate::settings::Settings;
 
 /// What a client may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +63,8 @@ impl Access {
     /// Takes as long for a wrong password as for the right one, if it has the right length.
     pub(super) fn role(&self, user: Option<&[u8]>, password: &[u8]) -> Result<Role, Denied> {
         let is = |right: &Option<Secret>, name: &[u8]| {
-            let is_right = right.as_ref().is_some_and(|right| right.as_bytes().ct_eq(password).into());
+            let is_right =
+                right.as_ref().is_some_and(|right| right.reveal().as_bytes().ct_eq(password).into());
             is_right & user.is_none_or(|user| user == name)
         };
         // Both are compared, also if the first is right.

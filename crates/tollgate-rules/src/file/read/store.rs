@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{CountPolicy, Quota};
+use tollgate_backend::StoreAddress;
 use toml::de::DeTable;
 
 use super::rule::Placed;
 use super::{Reader, each, inner, integer, number, text};
 use crate::file::problem::Code;
-use crate::file::text::{limit, store};
+use crate::file::text::{Wrong, limit, store};
 use crate::rule::{
     DEADLINE, LEASE_TTL, Limit, Limits, PREFIX, Store, StoreFailure, StoreLeases, StoreServer,
 };
@@ -46,18 +47,18 @@ impl Reader<'_, '_> {
     }
 
     fn server(&mut self, table: &DeTable<'_>, at: Range<usize>) -> Option<StoreServer> {
-        let url = match (text(table, "url"), text(table, "url_env")) {
-            (Some(url), None) => Some(url.to_owned()),
-            (None, Some(variable)) => self.url_of(variable, table.get("url_env")?.span()),
+        let address = match (text(table, "url"), text(table, "url_env")) {
+            (Some(url), None) => store::address(url).ok(),
+            (None, Some(variable)) => self.address_of(variable, table.get("url_env")?.span()),
             _ => {
                 let hint = "url = \"redis://10.0.0.7\", or url_env = \"REDIS_URL\"";
                 self.add(at.clone(), Code::Unfit, "a store has either `url` or `url_env`", hint);
                 None
             }
         };
-        let list = |name: &str| -> Vec<Box<str>> {
+        let list = |name: &str| -> Vec<StoreAddress> {
             let urls = table.get(name).into_iter().flat_map(each);
-            urls.filter_map(|value| value.get_ref().as_str()).map(Into::into).collect()
+            urls.filter_map(|value| store::address(value.get_ref().as_str()?).ok()).collect()
         };
         let (cluster, sentinels) = (list("cluster"), list("sentinels"));
         if !cluster.is_empty() && !sentinels.is_empty() {
@@ -71,33 +72,29 @@ impl Reader<'_, '_> {
             self.add(value.span(), Code::BadValue, message, "such as 10ms");
         }
         let prefix = text(table, "prefix").unwrap_or(PREFIX).into();
-        let url: Box<str> = url?.into();
-        store::url(&url).ok()?;
-        Some(StoreServer { url, cluster, sentinels, deadline, prefix })
+        Some(StoreServer { address: address?, cluster, sentinels, deadline, prefix })
     }
 
     /// The address in an environment variable.
-    fn url_of(&mut self, variable: &str, span: Range<usize>) -> Option<String> {
+    fn address_of(&mut self, variable: &str, span: Range<usize>) -> Option<StoreAddress> {
         let Some(url) = self.files.variable(variable) else {
             let message = format!("the environment variable `{variable}` is not set");
             self.add(span, Code::Unreadable, message, "it has the store's address");
             return None;
         };
-        if let Err(wrong) = store::url(&url) {
+        let report = |wrong: Wrong| {
             let message = format!("in the environment variable `{variable}`: {}", wrong.message);
             self.add(span, Code::BadText, message, wrong.hint.unwrap_or_default());
-            return None;
-        }
-        Some(url)
+        };
+        store::address(&url).map_err(report).ok()
     }
 
     /// The store of a rule. An error was reported.
     pub(super) fn store(&mut self, rule: &DeTable<'_>, stores: &Stores) -> Result<Option<Store>, ()> {
         let Some(value) = rule.get("store") else { return Ok(None) };
         let text = value.get_ref().as_str().ok_or(())?;
-        let server = if text.contains("://") || text.contains('@') {
-            store::url(text).map_err(drop)?;
-            Arc::new(StoreServer::at(text))
+        let server = if store::is_address(text) {
+            Arc::new(StoreServer::at(store::address(text).map_err(drop)?))
         } else if let Some(server) = stores.get(text) {
             Arc::clone(server.as_ref().ok_or(())?)
         } else {

@@ -109,7 +109,7 @@ impl Text {
             Self::Variable => variable(text),
             Self::Entry => longest(text, LONGEST_VALUE),
             Self::Store => store::or_name(text),
-            Self::StoreUrl => store::url(text),
+            Self::StoreUrl => store::address(text).map(drop),
             Self::Prefix => store::prefix(text),
         }
     }

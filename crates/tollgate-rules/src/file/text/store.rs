@@ -1,5 +1,7 @@
 //! Addresses of stores. No message repeats one: it may have a password.
 
+use tollgate_backend::{AddressError, StoreAddress};
+
 use super::name::name;
 use super::wrong::Wrong;
 use crate::file::problem::Code;
@@ -10,41 +12,21 @@ pub(in crate::file) const HINT: &str =
 
 /// A store of the file by its name, or an address.
 pub(super) fn or_name(text: &str) -> Result<(), Wrong> {
-    if text.contains("://") || text.contains('@') { url(text) } else { name(text) }
+    if is_address(text) { address(text).map(drop) } else { name(text) }
+}
+
+/// Whether the text is to be an address, and not the name of a store.
+pub(in crate::file) fn is_address(text: &str) -> bool {
+    text.contains("://") || text.contains('@')
 }
 
 /// The address of a store.
-pub(in crate::file) fn url(text: &str) -> Result<(), Wrong> {
-    let wrong = |message: &str| Err(Wrong::all(text, Code::BadValue, message, HINT));
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(Wrong::bad(text, "the store's address has no scheme", HINT));
-    };
-    if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return wrong("the store's address has a blank in it");
-    }
-    match scheme {
-        "redis+unix" | "unix" | "valkey+unix" if rest.starts_with('/') && rest.len() > 1 => return Ok(()),
-        "redis+unix" | "unix" | "valkey+unix" => return wrong("the store's address has no path"),
-        "redis" | "rediss" | "valkey" | "valkeys" => {}
-        _ => return wrong("the store's address has another scheme"),
-    }
-    let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
-    let (host, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, rest)) => (host, rest.strip_prefix(':')),
-        None => host.split_once(':').map_or((host, None), |(host, port)| (host, Some(port))),
-    };
-    if host.is_empty() {
-        return wrong("the store's address has no host");
-    }
-    if port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
-        return wrong("the port of the store's address is none from 1 to 65535");
-    }
-    let database = database.split('?').next().unwrap_or_default();
-    if !database.is_empty() && database.parse::<u32>().is_err() {
-        return wrong("the database of the store's address is no number");
-    }
-    Ok(())
+pub(in crate::file) fn address(text: &str) -> Result<StoreAddress, Wrong> {
+    StoreAddress::parse(text).map_err(|error| {
+        // What the JSON Schema finds, too.
+        let code = if error == AddressError::NoScheme { Code::BadText } else { Code::BadValue };
+        Wrong::all(text, code, error.to_string(), HINT)
+    })
 }
 
 /// A prefix of keys.

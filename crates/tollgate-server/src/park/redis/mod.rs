@@ -128,11 +128,8 @@ impl RedisPark {
     /// Begins to connect. Needs a Tokio runtime.
     pub(super) fn open(server: &StoreServer) -> Result<Self, ParkError> {
         // A connection of its own: a large body would keep decisions waiting behind it.
-        let redis = connect(server, server.deadline.max(DEADLINE)).map_err(|error| match error {
-            // The error of an address may have a password.
-            tollgate_redis::BuildError::Address(_) => ParkError::Store("its address is none".into()),
-            error => ParkError::Store(error.to_string()),
-        })?;
+        let redis = connect(server, server.deadline.max(DEADLINE))
+            .map_err(|error| ParkError::Store(error.to_string()))?;
         let consumer = Id::random()?.to_string();
         let (name, names) = (server.to_string(), Names::new(redis.prefix()));
         Ok(Self(Arc::new(Inner {
