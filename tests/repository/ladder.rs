@@ -49,7 +49,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "limiter",
         ],
     ),
-    ("crates/tollgate-backend/src", &["backend fault secret", "address any_backend"]),
+    ("crates/tollgate-backend/src", &["backend fault secret share", "address any_backend"]),
     (
         "crates/tollgate-bench/src",
         &[

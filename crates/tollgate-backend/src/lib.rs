@@ -5,9 +5,11 @@ mod any_backend;
 mod backend;
 mod fault;
 mod secret;
+mod share;
 
 pub use address::{AddressError, StoreAddress, StorePlace};
 pub use any_backend::{AnyBackend, AnyReceipt};
 pub use backend::{Backend, BackendReply, OnBackendError};
 pub use fault::BackendFault;
 pub use secret::Secret;
+pub use share::local_share;

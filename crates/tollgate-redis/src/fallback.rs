@@ -1,11 +1,7 @@
 //! What decides while the store does not.
 
-use std::time::Duration;
-
-use tollgate::{
-    BuildError, Clock, FixedWindow, LeakyBucket, MultiDecision, MultiLimiter, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket, TscClock,
-};
+use tollgate::{BuildError, Clock, MultiDecision, MultiLimiter, Quota, TscClock};
+use tollgate_backend::local_share;
 
 /// What happens to a request when the store fails.
 ///
@@ -64,12 +60,7 @@ impl Local {
 
 impl<C: Clock + 'static> Local<C> {
     pub(crate) fn with_clock(quotas: &[Quota], nodes: u32, clock: C) -> Result<Self, BuildError> {
-        if nodes == 0 {
-            let (min, max) = (1, u128::from(u32::MAX));
-            return Err(BuildError::OutOfRange { field: "nodes", value: 0, min, max });
-        }
-        let shares = quotas.iter().map(|&quota| share(quota, nodes));
-        Ok(Self { limiter: MultiLimiter::builder(shares).clock(clock).build()? })
+        Ok(Self { limiter: local_share(quotas, nodes, clock)? })
     }
 
     /// Gives up to so many units of a charge back; returns how many.
@@ -83,81 +74,14 @@ impl<C: Clock + 'static> Local<C> {
     }
 }
 
-/// One node's share of a quota: limit and rate divided by the number of nodes, the limit rounded
-/// down and at least 1.
-///
-/// What the store does not support (first hits, intervals, sub-windows) never comes here: the
-/// limiter is not built.
-fn share(quota: Quota, nodes: u32) -> Quota {
-    let part = |units: u64| (units / u64::from(nodes)).max(1);
-    let (rate, limit) = (quota.rate(), part(quota.limit()));
-    let windowed = Rate::new(part(rate.count()), rate.period());
-    match quota {
-        Quota::TokenBucket(_) => TokenBucket::new(slower(rate, nodes)).burst(limit).into(),
-        Quota::LeakyBucket(_) if quota.is_queue() => {
-            LeakyBucket::queue(slower(rate, nodes)).capacity(limit).into()
-        }
-        Quota::LeakyBucket(_) => LeakyBucket::meter(slower(rate, nodes)).capacity(limit).into(),
-        Quota::SlidingWindow(_) => SlidingWindow::new(windowed).into(),
-        Quota::SlidingLog(_) => SlidingLog::new(windowed).into(),
-        Quota::FixedWindow(_) | Quota::FirstHit(_) => FixedWindow::new(windowed).into(),
-    }
-}
-
-/// The rate divided by the number of nodes, exactly.
-fn slower(rate: Rate, nodes: u32) -> Rate {
-    match rate.count() % u64::from(nodes) {
-        0 => Rate::new(rate.count() / u64::from(nodes), rate.period()),
-        // A period that the engine cannot represent is an error when the limiter is built.
-        _ => Rate::new(rate.count(), rate.period().checked_mul(nodes).unwrap_or(Duration::MAX)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
-    use tollgate::ManualClock;
+    use tollgate::{ManualClock, Rate, TokenBucket};
 
     use super::*;
-
-    fn shared(quota: impl Into<Quota>, nodes: u32) -> Quota {
-        share(quota.into(), nodes)
-    }
-
-    #[test]
-    fn a_share_is_the_limit_divided_by_the_nodes() {
-        let bucket = TokenBucket::new(Rate::per_second(150)).burst(100);
-        assert_eq!(shared(bucket, 3), TokenBucket::new(Rate::per_second(50)).burst(33).into());
-        let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(9);
-        let slow = Rate::new(10, Duration::from_secs(3));
-        assert_eq!(shared(queue, 3), LeakyBucket::queue(slow).capacity(3).into());
-        let window = FixedWindow::new(Rate::per_day(100));
-        assert_eq!(shared(window, 7), FixedWindow::new(Rate::per_day(14)).into());
-        let window = SlidingWindow::new(Rate::per_day(100));
-        assert_eq!(shared(window, 2), SlidingWindow::new(Rate::per_day(50)).into());
-        assert_eq!(shared(SlidingLog::new(Rate::per_day(9)), 2), SlidingLog::new(Rate::per_day(4)).into());
-    }
-
-    #[test]
-    fn a_share_is_at_least_one() {
-        for quota in [
-            TokenBucket::new(Rate::per_second(2)).into(),
-            LeakyBucket::meter(Rate::per_second(2)).into(),
-            FixedWindow::new(Rate::per_second(2)).into(),
-            SlidingWindow::new(Rate::per_second(2)).into(),
-            Quota::from(SlidingLog::new(Rate::per_second(2))),
-        ] {
-            let local = Local::with_clock(&[quota], 5, ManualClock::new()).unwrap();
-            assert!(local.check_n(b"alice", 1).is_allowed(), "{quota}");
-            assert!(!local.check_n(b"alice", 1).is_allowed(), "{quota}");
-        }
-    }
-
-    #[test]
-    fn no_nodes_are_refused() {
-        let error = Local::new(&[TokenBucket::new(Rate::per_second(2)).into()], 0).unwrap_err();
-        assert!(matches!(error, BuildError::OutOfRange { field: "nodes", value: 0, min: 1, .. }));
-    }
 
     const RATE: u64 = 100;
     const BURST: u64 = 30;

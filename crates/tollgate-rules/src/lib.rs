@@ -15,7 +15,9 @@ pub use envoy::{
     Converted, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor,
     EnvoyHandle, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
 };
-pub use file::{Code, Disk, Listener, Memory, Problem, Reading, Source, read, read_network, schema};
+pub use file::{
+    Code, Disk, Listener, Memory, Problem, ProblemPart, Reading, Source, read, read_network, schema,
+};
 pub use live::{Handle, LiveRules, PlannedChange, ReloadError, Resumed, RulePlan, Status, Watched};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request, is_host, is_misspelled};

@@ -87,11 +87,18 @@ impl fmt::Display for StartError {
             Self::Listen { listener, address, error } => {
                 let option = option(listener);
                 write!(f, "--{option}: {address} cannot be listened on: {error}")?;
-                match error.kind() {
-                    io::ErrorKind::AddrInUse => write!(f, "; another process does: choose another port"),
-                    io::ErrorKind::PermissionDenied => write!(f, "; ports below 1024 need a privilege"),
-                    _ => Ok(()),
-                }
+                let hint = match (error.kind(), address) {
+                    (io::ErrorKind::AddrInUse, ListenAddress::Unix { .. }) => {
+                        "; another process does: choose another path"
+                    }
+                    (io::ErrorKind::AddrInUse, _) => "; another process does: choose another port",
+                    (io::ErrorKind::AlreadyExists, _) => "; remove it, or choose another path",
+                    (io::ErrorKind::PermissionDenied, ListenAddress::Tcp(_)) => {
+                        "; ports below 1024 need a privilege"
+                    }
+                    _ => "",
+                };
+                f.write_str(hint)
             }
             Self::Open { listener, address } => {
                 let secret = match *listener {

@@ -2,6 +2,7 @@
 //! `tollgate health`: whether one answers.
 
 mod args;
+mod bytes;
 mod health;
 mod log;
 mod proxy;

@@ -9,7 +9,8 @@ use http::uri::PathAndQuery;
 use tollgate_server::{ListenAddress, Settings, TlsFiles, Upstream};
 
 use super::args::{Args as Serve, needs_tcp};
-use crate::spec::{period, within};
+use super::bytes::bytes;
+use crate::spec::period;
 
 /// Where requests come from, and where they go
 #[derive(Debug, clap::Args)]
@@ -84,16 +85,16 @@ pub(crate) struct Args {
 
     /// The bytes of a request's body that are read before an upstream is taken, or while the
     /// request waits in a queue; 0: none
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = within::<usize>(0, 1 << 30), help_heading = "Upstreams")]
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = bytes::<usize>(1 << 30), help_heading = "Upstreams")]
     buffer_requests: usize,
 
     /// The bytes a second with which a request's body must come, or else its client has waited for
     /// --idle-timeout in all; 0: any byte is enough
-    #[arg(long, value_name = "N", default_value = "500", help_heading = "Upstreams")]
+    #[arg(long, value_name = "N", default_value = "500", value_parser = bytes::<u64>(u64::MAX), help_heading = "Upstreams")]
     least_rate: u64,
 
     /// The most bytes of a request's body [default: any number, as it is streamed]
-    #[arg(long, value_name = "N", help_heading = "Upstreams")]
+    #[arg(long, value_name = "N", value_parser = bytes::<u64>(u64::MAX), help_heading = "Upstreams")]
     max_body: Option<u64>,
 
     /// Keeps requests for later in this file, where a rule without a store says on_refusal = "park"

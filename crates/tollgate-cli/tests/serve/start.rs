@@ -46,7 +46,7 @@ fn errors_say_what_to_do() {
     let held = TcpListener::bind("127.0.0.1:0").expect("a port");
     let held = (held.local_addr().expect("it is bound").to_string(), held);
     let cases: [(&[&str], &[&str]); 10] = [
-        (&["--http", "8080"], &["127.0.0.1:8080, unix:/path or fd:name"]),
+        (&["--http", "8080"], &["127.0.0.1:8080, :8080 for all addresses, unix:/path or fd:name"]),
         (&["--http", &held.0], &["--http", &held.0, "choose another port"]),
         (&["--resp", "fd:resp"], &["fd:resp", "socket unit"]),
         (&["--state", &state], &["create it"]),

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Message, Origin, Renderer, Snippet, Title};
+use annotate_snippets::{
+    Annotation, AnnotationKind, Group, Level, Message, Origin, Renderer, Snippet, Title,
+};
 
-use super::problem::Problem;
+use super::problem::{Problem, ProblemPart};
 
 /// The most bytes of a line in an excerpt, before and behind the wrong part.
 const SIDE: usize = 80;
@@ -82,6 +84,7 @@ impl Problem {
         let origin = Origin::path(file.clone());
         let origin = if self.line > 0 { origin.line(self.line).char_column(self.column) } else { origin };
         let mut group = Group::with_title(title);
+        let also: Vec<_> = self.also.iter().filter_map(ProblemPart::snippet).collect();
         match &self.excerpt {
             Some(Excerpt { text, part, late }) => {
                 let annotation = AnnotationKind::Primary.span(part.clone()).label(hint);
@@ -101,8 +104,19 @@ impl Problem {
                 group = group.elements(hint.map(help));
             }
         }
+        group = group.elements(also);
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])
+    }
+}
+
+impl ProblemPart {
+    /// The line, where its file may be shown.
+    fn snippet(&self) -> Option<Snippet<'_, Annotation<'_>>> {
+        let Excerpt { text, part, .. } = self.excerpt.as_ref()?;
+        let annotation = AnnotationKind::Context.span(part.clone());
+        let snippet = Snippet::source(&**text).line_start(self.line).annotation(annotation);
+        Some(snippet.path(annotate_snippets::normalize_untrusted_str(&self.file)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::draw::Excerpt;
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, ProblemPart};
 use super::source::{Memory, Source};
 
 /// What a file holds.
@@ -181,11 +181,15 @@ impl<'s> Files<'s> {
         }
     }
 
-    pub(crate) fn variable(&mut self, name: &str) -> Option<String> {
+    /// The value of an environment variable, or why there is none.
+    pub(crate) fn variable(&mut self, name: &str) -> Result<String, String> {
         let value = self.source.variable(name);
         self.feed(name.as_bytes(), value.as_deref().unwrap_or_default().as_bytes());
         self.variables.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
-        value
+        value.ok_or_else(|| match self.source.withholds(name) {
+            Some(why) => format!("the environment variable `{name}` is not read: {why}"),
+            None => format!("the environment variable `{name}` is not set"),
+        })
     }
 
     fn feed(&mut self, name: &[u8], bytes: &[u8]) {
@@ -250,6 +254,25 @@ impl<'s> Files<'s> {
         &self.loaded[file.0].path
     }
 
+    /// Reports a problem of several places: it is drawn with all, and stands at the last one.
+    pub(crate) fn add_all(
+        &mut self,
+        places: &[Place],
+        code: Code,
+        message: impl Into<String>,
+        hint: Option<impl Into<String>>,
+    ) {
+        let Some((last, others)) = places.split_last() else { return };
+        let before = self.problems.len();
+        self.add(last, code, message, hint);
+        if self.problems.len() > before
+            && let Some((_, mut problem)) = self.problems.pop()
+        {
+            problem.also = others.iter().map(|place| self.part(place)).collect();
+            self.problems.push((last.clone(), problem));
+        }
+    }
+
     /// Reports a problem.
     pub(crate) fn add(
         &mut self,
@@ -277,6 +300,15 @@ impl<'s> Files<'s> {
             self.left_out.get_or_insert((code, 0)).1 += 1;
             return;
         }
+        let ProblemPart { file, line, column, len, excerpt } = self.part(place);
+        let (message, hint) = (message.into().into(), hint.map(|hint| hint.into().into()));
+        let also = Box::default();
+        let problem = Problem { file, line, column, len, code, message, hint, also, excerpt };
+        self.problems.push((place.clone(), problem));
+    }
+
+    /// A place, as a problem shows it.
+    fn part(&self, place: &Place) -> ProblemPart {
         let Loaded { path, text, lines, shown } = &self.loaded[place.file.0];
         let boundary =
             |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -286,17 +318,13 @@ impl<'s> Files<'s> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let from = (start - lines[number]).min(line.len());
         let to = (boundary(place.span.end).max(start) - lines[number]).clamp(from, line.len());
-        let problem = Problem {
+        ProblemPart {
             file: path.to_string_lossy().into(),
             line: number + 1,
             column: line[..from].chars().count() + 1,
             len: line[from..to].chars().count(),
-            code,
-            message: message.into().into(),
-            hint: hint.map(|hint| hint.into().into()),
             excerpt: shown.then(|| Excerpt::new(line, from..to)),
-        };
-        self.problems.push((place.clone(), problem));
+        }
     }
 
     /// The line in which a part of a file begins, from 1.

@@ -44,7 +44,7 @@ use fields::{FILE, INCLUDED, MOST_RULES, Table};
 pub(crate) use files::{FileId, Files, Holds, Place};
 pub use lint::Listener;
 pub(crate) use nearest::nearest;
-pub use problem::{Code, Problem};
+pub use problem::{Code, Problem, ProblemPart};
 use read::lists::Lists;
 use read::rule::Placed;
 use read::{Reader, each, inner, number, settings, tables};

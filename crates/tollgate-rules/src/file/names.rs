@@ -74,7 +74,8 @@ fn circles(files: &mut Files<'_>, rules: &[Placed], by_name: &BTreeMap<&str, usi
     for (rule, edges) in rules.iter().zip(&edges) {
         for (to, place) in edges.iter().filter(|(to, _)| rules[*to].rule.replaces == Replaces::All) {
             let message = format!("`{}` and `{}` replace one another", rule.rule.name, rules[*to].rule.name);
-            files.add(place, Code::Circle, message, Some("the other one replaces all rules (`*`)"));
+            let places = [rules[*to].field("replaces"), place.clone()];
+            files.add_all(&places, Code::Circle, message, Some("the other one replaces all rules (`*`)"));
         }
     }
     // Depth first without recursion: a chain may have ten thousand rules. `path` holds a rule and
@@ -88,7 +89,7 @@ fn circles(files: &mut Files<'_>, rules: &[Placed], by_name: &BTreeMap<&str, usi
         state[start] = State::OnPath;
         while let Some((rule, next)) = path.last_mut() {
             let rule = *rule;
-            let Some((to, place)) = edges[rule].get(*next) else {
+            let Some((to, _)) = edges[rule].get(*next) else {
                 state[rule] = State::Done;
                 path.pop();
                 continue;
@@ -102,7 +103,15 @@ fn circles(files: &mut Files<'_>, rules: &[Placed], by_name: &BTreeMap<&str, usi
                 State::OnPath => {
                     let from = path.iter().position(|(rule, _)| rule == to).unwrap_or(0);
                     let names: Vec<_> = path[from..].iter().map(|(rule, _)| *rule).chain([*to]).collect();
-                    files.add(place, Code::Circle, circle(rules, &names), Some("all of them would vanish"));
+                    let others = path[from..].iter().filter_map(|(rule, next)| edges[*rule].get(next - 1));
+                    let places: Vec<Place> = others.map(|(_, place)| place.clone()).collect();
+                    let shown = &places[places.len().saturating_sub(MOST_NAMED)..];
+                    files.add_all(
+                        shown,
+                        Code::Circle,
+                        circle(rules, &names),
+                        Some("all of them would vanish"),
+                    );
                 }
                 State::Done => {}
             }

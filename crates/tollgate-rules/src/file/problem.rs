@@ -155,6 +155,26 @@ pub struct Problem {
     pub message: Box<str>,
     /// What to write instead.
     pub hint: Option<Box<str>>,
+    /// The other parts of the files that are wrong together with this one: those of a circle.
+    #[serde(skip_serializing_if = "<[ProblemPart]>::is_empty")]
+    pub also: Box<[ProblemPart]>,
+    /// What the drawing shows of the file.
+    #[serde(skip)]
+    pub(super) excerpt: Option<Excerpt>,
+}
+
+/// A part of a file that a [`Problem`] shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProblemPart {
+    /// The file, as it was named.
+    pub file: Box<str>,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The number of characters in the line.
+    pub len: usize,
     /// What the drawing shows of the file.
     #[serde(skip)]
     pub(super) excerpt: Option<Excerpt>,
@@ -169,7 +189,7 @@ impl Problem {
         hint: Option<String>,
     ) -> Self {
         let (file, message, hint) = (file.into(), message.into(), hint.map(Into::into));
-        Self { file, line, column, len: 0, code, message, hint, excerpt: None }
+        Self { file, line, column, len: 0, code, message, hint, also: Box::default(), excerpt: None }
     }
 
     /// Whether it is a warning: the file can be used.

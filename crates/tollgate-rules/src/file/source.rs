@@ -52,6 +52,12 @@ pub trait Source {
 
     /// Returns the value of an environment variable, `None` if it is not set or not UTF-8.
     fn variable(&self, name: &str) -> Option<String>;
+
+    /// Why a variable is not read that may be set. By default, none is withheld.
+    fn withholds(&self, name: &str) -> Option<&'static str> {
+        let _ = name;
+        None
+    }
 }
 
 /// The files of this machine and the environment of this process.

@@ -234,7 +234,9 @@ fn every_field_arrives_where_it_belongs() {
     );
     let leases = rules.rules.iter().find_map(|rule| rule.store.as_ref()?.leases).unwrap();
     assert_eq!((leases.nodes, leases.ttl), (3, Duration::from_millis(80)));
-    assert_eq!((&*store.server.url, &*store.server.prefix), ("redis://:hidden@10.0.0.7/1", "shop"));
+    let address = &store.server.address;
+    assert_eq!((&*address.to_string(), &*store.server.prefix), ("redis://10.0.0.7/1", "shop"));
+    assert_eq!(address.password().map(|password| password.reveal()), Some("hidden"));
     assert_eq!(
         (store.server.to_string(), store.server.deadline.as_millis()),
         ("redis://10.0.0.7/1".into(), 20)

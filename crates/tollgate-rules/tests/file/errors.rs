@@ -60,7 +60,7 @@ fn four_mistakes_are_four_errors_in_one_run() {
 
 #[test]
 fn each_mistake_points_at_the_wrong_part() {
-    let cases: [(&str, &str, &str, &str); 101] = [
+    let cases: [(&str, &str, &str, &str); 103] = [
         ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
         ("limits = '''\n10/x'''", "bad-limit", "", "no unit"),
         ("limits = \"10/s,\\u0062rust=2\"", "bad-limit", "\"10/s,\\u0062rust=2\"", "no option"),
@@ -187,6 +187,12 @@ fn each_mistake_points_at_the_wrong_part() {
         ("store = \"redis://h\"\non_failure = { local = 0 }", "out-of-range", "0", "`local` is 0"),
         ("store = \"redis://h\"\nlimits = \"in-flight:2\"", "bad-limit", "", "in one process"),
         (
+            "store = \"redis://h\"\nlimits = \"7/30d\"\non_failure = { local = 1000000 }",
+            "bad-limit",
+            "{ local = 1000000 }",
+            "cannot keep its share of the limits: rate.period",
+        ),
+        (
             "store = \"redis://h\"\nlimits = \"leaky-bucket:1/s,capacity=3,queue\"",
             "bad-limit",
             "leaky-bucket:1/s,capacity=3,queue",
@@ -220,7 +226,7 @@ fn an_address_that_no_client_takes_is_an_error() {
     for (address, says) in [
         ("redis://app:hunter2#x@127.0.0.1:6379", "write %2F, %3F, %23"),
         ("redis://app:hunter2?x@127.0.0.1:6379", "write %2F, %3F, %23"),
-        ("redis://app:hunter2#x", "the port"),
+        ("redis://app:hunter2#x", "write %23"),
         ("redis://h:+6379", "the port"),
         ("redis://h?protocol=resp9", "neither 2 nor 3"),
         ("redis://h?password=hunter2", "has a parameter"),
@@ -264,6 +270,22 @@ fn circles_of_any_length_and_through_all_are_errors() {
     let last = problems(&[chain.concat(), rule("9999", "replaces = \"0\"")].map(|text| text));
     assert_eq!(last.len(), 1);
     assert_eq!(last[0].code, Code::Circle);
+}
+
+#[test]
+fn a_circle_is_drawn_with_every_line_of_it() {
+    let rules =
+        [rule("a", "replaces = [\"b\"]"), rule("b", "replaces = [\"c\"]"), rule("c", "replaces = [\"a\"]")];
+    let reading = reading(&format!("version = 1\n{}", rules.concat()));
+    let [problem] = reading.problems() else { panic!("{reading}") };
+    let lines: Vec<_> = problem.also.iter().map(|part| part.line).chain([problem.line]).collect();
+    assert_eq!(lines, [4, 9, 14], "{reading}");
+    let drawn = reading.to_string();
+    for line in ["4 | replaces = [\"b\"]", "9 | replaces = [\"c\"]", "14 | replaces = [\"a\"]"] {
+        assert!(drawn.contains(line), "{drawn}");
+    }
+    let all = problems(&[rule("a", "replaces = [\"b\"]"), rule("b", "replaces = \"*\"")]);
+    assert_eq!((all[0].line, all[0].also.len(), all[0].also[0].line), (4, 1, 9));
 }
 
 #[test]

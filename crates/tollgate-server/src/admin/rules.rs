@@ -203,10 +203,17 @@ impl Source for Proposed<'_> {
     fn variable(&self, name: &str) -> Option<String> {
         self.present.variables.borrow().contains(name).then(|| Disk.variable(name))?
     }
+
+    fn withholds(&self, name: &str) -> Option<&'static str> {
+        (!self.present.variables.borrow().contains(name)).then_some(UNREAD)
+    }
 }
 
+/// Why a plan does not read something.
+const UNREAD: &str = "a plan reads only what the present rules file reads";
+
 fn unread() -> io::Error {
-    io::Error::other("a plan reads only what the present rules file reads")
+    io::Error::other(UNREAD)
 }
 
 /// A time in seconds of Unix time.

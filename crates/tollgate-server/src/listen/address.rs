@@ -1,11 +1,12 @@
 //! Where to listen, as text.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to listen: `127.0.0.1:8080`, `[::1]:8080`, `unix:/run/tollgate.sock`,
+/// Where to listen: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080` (the first of these), `:8080`
+/// (all addresses of this machine, of IPv6 and IPv4), `unix:/run/tollgate.sock`,
 /// `unix:/run/tollgate.sock,mode=0660`, or `fd:http`.
 ///
 /// # Examples
@@ -65,8 +66,9 @@ impl FromStr for ListenAddress {
             return if is_name { Ok(Self::Inherited(name.into())) } else { Err(bad("write fd:name")) };
         }
         let Some(unix) = text.strip_prefix("unix:") else {
-            let address = text.parse();
-            return address.map(Self::Tcp).map_err(|_| bad("write 127.0.0.1:8080, unix:/path or fd:name"));
+            return tcp(text)
+                .map(Self::Tcp)
+                .ok_or_else(|| bad("write 127.0.0.1:8080, :8080 for all addresses, unix:/path or fd:name"));
         };
         let (path, mode) = match unix.split_once(",mode=") {
             None => (unix, None),
@@ -80,6 +82,18 @@ impl FromStr for ListenAddress {
         }
         Ok(Self::Unix { path: path.into(), mode })
     }
+}
+
+/// An address with a port; a port alone is that of all addresses.
+fn tcp(text: &str) -> Option<SocketAddr> {
+    let short = |host: &str, address: IpAddr| {
+        let port = text.strip_prefix(host)?.strip_prefix(':')?;
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        Some(SocketAddr::from((address, port.parse().ok().filter(|_| is_number)?)))
+    };
+    let full = text.parse().ok();
+    full.or_else(|| short("localhost", Ipv4Addr::LOCALHOST.into()))
+        .or_else(|| short("", Ipv6Addr::UNSPECIFIED.into()))
 }
 
 impl fmt::Display for ListenAddress {

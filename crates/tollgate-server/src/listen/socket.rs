@@ -1,6 +1,7 @@
 //! A bound socket.
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
@@ -30,7 +31,7 @@ impl Socket {
     pub(super) fn bind(address: &ListenAddress) -> io::Result<(Self, ListenAddress)> {
         match address {
             ListenAddress::Tcp(address) => {
-                let listener = std::net::TcpListener::bind(address)?;
+                let listener = bind_tcp(*address)?;
                 socket2::SockRef::from(&listener).listen(BACKLOG)?;
                 Self::tcp(listener)
             }
@@ -89,10 +90,28 @@ impl Waiting {
     }
 }
 
-/// Removes a socket at which no process listens any more. Anything else stays, and binding fails.
+/// Binds an address. All addresses of a machine without IPv6 are those of IPv4.
+fn bind_tcp(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let bound = std::net::TcpListener::bind(address);
+    let has_none = |error: &io::Error| {
+        error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+            && address.ip() == Ipv6Addr::UNSPECIFIED
+    };
+    match bound {
+        Err(error) if has_none(&error) => {
+            std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+        }
+        bound => bound,
+    }
+}
+
+/// Removes a socket at which no process listens any more. Anything else stays.
 fn remove_left_socket(path: &Path) -> io::Result<()> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+    let Ok(file) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !file.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file is there that is no socket"));
+    }
+    if std::os::unix::net::UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }
     Ok(())

@@ -222,8 +222,10 @@ async fn a_unix_socket_has_its_mode_and_replaces_dead_ones() {
     assert!(path.exists() && Listening::bind(&address, None).is_ok(), "a dead one is replaced");
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "mine").unwrap();
-    assert!(Listening::bind(&address, None).is_err());
+    let error = Listening::bind(&address, None).map(drop).unwrap_err();
     assert_eq!(std::fs::read(&path).unwrap(), b"mine", "a file is left alone");
+    let told = crate::StartError::Listen { listener: "http", address, error }.to_string();
+    assert!(told.ends_with("a file is there that is no socket; remove it, or choose another path"), "{told}");
 }
 
 #[test]
@@ -236,14 +238,43 @@ fn only_loopback_and_unix_sockets_are_local() {
         ("unix:/x", true),
         ("0.0.0.0:1", false),
         ("[::]:1", false),
+        (":1", false),
+        ("localhost:1", true),
         ("192.0.2.1:1", false),
         ("fd:x", false),
     ] {
         assert_eq!(text.parse::<ListenAddress>().unwrap().is_local(), is_local, "{text}");
     }
-    for text in ["", ":1", "localhost:1", "fd:", "fd:a:b", "unix:x", "unix:/x,mode=9", "127.0.0.1"] {
+    for text in [
+        "",
+        ":",
+        ":+1",
+        ":65536",
+        "localhost",
+        "localhost:",
+        "example.com:1",
+        "fd:",
+        "fd:a:b",
+        "unix:x",
+        "unix:/x,mode=9",
+        "127.0.0.1",
+    ] {
         assert!(text.parse::<ListenAddress>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_port_alone_is_that_of_all_addresses() {
+    for (text, address) in
+        [(":8080", "[::]:8080"), ("localhost:8080", "127.0.0.1:8080"), ("[::1]:0", "[::1]:0")]
+    {
+        assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), address);
+    }
+    let wrong = "example.com:80".parse::<ListenAddress>().unwrap_err().to_string();
+    assert!(
+        wrong.contains("write 127.0.0.1:8080, :8080 for all addresses, unix:/path or fd:name"),
+        "{wrong}"
+    );
 }
 
 /// Whether a client of TLS gets its bytes back.

@@ -1,5 +1,7 @@
 //! Who decides a call.
 
+use tollgate_rules::EnvoyDescriptor;
+
 use super::call::{CallError, DESCRIPTORS, ENTRIES};
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::{by_files, by_rules};
@@ -29,8 +31,13 @@ fn check(call: &RateLimitRequest) -> Result<(), CallError> {
         1..=DESCRIPTORS => {}
         _ => return Err(CallError::TooManyDescriptors),
     }
-    match call.descriptors.iter().position(|descriptor| descriptor.entries.len() > ENTRIES) {
-        Some(descriptor) => Err(CallError::TooManyEntries { descriptor }),
-        None => Ok(()),
+    for (index, descriptor) in call.descriptors.iter().enumerate() {
+        if descriptor.entries.len() > ENTRIES {
+            return Err(CallError::TooManyEntries { descriptor: index });
+        }
+        if let Some((_, None)) = descriptor.limit() {
+            return Err(CallError::UnknownUnit { descriptor: index });
+        }
     }
+    Ok(())
 }

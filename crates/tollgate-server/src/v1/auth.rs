@@ -6,6 +6,7 @@
 //! says (`[clients]`), in the headers of the request, which the proxy passes on.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,6 +35,8 @@ const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) struct Auth {
     trusted: Box<[IpNet]>,
     labels: Box<[(String, HeaderName)]>,
+    /// Whether an operator was told of a query that means nothing.
+    has_told: AtomicBool,
 }
 
 /// The request that a proxy asks about.
@@ -72,7 +75,20 @@ impl Drop for Turn {
 
 impl Auth {
     pub(super) fn new(settings: &Settings) -> Self {
-        Self { trusted: settings.auth_trusted.clone().into(), labels: settings.auth_labels.clone().into() }
+        Self {
+            trusted: settings.auth_trusted.clone().into(),
+            labels: settings.auth_labels.clone().into(),
+            has_told: AtomicBool::new(false),
+        }
+    }
+
+    /// Tells an operator once of a query that was probably meant to be `deny=`.
+    fn tell_of(&self, query: Option<&str>) {
+        if let Some(told) = query.and_then(unread)
+            && !self.has_told.swap(true, Relaxed)
+        {
+            tracing::warn!("{told}");
+        }
     }
 
     fn trusts(&self, peer: Peer) -> bool {
@@ -99,6 +115,9 @@ impl Service {
             return refuse("the peer is not trusted to name requests");
         }
         let deny = deny(head.uri.query());
+        if deny.is_none() {
+            self.auth.tell_of(head.uri.query());
+        }
         // Only behind the body it shows that the client leaves.
         if let Err(answer) = self.read(peer, body).await {
             return answer;
@@ -189,6 +208,20 @@ fn deny(query: Option<&str>) -> Option<StatusCode> {
     StatusCode::from_u16(status).ok()
 }
 
+/// What an operator is told of a query that means nothing, and whose name is `deny` or whose value
+/// is a status. A client's own query may look so, too, so it is no error.
+fn unread(query: &str) -> Option<String> {
+    let (name, value) = query.split_once('=').unwrap_or((query, ""));
+    let is_word = (1..=16).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_status = value.parse().is_ok_and(|status: u16| (400..=599).contains(&status));
+    (is_word && (name == "deny" || is_status)).then(|| {
+        format!(
+            "/v1/auth was asked with `{name}=`, which means nothing: the status of a refusal is set by \
+             `?deny=STATUS`, from 401 to 599. (It may be the query of a client, which Caddy appends.)"
+        )
+    })
+}
+
 /// Returns the values of headers that may not come twice. One pass finds all: to look each one up
 /// costs more.
 fn ones<'h, const N: usize>(
@@ -269,5 +302,27 @@ impl tollgate_rules::Request for Forwarded<'_> {
 
     fn client(&self) -> Option<IpAddr> {
         self.client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_is_told_of_a_misspelt_deny() {
+        for (query, name) in
+            [("dny=403", "dny"), ("deny=200", "deny"), ("deny", "deny"), ("status=401", "status")]
+        {
+            let told = unread(query).expect(query);
+            assert!(
+                told.starts_with(&format!("/v1/auth was asked with `{name}=`, which means nothing")),
+                "{told}"
+            );
+            assert!(told.contains("`?deny=STATUS`, from 401 to 599"), "{told}");
+        }
+        for query in ["", "id=7", "id=200", "x=403&y=1", "q=hunter2", "token-of-a-client=403", "a%20b=403"] {
+            assert_eq!(unread(query), None, "{query}");
+        }
     }
 }

@@ -63,6 +63,12 @@ async fn a_plan_reads_no_other_files() {
         let home = std::env::var("HOME").unwrap_or_else(|_| "hunter2".into());
         assert!(!plan.text().contains("hunter2") && !plan.text().contains(&*home), "{}", plan.text());
     }
+    let variable = "version = 1\nlists.l = { env = 'PATH' }\n";
+    let told = server.administer("POST", "/admin/plan", variable).json()["error"].to_string();
+    assert!(
+        told.contains("`PATH` is not read: a plan reads only what the present rules file reads"),
+        "{told}"
+    );
     let include =
         "version = 1\ninclude = ['*.toml']\nrule = [{ name = 'r', key = 'client', limits = '1/s' }]\n";
     assert_eq!(server.administer("POST", "/admin/plan", include).status, 422);

@@ -73,17 +73,21 @@ async fn a_long_header_list_is_refused() {
 
 #[tokio::test]
 async fn a_unit_that_there_is_not_is_refused() {
-    let server = start_with(RULES, |settings, folder| {
+    let with_a_file = start_with(RULES, |settings, folder| {
         let file = folder.join("d.yaml");
         std::fs::write(&file, "domain: d\ndescriptors: [{ key: k }]").unwrap();
         settings.envoy.push(file);
-    })
-    .await;
-    let mut client = client(&server).await;
-    for unit in [0, 99, -1] {
-        let mut call = call("d", &[&[("k", "v")]]);
-        call.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 1, unit });
-        assert_eq!(client.send(call).await.unwrap_err().code(), Code::InvalidArgument);
+    });
+    // The domain of a file, one that the rules decide beside files, and one without any.
+    for (server, domain) in [(with_a_file.await, "d"), (start(RULES).await, "rules")] {
+        let mut client = client(&server).await;
+        for unit in [0, 99, -1] {
+            for domain in [domain, "rules"] {
+                let mut call = call(domain, &[&[("k", "v")]]);
+                call.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 1, unit });
+                assert_eq!(client.send(call).await.unwrap_err().code(), Code::InvalidArgument, "{domain}");
+            }
+        }
     }
 }
 

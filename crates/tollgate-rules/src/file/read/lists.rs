@@ -83,10 +83,12 @@ impl Reader<'_, '_> {
             return self.lines(&path, &place);
         }
         let Some(name) = text(source, "env") else { return Vec::new() };
-        let Some(values) = self.files.variable(name) else {
-            let message = format!("the environment variable `{name}` is not set");
-            self.files.add(&place, Code::Unreadable, message, Some("an empty one is an empty list"));
-            return Vec::new();
+        let values = match self.files.variable(name) {
+            Ok(values) => values,
+            Err(message) => {
+                self.files.add(&place, Code::Unreadable, message, Some("an empty one is an empty list"));
+                return Vec::new();
+            }
         };
         let values = values.split(',').map(str::trim).filter(|value| !value.is_empty());
         let values = values.take(self.room());

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{CountPolicy, Quota};
-use tollgate_backend::StoreAddress;
+use tollgate::{CountPolicy, ManualClock, Quota};
+use tollgate_backend::{StoreAddress, local_share};
 use toml::de::DeTable;
 
 use super::rule::Placed;
@@ -77,10 +77,12 @@ impl Reader<'_, '_> {
 
     /// The address in an environment variable.
     fn address_of(&mut self, variable: &str, span: Range<usize>) -> Option<StoreAddress> {
-        let Some(url) = self.files.variable(variable) else {
-            let message = format!("the environment variable `{variable}` is not set");
-            self.add(span, Code::Unreadable, message, "it has the store's address");
-            return None;
+        let url = match self.files.variable(variable) {
+            Ok(url) => url,
+            Err(message) => {
+                self.add(span, Code::Unreadable, message, "it has the store's address");
+                return None;
+            }
         };
         let report = |wrong: Wrong| {
             let message = format!("in the environment variable `{variable}`: {}", wrong.message);
@@ -168,11 +170,30 @@ impl Reader<'_, '_> {
             let hint = Some("one limit a rule, or no `leases`");
             self.files.add(&placed.field("leases"), Code::Unfit, message, hint);
         }
+        self.fits_locally(placed);
         let wrongs: Vec<_> =
             placed.each_limit().filter_map(|(limit, place)| Some((unstorable(limit)?, place))).collect();
         for ((why, hint), place) in wrongs {
             let message = format!("a rule with a `store` cannot have this limit: {why}");
             self.files.add(&place, Code::BadLimit, message, Some(hint));
+        }
+    }
+
+    /// Reports limits of which this process could not keep its share while the store fails.
+    fn fits_locally(&mut self, placed: &Placed) {
+        let Some(Store { on_failure: StoreFailure::Local { nodes }, .. }) = placed.rule.store else { return };
+        let quota = |limit: &Limit| if let Limit::Quota(quota) = limit { Some(*quota) } else { None };
+        let tiers = placed.rule.tiers.iter().map(|tier| &tier.limits);
+        let wrong = std::iter::once(&placed.rule.limits).chain(tiers).find_map(|limits| {
+            let Limits::Each(limits) = limits else { return None };
+            let quotas: Vec<_> = limits.iter().filter_map(quota).collect();
+            (!quotas.is_empty() && nodes > 0)
+                .then(|| local_share(&quotas, nodes, ManualClock::new()).err())?
+        });
+        if let Some(error) = wrong {
+            let message = format!("this process cannot keep its share of the limits: {error}");
+            let hint = Some("fewer processes, or on_failure = \"refuse\"");
+            self.files.add(&placed.field("on_failure"), Code::BadLimit, message, hint);
         }
     }
 }
