@@ -251,3 +251,6 @@ impl fmt::Debug for RuleStores {
         f.debug_struct("RuleStores").field("stores", &self.stores).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
