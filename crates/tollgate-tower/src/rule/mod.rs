@@ -385,11 +385,13 @@ impl Rule {
     /// ```
     /// use std::time::Duration;
     /// use http::StatusCode;
-    /// use tollgate::{Rate, TokenBucket};
+    /// use tollgate::{Rate, SlidingWindow};
     /// use tollgate_tower::{KeyBy, TollgateLayer, Rule};
     ///
-    /// // Five failed logins in ten minutes, and then none for an hour.
-    /// let logins = Rule::new("logins", [TokenBucket::new(Rate::new(5, Duration::from_secs(600)))])
+    /// // Five failed logins in any ten minutes, and then none for an hour. (Of a bucket one would
+    /// // come back every two minutes.)
+    /// let five = SlidingWindow::new(Rate::new(5, Duration::from_secs(600))).subwindows(6);
+    /// let logins = Rule::new("logins", [five])
     ///     .key(KeyBy::header(http::HeaderName::from_static("x-account")))
     ///     .charge_if(|status, _| status == StatusCode::UNAUTHORIZED)
     ///     .ban(Duration::from_secs(3_600));

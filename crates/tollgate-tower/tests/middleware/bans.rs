@@ -9,8 +9,8 @@ use std::time::Duration;
 use http::Response;
 use tokio::time::{Instant, advance};
 use tollgate::{
-    Clock, CountPolicy, FixedWindow, LeakyBucket, ManualClock, Quota, Rate, SlidingLog, Timestamp,
-    TokenBucket, WhenFull,
+    Clock, CountPolicy, FixedWindow, LeakyBucket, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
+    Timestamp, TokenBucket, WhenFull,
 };
 use tollgate_tower::{
     BuildError, HeaderStyle, HttpResponder, MissingKey, OnBackendError, RequestHead, Rule, TollgateLayer,
@@ -102,6 +102,53 @@ async fn headers_and_body_tell_the_end_of_the_ban() {
         }
         let expected = [600_000, 599_900, 300_000, 1].map(|left| Some(millis(left)));
         assert_eq!(std::mem::take(&mut *waits.lock().unwrap()), expected);
+    }
+}
+
+/// The recipe of the README and of `Rule::ban`, by its claim.
+#[tokio::test]
+async fn five_failures_in_any_ten_minutes_ban_for_an_hour() {
+    let line = "SlidingWindow::new(Rate::new(5, Duration::from_secs(600))).subwindows(6)";
+    for page in [include_str!("../../README.md"), include_str!("../../src/rule/mod.rs")] {
+        assert!(page.contains(line), "the recipe is another");
+    }
+    let recipe = || {
+        let five = SlidingWindow::new(Rate::new(5, Duration::from_secs(600))).subwindows(6);
+        let logins = Rule::new("logins", [five]).key(by_header("x-account"));
+        logins.charge_if(|status, _| status == 401).ban(Duration::from_secs(3_600))
+    };
+    // Seconds between attempts: at once, as fast as a bucket would give units back, slower, mixed.
+    let paces: [&[u64]; 6] =
+        [&[0, 0, 0, 0, 30], &[0, 0, 0, 0, 121], &[100], &[119], &[121], &[0, 300, 7, 130, 60]];
+    for pace in paces {
+        let clock = ManualClock::new();
+        let layer = layer_by(&clock, recipe());
+        let attempt = async |want| status(&layer, "/login", &[("x-account", "ada"), ("x-want", want)]).await;
+        let (mut now, mut failed, mut banned_until, mut bans) = (0, Vec::new(), 0, 0);
+        for wait in pace.iter().cycle().take(2_000) {
+            now += wait;
+            go_to(&clock, now * 1_000);
+            let within = |seconds: u64| failed.iter().filter(|&&then| now - then < seconds).count();
+            match attempt("401").await {
+                401 => {
+                    assert!(now >= banned_until && within(600) < 5, "{pace:?}: admitted at {now} s");
+                    failed.push(now);
+                }
+                _ if now < banned_until => {}
+                _ => {
+                    // A sub-window is remembered whole.
+                    assert!(within(700) >= 5, "{pace:?}: refused at {now} s");
+                    (banned_until, bans) = (now + 3_600, bans + 1);
+                }
+            }
+        }
+        let is_slow = pace == [121];
+        assert!(is_slow || bans > 2, "{pace:?}: {bans} bans of {} failures", failed.len());
+        // A log-in that works costs nothing.
+        go_to(&clock, (now + 10_000) * 1_000);
+        for _ in 0..20 {
+            assert_eq!(attempt("200").await, 200);
+        }
     }
 }
 
