@@ -369,10 +369,9 @@ async fn keep(
             }
             failed => {
                 let mut failed = match failed {
-                    Ok(Err(error)) => Failed::from(&error),
+                    Ok(Err(error)) => Failed::to_begin(&error),
                     _ => not_connected(),
                 };
-                failed.charged = Charged::No;
                 if failed.kind == FailureKind::Timeout {
                     failed.kind = FailureKind::Connection;
                 }

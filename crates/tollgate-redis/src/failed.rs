@@ -165,6 +165,14 @@ impl Failed {
         Self { kind: FailureKind::Unready, charged: Charged::No, message }
     }
 
+    /// The server refused to begin. It may have repeated the user and the password, so of its text
+    /// only the code is kept.
+    pub(crate) fn to_begin(error: &RedisError) -> Self {
+        let failed = Self::from(error);
+        let message = error.code().map_or(failed.message.clone(), |code| Some(code.into()));
+        Self { message, charged: Charged::No, ..failed }
+    }
+
     /// The server's answer is not one of the script's. It may have charged the request.
     pub(crate) fn answer(message: impl Into<Arc<str>>) -> Self {
         let message = Some(message.into());
@@ -262,6 +270,30 @@ mod tests {
 
     fn io(kind: io::ErrorKind) -> Failed {
         Failed::from(&RedisError::from(io::Error::from(kind)))
+    }
+
+    /// What the client makes of a reply as it connects.
+    fn to_begin(line: &str) -> Failed {
+        match parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+            Value::ServerError(error) => Failed::to_begin(&RedisError::from(error)),
+            other => panic!("an error, not {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_server_that_repeats_the_password_is_not_repeated() {
+        for (line, code) in [
+            ("WRONGPASS no user app with hunter2", "WRONGPASS"),
+            ("ERR invalid password hunter2", "ERR"),
+            ("ERR unknown command 'AUTH', with args beginning with: 'app' 'hunter2'", "ERR"),
+            ("DENIED hunter2", "DENIED"),
+        ] {
+            let failed = to_begin(line);
+            assert_eq!((failed.message(), failed.charged), (Some(code), Charged::No), "{line}");
+            assert!(!failed.to_string().contains("hunter2"), "{failed}");
+        }
+        let refused = RedisError::from(io::Error::from(io::ErrorKind::ConnectionRefused));
+        assert!(Failed::to_begin(&refused).message().is_some_and(|text| text.contains("refused")));
     }
 
     #[test]

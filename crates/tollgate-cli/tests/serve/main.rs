@@ -9,6 +9,7 @@ mod park_redis;
 mod proxy;
 mod proxy_socket;
 mod recorded;
+mod secrets;
 mod session;
 mod soak;
 mod start;
