@@ -8,13 +8,14 @@
 //!   rebinding);
 //! * must have the header `x-tollgate: 1` if it changes something: a page of another origin cannot
 //!   send that, as no answer permits it (CSRF);
-//! * must not come through a proxy, which makes every client local.
+//! * must show nothing of a proxy, which makes every client local. A proxy may be set to show
+//!   nothing: behind one, only a token tells clients apart.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use http::header::{AUTHORIZATION, FORWARDED, HOST};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderMap, Method, Request, StatusCode, Version};
 use subtle::ConstantTimeEq;
 
 use crate::listen::Peer;
@@ -33,7 +34,8 @@ pub(super) enum Who {
 pub(super) enum Denied {
     WrongToken,
     NotLocal,
-    Proxied,
+    /// It shows this, which a proxy adds and a client of this machine does not.
+    Proxied(&'static str),
     ForeignHost,
     NoHeader,
 }
@@ -52,8 +54,8 @@ pub(super) fn admit<B>(request: &Request<B>, peer: Peer, token: Option<&[u8]>) -
     if !address.ip().to_canonical().is_loopback() {
         return Err(Denied::NotLocal);
     }
-    if request.headers().contains_key(FORWARDED) || request.headers().contains_key("x-forwarded-for") {
-        return Err(Denied::Proxied);
+    if let Some(sign) = sign_of_proxy(request) {
+        return Err(Denied::Proxied(sign));
     }
     if !names_loopback(request) {
         return Err(Denied::ForeignHost);
@@ -63,6 +65,36 @@ pub(super) fn admit<B>(request: &Request<B>, peer: Peer, token: Option<&[u8]>) -
         return Err(Denied::NoHeader);
     }
     Ok(Who::Local(peer))
+}
+
+/// What proxies add where nothing else is configured, and CDNs: the names of headers, and how such
+/// names begin.
+const OF_PROXIES: [&str; 9] = [
+    "via",
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cdn-loop",
+    "x-forwarded-",
+    "x-envoy-",
+    "cf-",
+];
+
+/// What a request shows of a proxy. nginx before 1.29.7 asks by HTTP/1.0 where nothing else is
+/// configured, and names the host that it asks; no client of today does the former.
+fn sign_of_proxy<B>(request: &Request<B>) -> Option<&'static str> {
+    if request.version() < Version::HTTP_11 {
+        return Some("HTTP/1.0");
+    }
+    if request.headers().get_all(HOST).iter().nth(1).is_some() {
+        return Some("two hosts");
+    }
+    let is_added = |sign: &&str| {
+        let matches = |name: &str| name == *sign || sign.ends_with('-') && name.starts_with(*sign);
+        request.headers().keys().any(|name| matches(name.as_str()))
+    };
+    OF_PROXIES.into_iter().find(is_added)
 }
 
 /// The credentials of the scheme `Bearer`.
@@ -110,14 +142,20 @@ impl Denied {
         if self == Self::WrongToken { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN }
     }
 
-    pub(super) fn detail(self) -> &'static str {
-        match self {
+    pub(super) fn detail(self) -> String {
+        let detail = match self {
             Self::WrongToken => "this needs the administrator's token: authorization: Bearer …",
             Self::NotLocal => "without a token this is served to this machine only",
-            Self::Proxied => "without a token this is not served through a proxy",
+            Self::Proxied(sign) => {
+                return format!(
+                    "without a token this is not served through a proxy, and the request shows one: \
+                     {sign}; set --admin-token-file, or listen on a Unix socket: --admin unix:/path"
+                );
+            }
             Self::ForeignHost => "without a token the host must be localhost or an address of loopback",
             Self::NoHeader => "without a token a change needs the header x-tollgate: 1",
-        }
+        };
+        detail.into()
     }
 }
 
@@ -206,8 +244,6 @@ mod tests {
         for host in ["localhost", "LOCALHOST:9080", "127.0.0.1", "127.8.9.1:1", "[::1]", "[::1]:9080"] {
             assert!(ask(LOCAL, None, "GET", &[("host", host)]).is_ok(), "{host}");
         }
-        let twice = [("host", "localhost"), ("host", "evil.example")];
-        assert_eq!(ask(LOCAL, None, "GET", &twice), Err(Denied::ForeignHost));
         assert_eq!(ask(LOCAL, None, "GET", &[]), Err(Denied::ForeignHost));
     }
 
@@ -220,8 +256,43 @@ mod tests {
         for peer in [LOCAL, "[::1]:1", "[::ffff:127.0.0.1]:1", "unix"] {
             assert!(ask(peer, None, "POST", &headers).is_ok(), "{peer}");
         }
-        let proxied = [("host", "localhost"), ("x-forwarded-for", "192.0.2.1")];
-        assert_eq!(ask(LOCAL, None, "GET", &proxied), Err(Denied::Proxied));
         assert!(ask("unix", None, "POST", &[]).is_ok());
+    }
+
+    /// What nginx, Apache, Caddy, Traefik, Envoy, HAProxy's `forwardfor`, Squid, Varnish and
+    /// Cloudflare add where nothing else is configured.
+    #[test]
+    fn what_shows_a_proxy_is_not_this_machine() {
+        let added = [
+            ("via", "1.1 Caddy"),
+            ("forwarded", "for=192.0.2.1"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-forwarded-host", "gate.example"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-server", "gate.example"),
+            ("x-real-ip", "192.0.2.1"),
+            ("x-envoy-expected-rq-timeout-ms", "15000"),
+            ("x-client-ip", "192.0.2.1"),
+            ("true-client-ip", "192.0.2.1"),
+            ("cf-connecting-ip", "192.0.2.1"),
+            ("cdn-loop", "cloudflare"),
+            ("host", "localhost"),
+        ];
+        for (name, value) in added {
+            for method in ["GET", "POST"] {
+                let headers = [("host", "localhost"), ("x-tollgate", "1"), (name, value)];
+                let denied = ask(LOCAL, None, method, &headers);
+                assert!(matches!(denied, Err(Denied::Proxied(_))), "{name}: {denied:?}");
+                assert!(ask("unix", None, method, &headers).is_ok(), "{name}");
+            }
+        }
+        let mut request = Request::get("/admin/rules").header("host", "127.0.0.1:9080").body(()).unwrap();
+        let peer = Peer::Tcp(LOCAL.parse().unwrap());
+        assert!(admit(&request, peer, None).is_ok());
+        *request.version_mut() = Version::HTTP_10;
+        let denied = admit(&request, peer, None).unwrap_err();
+        assert_eq!(denied, Denied::Proxied("HTTP/1.0"));
+        let detail = denied.detail();
+        assert!(["HTTP/1.0", "--admin-token-file", "unix:"].iter().all(|part| detail.contains(part)));
     }
 }

@@ -117,7 +117,7 @@ impl Admin {
             if self.core.metrics.protocol_error(Listener::Admin, "denied", peer.address()) {
                 tracing::warn!(?peer, path = request.uri().path(), ?denied, "administration was denied");
             }
-            Failure(denied.status(), denied.detail().into())
+            Failure(denied.status(), denied.detail())
         })
     }
 

@@ -1,6 +1,11 @@
 //! Who may administer.
 
-use tollgate_testing::folder::Folder;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use tollgate_testing::folder::{Folder, free_port};
+use tollgate_testing::process::Process;
+use tollgate_testing::{http, tools};
 
 use crate::client::{RULES, start};
 
@@ -43,6 +48,34 @@ async fn a_rebound_name_reads_and_changes_nothing() {
         assert_eq!(answer.status, 403, "{path}");
         assert!(!answer.text().contains("each"), "{}", answer.text());
     }
+}
+
+/// As the proxy is configured without a thought: `proxy_pass`, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn nginx_in_front_administers_nothing() {
+    let Some(nginx) = tools::find("nginx") else { return };
+    let server = start(RULES, |_, _| {}).await;
+    let free = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let folder = Folder::new();
+    // Since 1.29.7 nginx asks by HTTP/1.1 unless it is told otherwise.
+    folder.write(
+        "nginx.conf",
+        format!(
+            "daemon off; pid pid; events {{}}
+            http {{ access_log off; server {{ listen {free};
+                location / {{ proxy_http_version 1.0; proxy_pass http://{}; }} }} }}",
+            server.admin()
+        ),
+    );
+    let _nginx = Process::listening(Command::new(nginx).args(tools::NGINX), folder.path(), free);
+    for (method, path) in ADMIN {
+        let headers = [("host", "localhost"), ("x-tollgate", "1")];
+        let answer = http::ask(free, method, path, &headers, "");
+        assert_eq!(answer.status, 403, "{path}: {}", answer.text());
+        assert!(answer.text().contains("HTTP/1.0"), "{}", answer.text());
+    }
+    let answer = http::ask(free, "GET", "/metrics", &[("host", "localhost")], "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
