@@ -136,4 +136,99 @@ mod tests {
             }
         }
     }
+
+    /// Pages for users, from the repository's root, and what they say.
+    fn pages() -> Vec<(String, String)> {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut names: Vec<String> = [
+            "README.md",
+            "docs/engine.md",
+            "crates/tollgate-cli/README.md",
+            "crates/tollgate-server/README.md",
+        ]
+        .map(str::to_owned)
+        .into();
+        for folder in ["docs/start", "docs/how-to", "docs/reference"] {
+            let files = std::fs::read_dir(root.join(folder)).expect(folder);
+            names.extend(files.map(|file| {
+                format!("{folder}/{}", file.expect(folder).file_name().into_string().expect(folder))
+            }));
+        }
+        let read = |name: &String| std::fs::read_to_string(root.join(name)).expect(name);
+        names.into_iter().map(|name| (name.clone(), read(&name))).collect()
+    }
+
+    /// The flags of each command that does something.
+    fn flags() -> Vec<(String, Vec<String>)> {
+        fn visit(command: &clap::Command, all: &mut Vec<(String, Vec<String>)>) {
+            let flags = command.get_arguments().filter(|option| !option.is_hide_set());
+            let flags = flags.filter_map(|option| Some(format!("--{}", option.get_long()?)));
+            let known = |flag: &String| flag != "--help" && flag != "--version";
+            all.push((command.get_name().to_owned(), flags.filter(known).collect()));
+            command.get_subcommands().for_each(|command| visit(command, all));
+        }
+        let mut all = Vec::new();
+        visit(&Cli::command(), &mut all);
+        all
+    }
+
+    /// The flags in a text.
+    fn named_in(text: &str) -> impl Iterator<Item = &str> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        words.filter(|word| word.strip_prefix("--").is_some_and(|name| name.starts_with(char::is_alphabetic)))
+    }
+
+    #[test]
+    fn every_flag_is_on_its_page() {
+        let pages = pages();
+        let mut lacking = Vec::new();
+        for (command, flags) in flags() {
+            let names: &[&str] = match &*command {
+                "serve" => &["docs/reference/server.md"],
+                "proxy" => &["docs/reference/server.md", "docs/reference/proxy.md"],
+                _ => &["docs/reference/cli.md"],
+            };
+            let pages = pages.iter().filter(|(name, _)| names.contains(&&**name));
+            let text: String = pages.map(|(_, text)| &**text).collect();
+            let is_told = |flag: &&String| {
+                let mut places = text.match_indices(&format!("`{flag}")).map(|(at, place)| at + place.len());
+                places.any(|end| text[end..].starts_with(['`', ' ', '[']))
+            };
+            let untold = flags.iter().filter(|flag| !is_told(flag));
+            lacking.extend(untold.map(|flag| format!("tollgate {command} {flag}: {}", names.join(", "))));
+        }
+        assert!(lacking.is_empty(), "\n{}\n", lacking.join("\n"));
+    }
+
+    /// A flag of neither `serve` nor `proxy` is named where its command is: in a row of a table, or
+    /// under a heading.
+    #[test]
+    fn no_page_names_a_flag_that_does_not_exist() {
+        // Of cargo, Envoy, podman.
+        let others = ["--all-features", "--config", "--example", "--features", "--format", "--help"];
+        let of_cargo = ["--nocapture", "--path", "--release", "--test", "--test-threads", "--lib"];
+        let flags = flags();
+        let mut wrong = Vec::new();
+        for (page, text) in pages() {
+            for section in text.split("\n#") {
+                let (rows, prose): (Vec<_>, Vec<_>) = section.lines().partition(|line| line.starts_with('|'));
+                for part in rows.into_iter().map(str::to_owned).chain([prose.join("\n")]) {
+                    let is_meant = |command: &str| {
+                        ["serve", "proxy"].contains(&command)
+                            || page == "docs/reference/cli.md"
+                            || part.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == command)
+                    };
+                    let is_known = |flag: &&str| {
+                        let has = |flags: &[String]| flags.iter().any(|known| known == flag);
+                        others.contains(flag)
+                            || of_cargo.contains(flag)
+                            || flags.iter().any(|(command, flags)| has(flags) && is_meant(command))
+                    };
+                    let unknown = named_in(&part).filter(|flag| !is_known(flag));
+                    wrong.extend(unknown.map(|flag| format!("{page}: {flag}")));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    }
 }

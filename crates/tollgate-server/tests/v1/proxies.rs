@@ -85,6 +85,19 @@ async fn limits_requests(server: &Running, proxy: &Proxy) -> Answer {
     answer
 }
 
+/// The statuses of a request whose head is longer than the server's bound, and without a server:
+/// the table in `docs/how-to/nginx-caddy-traefik.md`.
+async fn fails(server: Running, proxy: &Proxy) -> [u16; 2] {
+    // nginx takes headers of 8 KiB at most, each.
+    let long = "x".repeat(6_000);
+    let headers = [("x-a", &*long), ("x-b", &long), ("x-c", &long)];
+    let too_long = call(proxy.address, "GET", "/", &headers, "").await.status.as_u16();
+    server.server.end().await.unwrap();
+    let down = call(proxy.address, "GET", "/", &[], "").await;
+    assert!(!down.text().contains("GET /"), "the service is not asked: {down:?}");
+    [too_long, down.status.as_u16()]
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nginx_asks_by_auth_request() {
     let Some(nginx) = tools::find("nginx") else { return };
@@ -94,6 +107,7 @@ async fn nginx_asks_by_auth_request() {
     let answer = limits_requests(&server, &proxy).await;
     assert_eq!(&*answer.body, b"{\"error\":\"Too Many Requests\"}\n");
     assert!(answer.header("ratelimit").starts_with("\"each\";r=0"), "{:?}", answer.headers);
+    assert_eq!(fails(server, &proxy).await, [500, 500]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,6 +119,7 @@ async fn caddy_asks_by_forward_auth() {
     let answer = limits_requests(&server, &proxy).await;
     assert_eq!(answer.header("content-type"), "application/problem+json");
     assert!(answer.header("ratelimit").starts_with("\"each\";r=0"), "{:?}", answer.headers);
+    assert_eq!(fails(server, &proxy).await, [431, 502]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,4 +132,5 @@ async fn traefik_asks_by_forward_auth() {
     let answer = limits_requests(&server, &proxy).await;
     assert_eq!(answer.header("content-type"), "application/problem+json");
     assert!(answer.header("ratelimit").starts_with("\"each\";r=0"), "{:?}", answer.headers);
+    assert_eq!(fails(server, &proxy).await, [431, 500]);
 }
