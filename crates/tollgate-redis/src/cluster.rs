@@ -140,9 +140,9 @@ impl Cluster {
         &self.runtime
     }
 
-    /// Whether the breaker of the slot's master is open.
-    pub(crate) fn is_open(&self, slot: u16) -> bool {
-        self.owner(slot).is_some_and(|node| node.guard.is_open())
+    /// What a request fails with at once, while the breaker of the slot's master is open.
+    pub(crate) fn not_sent(&self, slot: u16) -> Option<Failed> {
+        self.owner(slot)?.guard.not_sent()
     }
 
     /// The breakers together: open if one is open.

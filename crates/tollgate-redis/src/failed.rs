@@ -29,6 +29,8 @@ pub struct Failed {
     pub kind: FailureKind,
     /// Whether the store may have charged the request.
     pub charged: Charged,
+    /// What the probes of an open breaker fail with, if it says more than that no answer comes.
+    found: Option<FailureKind>,
     /// What the client or the server said about it, if anything.
     message: Option<Arc<str>>,
 }
@@ -110,6 +112,11 @@ impl FailureKind {
         }
     }
 
+    /// Whether it says more than that no answer comes.
+    pub(crate) const fn is_telling(self) -> bool {
+        !matches!(self, Self::Timeout | Self::Connection | Self::BreakerOpen | Self::Busy)
+    }
+
     /// The likely cause, and the operator's remedy.
     const fn advice(self) -> &'static str {
         match self {
@@ -141,7 +148,7 @@ impl FailureKind {
 
 impl Failed {
     pub(crate) const fn new(kind: FailureKind, charged: Charged) -> Self {
-        Self { kind, charged, message: None }
+        Self { kind, charged, found: None, message: None }
     }
 
     /// The request was sent, and no answer came within the deadline.
@@ -149,9 +156,9 @@ impl Failed {
         Self::new(FailureKind::Timeout, Charged::Perhaps)
     }
 
-    /// The breaker is open: nothing was sent.
-    pub(crate) const fn breaker_open() -> Self {
-        Self::new(FailureKind::BreakerOpen, Charged::No)
+    /// The breaker is open, whose probes find this: nothing was sent.
+    pub(crate) const fn breaker_open(found: Option<FailureKind>) -> Self {
+        Self { kind: FailureKind::BreakerOpen, charged: Charged::No, found, message: None }
     }
 
     /// There was no room among the requests on their way: nothing was sent.
@@ -162,7 +169,7 @@ impl Failed {
     /// No server is known to have the slot: nothing was sent.
     pub(crate) fn no_master(slot: u16) -> Self {
         let message = Some(format!("no master of slot {slot} is known").into());
-        Self { kind: FailureKind::Unready, charged: Charged::No, message }
+        Self { message, ..Self::new(FailureKind::Unready, Charged::No) }
     }
 
     /// The server refused to begin. It may have repeated the user and the password, so of its text
@@ -176,7 +183,15 @@ impl Failed {
     /// The server's answer is not one of the script's. It may have charged the request.
     pub(crate) fn answer(message: impl Into<Arc<str>>) -> Self {
         let message = Some(message.into());
-        Self { kind: FailureKind::Script, charged: Charged::Perhaps, message }
+        Self { message, ..Self::new(FailureKind::Script, Charged::Perhaps) }
+    }
+
+    /// What [`Counts::failed`](crate::Counts::failed) counts it as, and what an operator mends: the
+    /// kind; of [`BreakerOpen`](FailureKind::BreakerOpen) what the probes find, if they find more
+    /// than that no answer comes, such as [`Auth`](FailureKind::Auth).
+    #[must_use]
+    pub fn cause(&self) -> FailureKind {
+        self.found.unwrap_or(self.kind)
     }
 
     /// What the client or the server said about it, if anything.
@@ -192,7 +207,7 @@ impl From<&RedisError> for Failed {
         let text = error.to_string();
         // The server repeats the arguments of a command that it does not know: keys.
         let text = text.split_once(", with args").map_or(&*text, |(before, _)| before);
-        Self { kind, charged, message: Some(text.into()) }
+        Self { message: Some(text.into()), ..Self::new(kind, charged) }
     }
 }
 
@@ -238,7 +253,7 @@ fn nested(detail: &str) -> Option<FailureKind> {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_foreign = self.message.as_ref().is_some_and(|message| message.contains("WRONGTYPE"));
-        f.write_str(if is_foreign { FOREIGN } else { self.kind.advice() })?;
+        f.write_str(if is_foreign { FOREIGN } else { self.cause().advice() })?;
         if let Some(message) = &self.message {
             write!(f, " ({message})")?;
         }

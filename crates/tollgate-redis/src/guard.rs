@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -40,7 +40,15 @@ pub(crate) struct Guard {
     runtime: Handle,
     opened: AtomicU64,
     closed: AtomicU64,
+    /// The number of the kind that an open breaker's last probe failed with, if it is telling;
+    /// otherwise one beyond them all.
+    ///
+    /// Relaxed: it tells why, and nothing depends on it.
+    found: AtomicUsize,
 }
+
+/// No kind of failure has this number.
+const NOTHING: usize = FailureKind::ALL.len();
 
 /// The breaker of a store, as it is now; of a cluster, those of all masters together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +72,8 @@ impl Guard {
         runtime: Handle,
     ) -> Arc<Self> {
         let (start, breaker, log) = (Instant::now(), Breaker::default(), FailureLog::new());
-        let (opened, closed) = Default::default();
-        Arc::new(Self { server, deadline, start, breaker, log, probe, pulse, runtime, opened, closed })
+        let (opened, closed, found) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(NOTHING));
+        Arc::new(Self { server, deadline, start, breaker, log, probe, pulse, runtime, opened, closed, found })
     }
 
     /// The end of the deadline of what begins at this time.
@@ -88,6 +96,22 @@ impl Guard {
         self.breaker.pass().is_none()
     }
 
+    /// What a check fails with at once, while the breaker is open.
+    ///
+    /// **Cost.** One load, of an open breaker two.
+    pub(crate) fn not_sent(&self) -> Option<Failed> {
+        self.is_open().then(|| self.breaker_open())
+    }
+
+    fn breaker_open(&self) -> Failed {
+        Failed::breaker_open(FailureKind::ALL.get(self.found.load(Relaxed)).copied())
+    }
+
+    /// Notes why the store serves no checks.
+    fn finds(&self, kind: FailureKind) {
+        self.found.store(if kind.is_telling() { kind.index() } else { NOTHING }, Relaxed);
+    }
+
     /// Makes a trip that ends by `until`, unless the breaker is open.
     ///
     /// This time covers all of it, waits for a connection and for room included. An answer that is
@@ -97,7 +121,7 @@ impl Guard {
     /// If the returned future is dropped, the trip leaves no trace here; the store may still
     /// execute it.
     ///
-    /// **Cost.** Of an open breaker: one load; no timer.
+    /// **Cost.** Of an open breaker: as [`not_sent`](Self::not_sent); no timer.
     ///
     /// # Errors
     ///
@@ -107,7 +131,7 @@ impl Guard {
         until: Instant,
         trip: impl Future<Output = Result<T, Failed>>,
     ) -> Result<T, Failed> {
-        let Some(pass) = self.breaker.pass() else { return Err(Failed::breaker_open()) };
+        let Some(pass) = self.breaker.pass() else { return Err(self.breaker_open()) };
         // The only timer of a trip.
         let mut result = timeout_at(until, trip).await.unwrap_or_else(|_| Err(Failed::timeout()));
         let now = Instant::now();
@@ -151,6 +175,7 @@ impl Guard {
     fn has_opened(self: &Arc<Self>, failed: &Failed) {
         self.opened.fetch_add(1, Relaxed);
         self.log.is_logged(failed.kind, self.now());
+        self.finds(failed.kind);
         let kind = failed.kind.name();
         let server = &self.server;
         tracing::warn!(kind, server, "the store fails: its breaker opens ({failed})");
@@ -165,12 +190,21 @@ impl Guard {
     }
 
     /// Whether the store answers a probe, and as fast as a check must be answered.
+    ///
+    /// A connection that broke says little. Why none comes after it, the probes are told: that the
+    /// store refuses the user, say. The first such failure is logged, as one of a check would be.
     async fn probes_well(&self) -> bool {
         // Made before the time is taken: it may compute.
         let probe = (self.probe)();
         let sent = self.now();
-        let answered = matches!(timeout(LONGEST_PROBE, probe).await, Ok(Ok(())));
-        answered && self.now() - sent <= self.deadline
+        let answer = timeout(LONGEST_PROBE, probe).await.unwrap_or_else(|_| Err(Failed::timeout()));
+        if let Err(failed) = &answer {
+            self.finds(failed.kind);
+            if failed.kind.is_telling() {
+                self.log.failed(&self.server, failed, self.now());
+            }
+        }
+        answer.is_ok() && self.now() - sent <= self.deadline
     }
 }
 
@@ -322,6 +356,35 @@ mod tests {
         guard.unreachable(&broken());
         sleep(Duration::from_secs(30)).await;
         assert_eq!(guard.counts(), BreakerCounts { is_open: true, opened: 1, closed: 0 });
+    }
+
+    /// A connection breaks, and no other is accepted since the password has changed.
+    #[tokio::test(start_paused = true)]
+    async fn an_open_breaker_tells_what_its_probes_are_told() {
+        let log = logs::capture(Level::TRACE);
+        let kinds = Arc::new(Mutex::new(FailureKind::Auth));
+        let kind = Arc::clone(&kinds);
+        let probe: Probe = Box::new(move || {
+            let failed = Failed::new(*kind.lock().unwrap(), Charged::No);
+            Box::pin(ready(Err(failed)))
+        });
+        let pulse = Arc::new(Pulse::new(DEADLINE));
+        let guard = Guard::new(String::new(), DEADLINE, probe, pulse, Handle::current());
+        let fail = async || guard.trip(soon(), ready(Err::<(), _>(broken()))).await.unwrap_err();
+        assert_eq!(fail().await.cause(), FailureKind::Connection);
+        assert_eq!(fail().await.cause(), FailureKind::BreakerOpen);
+        sleep(Duration::from_secs(5)).await;
+        let failed = fail().await;
+        assert_eq!((failed.kind, failed.charged), (FailureKind::BreakerOpen, Charged::No));
+        assert_eq!((failed.cause(), guard.not_sent()), (FailureKind::Auth, Some(failed.clone())));
+        assert!(failed.to_string().contains("check the password"), "{failed}");
+        let lines = log.lines();
+        let told = lines.iter().filter(|line| line.contains("check the password")).count();
+        assert_eq!((lines.len(), told), (2, 1), "{lines:?}");
+        // Now no server is there.
+        *kinds.lock().unwrap() = FailureKind::Connection;
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(fail().await.cause(), FailureKind::BreakerOpen);
     }
 
     #[tokio::test(start_paused = true)]

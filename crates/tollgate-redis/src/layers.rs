@@ -138,7 +138,7 @@ impl Layers {
     /// What a check of the key with this name fails with at once, while its breaker is open.
     #[inline]
     pub(crate) fn closed_to(&self, name: impl FnOnce() -> String) -> Option<Failed> {
-        self.store.is_open(name).then(|| self.failed(Failed::breaker_open()))
+        self.store.not_sent(name).map(|failed| self.failed(failed))
     }
 
     /// Counts a failure.

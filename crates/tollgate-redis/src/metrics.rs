@@ -68,7 +68,7 @@ impl Counts {
         self.decisions[by.index()]
     }
 
-    /// The requests to the store that failed in this way. [`OnFailure`](crate::OnFailure) says
+    /// The requests to the store that failed in this way, by [`Failed::cause`]. [`OnFailure`](crate::OnFailure) says
     /// what decided them.
     #[must_use]
     pub fn failed(&self, kind: FailureKind) -> u64 {
@@ -82,7 +82,7 @@ impl Metrics {
     }
 
     pub(crate) fn failed(&self, failed: &Failed) {
-        self.failed[failed.kind.index()].fetch_add(1, Relaxed);
+        self.failed[failed.cause().index()].fetch_add(1, Relaxed);
         if failed.charged == Charged::Perhaps {
             self.charged_perhaps.fetch_add(1, Relaxed);
         }
@@ -118,12 +118,13 @@ mod tests {
         metrics.decided(DecidedBy::DenyCache, Outcome::Denied);
         metrics.decided(DecidedBy::DenyCache, Outcome::Denied);
         metrics.failed(&Failed::timeout());
-        metrics.failed(&Failed::breaker_open());
+        metrics.failed(&Failed::breaker_open(None));
+        metrics.failed(&Failed::breaker_open(Some(FailureKind::Auth)));
         let counts = metrics.counts(BreakerCounts::default(), 3);
         let both = [DecidedBy::Store, DecidedBy::DenyCache].map(|by| counts.decided(by));
         assert_eq!((both[0].allowed, both[0].denied, both[1].allowed, both[1].denied), (1, 0, 0, 2));
-        let failed = [FailureKind::Timeout, FailureKind::BreakerOpen, FailureKind::Memory];
-        assert_eq!(failed.map(|kind| counts.failed(kind)), [1, 1, 0]);
+        use FailureKind::{Auth, BreakerOpen, Memory, Timeout};
+        assert_eq!([Timeout, BreakerOpen, Auth, Memory].map(|kind| counts.failed(kind)), [1, 1, 1, 0]);
         assert_eq!((counts.charged_perhaps, counts.deny_cache_evicted), (1, 3));
     }
 }

@@ -156,11 +156,11 @@ impl Store {
         }
     }
 
-    /// Whether a check of the key with this name fails at once.
-    pub(crate) fn is_open(&self, name: impl FnOnce() -> String) -> bool {
+    /// What a check of the key with this name fails with at once, while its breaker is open.
+    pub(crate) fn not_sent(&self, name: impl FnOnce() -> String) -> Option<Failed> {
         match self {
-            Self::One { guard, .. } => guard.is_open(),
-            Self::Cluster(cluster) => cluster.is_open(slot::of_name(name().as_bytes())),
+            Self::One { guard, .. } => guard.not_sent(),
+            Self::Cluster(cluster) => cluster.not_sent(slot::of_name(name().as_bytes())),
         }
     }
 
@@ -254,14 +254,14 @@ mod tests {
         let store = Store::open(&fake::address(&url), &topology, "tg1", Duration::from_secs(10)).unwrap();
         store.connected("tg1").await.unwrap();
         let name = || "tg1:{k:alice}:api".to_owned();
-        assert!(!store.is_open(name));
+        assert_eq!(store.not_sent(name), None);
         let (script, body) = (Script::new("return 1"), |command: &mut Cmd| {
             command.arg(1).arg(name());
         });
         for _ in 0..5 {
             assert!(store.run(&script, body).await.is_err());
         }
-        assert!(store.is_open(name));
+        assert_eq!(store.not_sent(name).map(|failed| failed.kind), Some(FailureKind::BreakerOpen));
     }
 
     /// A server that answers one request after the other, each after 10 ms, and twice as many

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Rate, TokenBucket};
-use tollgate_redis::Redis;
+use tollgate_redis::{FailureKind, Redis};
 use tollgate_testing::logs::{self, Level};
 use tollgate_testing::stores::{Server, Store};
 
@@ -37,6 +37,41 @@ fn a_missing_password_is_logged_at_the_first_check() {
             assert!(line.contains("check the password and the right to EVALSHA"), "{line}");
             assert!(!line.contains("guess") && !line.contains("alice"), "{line}");
         }
+    }
+}
+
+/// The connection ends, and no other is accepted.
+#[test]
+fn a_rotated_password_is_counted_and_logged() {
+    for store in Store::ALL {
+        let Some(server) = Server::start_with(store, &["--requirepass sesam"]) else { continue };
+        let lines = logged(async {
+            let url = format!("redis://:sesam@127.0.0.1:{}", server.port());
+            let redis = Redis::builder(url.clone()).deadline(PATIENT).build().await.unwrap();
+            let limiter = redis.limiter("api", [TokenBucket::new(Rate::per_second(9))]).build().unwrap();
+            assert!(limiter.check("alice").await.unwrap().is_allowed());
+            let mut operator = redis::Client::open(url).unwrap().get_connection().unwrap();
+            for command in ["CONFIG SET requirepass rotated", "CLIENT KILL TYPE normal SKIPME yes"] {
+                let mut words = command.split(' ');
+                let mut command = redis::cmd(words.next().unwrap());
+                words.for_each(|word| drop(command.arg(word)));
+                command.query::<redis::Value>(&mut operator).unwrap();
+            }
+            let begun = std::time::Instant::now();
+            let is_told = |counts: tollgate_redis::Counts| {
+                counts.breaker.is_open && counts.failed(FailureKind::Auth) > 2
+            };
+            while !is_told(limiter.counts()) {
+                assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", limiter.counts());
+                limiter.check("alice").await.unwrap_err();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let is_told = |line: &String| {
+            line.contains("kind=\"auth\"") && line.contains("check the password and the right")
+        };
+        assert!(lines.iter().any(is_told), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains("sesam") || line.contains("alice")), "{lines:?}");
     }
 }
 
