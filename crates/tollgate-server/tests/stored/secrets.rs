@@ -56,3 +56,40 @@ async fn no_page_and_no_error_tells_a_stores_password() {
         assert!(!page.contains("hidden"), "{page}");
     }
 }
+
+/// The alerts of `docs/monitoring` ask for these series, and their tests make them up.
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_see_a_dead_store_whoever_decides() {
+    let Some(mut redis) = Server::start(Store::Redis) else { return };
+    let alerts = include_str!("../../../../docs/monitoring/alerts.yml");
+    let text = format!(
+        "version = 1\nstores.redis = {{ url = '{}', deadline = '20s' }}\nrule = [{}, {}]",
+        redis.url(),
+        stored("open", 9, ", on_failure = 'allow'"),
+        stored("share", 9, ", on_failure = { local = 1 }"),
+    );
+    let server = client::start(&text, |settings, _| {
+        settings.http.push("127.0.0.1:0".parse().unwrap());
+    })
+    .await;
+    redis.kill();
+    for _ in 0..3 {
+        assert_eq!(server.check(ASK).status, 200);
+    }
+    let metrics = server.administer("GET", "/metrics", "");
+    let page = metrics.text();
+    for (rule, by) in [("open", "on_failure"), ("share", "local")] {
+        let decided = page.lines().any(|line| {
+            line.starts_with(&format!("tollgate_store_decisions_total{{rule=\"{rule}\""))
+                && line.contains(&format!("by=\"{by}\",outcome=\"allowed\"}} 3"))
+        });
+        assert!(decided, "{rule} by {by} in {page}");
+    }
+    assert!(alerts.contains("tollgate_store_decisions_total{by=~\"local|on_failure\"}"));
+    assert!(
+        page.lines().any(|line| line.starts_with("tollgate_store_breaker_open{") && line.ends_with(" 1"))
+    );
+    for series in ["(tollgate_store_breaker_open)", "(tollgate_state_save_failures_total["] {
+        assert!(alerts.contains(series), "{series}");
+    }
+}
