@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::pattern::Stack;
 use crate::request::Buffers;
-use crate::rule::MissingKey;
 
 /// The rules that concern a request, as [`Matcher::find`](crate::Matcher::find) leaves them.
 ///
@@ -38,6 +37,8 @@ pub struct Found {
     pub(super) judged: Vec<Judged>,
     pub(super) candidates: Vec<u32>,
     pub(super) stack: Stack,
+    /// Of values that are given without a request: the target, and the line of cookies.
+    pub(super) text: Vec<u8>,
 }
 
 impl Found {
@@ -59,28 +60,6 @@ impl Found {
     /// It may, if `concerned` is of another request.
     pub fn key(&self, concerned: &Concerned) -> &[u8] {
         &self.keys[concerned.key.clone()]
-    }
-
-    /// Begins as if only this rule concerned a request. The caller appends the key to what this
-    /// returns.
-    pub(crate) fn set_one(&mut self, rule: usize, cost: u64) -> &mut Vec<u8> {
-        self.concerned.clear();
-        self.keys.clear();
-        let one = Concerned { rule, tier: None, cost, is_refused_without_key: false, key: 0..0 };
-        self.concerned.push(one);
-        &mut self.keys
-    }
-
-    /// Ends what [`set_one`](Self::set_one) began. Of a key that is missing, `missing` says what
-    /// comes of it.
-    pub(crate) fn end_one(&mut self, missing: Option<MissingKey>) {
-        if missing == Some(MissingKey::Pass) {
-            self.concerned.clear();
-        }
-        if let Some(one) = self.concerned.first_mut() {
-            one.key = 0..self.keys.len();
-            one.is_refused_without_key = missing == Some(MissingKey::Refuse);
-        }
     }
 }
 

@@ -135,7 +135,7 @@ impl Compiled {
     /// # Errors
     ///
     /// A part is missing: [`Lack::Absent`] if any part is.
-    fn write_key(
+    pub(super) fn write_key(
         &self,
         seen: &Seen<'_>,
         path: Option<PathMatch<'_>>,
@@ -250,7 +250,7 @@ impl Part {
     }
 
     /// Makes one spelling of a value.
-    pub(super) fn spell(&self, key: &mut Vec<u8>, begin: usize) {
+    fn spell(&self, key: &mut Vec<u8>, begin: usize) {
         self.steps.iter().for_each(|step| step(key, begin));
     }
 }

@@ -14,6 +14,7 @@
 //! | `condition` | whether a condition holds, by the restricting or the relaxing reading |
 //! | `rule`, `compile` | compiled rules, and how they are made |
 //! | `judge` | whether a rule concerns a request, its key, tier and cost |
+//! | `given` | the key of values that are given without a request |
 //! | `replace` | which rules replace others |
 //! | `index` | the rules that may concern a request |
 //! | `found`, `explain`, `error` | what comes of it |
@@ -23,6 +24,7 @@ mod condition;
 mod error;
 mod explain;
 mod found;
+mod given;
 mod index;
 mod judge;
 mod pattern;
@@ -33,6 +35,7 @@ mod values;
 pub use error::CompileError;
 pub use explain::{Explanation, KeyPart, Reason, Why};
 pub use found::{Concerned, Found};
+pub(crate) use given::NoKey;
 
 use std::sync::Arc;
 
@@ -136,13 +139,6 @@ impl Matcher {
         &self.headers
     }
 
-    /// Makes one spelling of a key that is one part's bytes.
-    pub(crate) fn spell(&self, rule: usize, key: &mut Vec<u8>) {
-        if let [part] = &*self.rules[rule].key {
-            part.spell(key, 0);
-        }
-    }
-
     /// Finds the rules that concern a request, and leaves them in `found`.
     ///
     /// # Cost
@@ -152,7 +148,7 @@ impl Matcher {
     /// Judges the rules that the request's path, method or values may concern, and those without
     /// such a condition. Allocates nothing once the buffers of `found` have grown.
     pub fn find(&self, request: &dyn Request, found: &mut Found) {
-        let Found { concerned, keys, buffers, judged, candidates, stack } = found;
+        let Found { concerned, keys, buffers, judged, candidates, stack, .. } = found;
         concerned.clear();
         keys.clear();
         judged.clear();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tollgate::Clock;
 
-use crate::address::{canonical, write_key};
+use crate::matcher::NoKey;
 use crate::rule::{Attribute, Cost, Key, Mode, Rule};
 use crate::set::scratch::Scratch;
 use crate::set::{Ask, RuleSet, Verdict};
@@ -14,11 +14,11 @@ use crate::set::{Ask, RuleSet, Verdict};
 pub struct AskRule<'r> {
     /// The rule's name.
     pub name: &'r str,
-    /// The key. A rule whose key is `client` alone takes the text of an IP address and nothing
-    /// else, and counts it with that client's requests; one for `everyone` has one key for any
-    /// value here. Other keys are their bytes: a key of one part is counted with the requests that
-    /// have it.
-    pub key: &'r [u8],
+    /// A value for each part of the rule's key, in its order: as requests have it, and counted with
+    /// those that do, however it is spelled. Of `client` it is the text of an IP address; of `path`
+    /// a path without a query; of `query.NAME` the decoded value. One without bytes is missing. A
+    /// rule for `everyone` has one key for any values here.
+    pub key: &'r [&'r [u8]],
     /// What it costs; `None`: what the rule says. Of costs by conditions that is the highest.
     pub cost: Option<u64>,
     /// Whether nothing is to be charged, and no key banned.
@@ -31,10 +31,27 @@ pub struct AskRule<'r> {
 pub enum AskRuleError {
     /// No rule has this name, or its mode is off.
     NoRule,
-    /// The rule's key is `client`, and this is no IP address.
+    /// There are more or fewer values than the rule's key has parts.
+    Parts {
+        /// The parts, as the file names them.
+        parts: Box<str>,
+    },
+    /// A part of the rule's key is the pattern that a path matched, or what matched `{name}` in it:
+    /// only a request tells.
+    Pattern {
+        /// The part, as the file names it.
+        part: Box<str>,
+    },
+    /// A part of the rule's key is `client`, and this is no IP address.
     NoAddress {
-        /// The key, or its beginning.
+        /// The value, or its beginning.
         key: Box<str>,
+    },
+    /// No request has this value: it is too long, a path with `?` or `#`, a cookie with `;`, or two
+    /// parts of the key are the same and the values differ.
+    NoValue {
+        /// The part, as the file names it.
+        part: Box<str>,
     },
 }
 
@@ -67,14 +84,13 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Asks one rule about a key, as if a request had come that only this rule concerns.
     ///
     /// Its conditions are not asked, nor are its tiers: [`Rule::limits`] apply. All else is as of a
-    /// request: bans, limits of requests in flight, queues, the rule's mode. A key without bytes is
-    /// a missing one, but for a rule whose key is `client`.
+    /// request: bans, limits of requests in flight, queues, the rule's mode.
     ///
     /// **Cost.** As of a request, and a search among the names.
     ///
     /// # Errors
     ///
-    /// [`AskRuleError`]: there is no such rule, or the key is no address where it must be one.
+    /// [`AskRuleError`]: there is no such rule, or no request has such a key.
     ///
     /// # Examples
     ///
@@ -86,7 +102,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
     /// let set = RuleSet::new(rules, ManualClock::new())?;
     /// let mut scratch = Scratch::default();
-    /// let ada = AskRule { name: "each", key: b"ada", cost: Some(2), is_peek: false };
+    /// let ada = AskRule { name: "each", key: &[b"ada"], cost: Some(2), is_peek: false };
     /// assert!(set.ask_rule(ada, &mut scratch).unwrap().is_admitted());
     /// assert!(!set.ask_rule(ada, &mut scratch).unwrap().is_admitted());
     /// assert!(set.ask_rule(AskRule { name: "other", ..ada }, &mut scratch).is_err());
@@ -104,23 +120,10 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Asks one rule, and leaves the decision in `scratch`.
     pub(crate) fn decide_rule(&self, ask: AskRule<'_>, scratch: &mut Scratch) -> Result<(), AskRuleError> {
         let (number, rule) = self.numbered(ask.name).ok_or(AskRuleError::NoRule)?;
-        let client = match &rule.key {
-            Key::Attributes(parts) if **parts == [Attribute::Client] => Some(address(ask.key)?),
-            _ => None,
-        };
         let cost = ask.cost.unwrap_or_else(|| usual_cost(&rule.cost));
         scratch.clear();
-        let key = scratch.found.set_one(number, cost);
-        match client {
-            Some(client) => write_key(canonical(client), self.rules().clients.ipv6_prefix, key),
-            None if rule.key == Key::Everyone => {}
-            None => {
-                key.extend_from_slice(ask.key);
-                self.matcher.spell(number, key);
-            }
-        }
-        let is_missing = rule.key != Key::Everyone && key.is_empty();
-        scratch.found.end_one(is_missing.then_some(rule.missing));
+        let found = self.matcher.find_one(number, cost, ask.key, &mut scratch.found);
+        found.map_err(|no_key| error(no_key, rule, ask.key))?;
         self.decide_found(Ask { cost, is_peek: ask.is_peek, ..Ask::default() }, scratch);
         Ok(())
     }
@@ -135,19 +138,33 @@ fn usual_cost(cost: &Cost) -> u64 {
     }
 }
 
-fn address(key: &[u8]) -> Result<std::net::IpAddr, AskRuleError> {
-    let address = std::str::from_utf8(key).ok().and_then(|text| text.parse().ok());
-    address.ok_or_else(|| {
-        let key = String::from_utf8_lossy(&key[..key.len().min(SHOWN)]).into();
-        AskRuleError::NoAddress { key }
-    })
+/// What a rule's key lacks.
+fn error(no_key: NoKey, rule: &Rule, key: &[&[u8]]) -> AskRuleError {
+    let Key::Attributes(parts) = &rule.key else { return AskRuleError::NoRule };
+    let named = |parts: &[Attribute]| parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let part = |number: usize| named(&parts[number..=number]).into();
+    match no_key {
+        NoKey::Count => AskRuleError::Parts { parts: named(parts).into() },
+        NoKey::Pattern(number) => AskRuleError::Pattern { part: part(number) },
+        NoKey::Address(number) => {
+            let key = &key[number][..key[number].len().min(SHOWN)];
+            AskRuleError::NoAddress { key: String::from_utf8_lossy(key).into() }
+        }
+        NoKey::Value(number) => AskRuleError::NoValue { part: part(number) },
+        NoKey::Unusable => AskRuleError::NoValue { part: named(parts).into() },
+    }
 }
 
 impl fmt::Display for AskRuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRule => f.write_str("no such rule"),
+            Self::Parts { parts } => write!(f, "the rule's key needs a value for each of {parts}"),
+            Self::Pattern { part } => {
+                write!(f, "only a request tells {part}, which is in the rule's key: ask over HTTP or gRPC")
+            }
             Self::NoAddress { key } => write!(f, "{key:?} is no IP address, which the rule's key is"),
+            Self::NoValue { part } => write!(f, "no request has this value of {part}"),
         }
     }
 }

@@ -151,7 +151,7 @@ fn rules_with_a_cost_of_zero_refuse_nothing() {
         let set = RuleSet::new(crate::rules(&text), ManualClock::new()).unwrap();
         let scratch = &mut Scratch::default();
         for _ in 0..3 {
-            let ask = AskRule { name: "r", key: b"", cost: None, is_peek: false };
+            let ask = AskRule { name: "r", key: &[b""], cost: None, is_peek: false };
             assert!(set.ask_rule(ask, scratch).unwrap().is_admitted(), "{limits}");
         }
     }

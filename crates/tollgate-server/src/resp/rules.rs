@@ -1,9 +1,9 @@
-//! `TG.CHECK rule key [COST n]` and `TG.PEEK`: a rule of the file, with the answer of
-//! `CL.THROTTLE`.
+//! `TG.CHECK rule value... [COST n]` and `TG.PEEK`: a rule of the file, a value for each part of
+//! its key, and the answer of `CL.THROTTLE`.
 
 use std::time::Duration;
 
-use tollgate_rules::{AskRule, AskRuleError, Limit, Limits, Line, Rule, Ruling, Verdict};
+use tollgate_rules::{AskRule, AskRuleError, Key, Limit, Limits, Line, Rule, Ruling, Verdict};
 
 use super::call::Call;
 use super::reply::Reply;
@@ -17,17 +17,6 @@ use crate::metrics::{Listener, Metrics};
 /// A rule with `charge_if` is only looked at: a Redis client tells no status. What would have to
 /// wait in a queue is refused, and not charged.
 pub(super) fn answer(call: &Call<'_>, is_peek: bool, reply: &mut Reply<'_>) {
-    let cost = match call.arguments.len() {
-        3 => None,
-        5 if call.is(3, "COST") => {
-            let text = std::str::from_utf8(call.arguments.get(4)).ok();
-            let Some(cost) = text.and_then(|text| text.parse::<u64>().ok()) else {
-                return reply.error("ERR value is not an integer or out of range");
-            };
-            Some(cost)
-        }
-        _ => return reply.error("ERR syntax error: write rule, key, and maybe COST and a number"),
-    };
     let name = std::str::from_utf8(call.arguments.get(1)).unwrap_or_default();
     let mut decider = call.shared.core.decider();
     let Some(rule) = decider.handle().refresh().rule(name) else { return unknown(call, reply) };
@@ -37,13 +26,50 @@ pub(super) fn answer(call: &Call<'_>, is_peek: bool, reply: &mut Reply<'_>) {
     if rule.store.is_some() {
         return reply.error("ERR a store keeps the counts of the rule: ask over HTTP or gRPC");
     }
-    let ask =
-        AskRule { name, key: call.arguments.get(2), cost, is_peek: is_peek || rule.charge_if.is_some() };
-    match five(&mut decider, call, ask) {
+    let is_peek = is_peek || rule.charge_if.is_some();
+    let parts = match &rule.key {
+        Key::Everyone => 1,
+        Key::Attributes(parts) => parts.len(),
+    };
+    // A value may be `COST`: the key says how many there are.
+    let after = 2 + parts;
+    let cost = match call.arguments.len() {
+        length if length == after => None,
+        length if length == after + 2 && call.is(after, "COST") => {
+            let text = std::str::from_utf8(call.arguments.get(after + 1)).ok();
+            let Some(cost) = text.and_then(|text| text.parse::<u64>().ok()) else {
+                return reply.error("ERR value is not an integer or out of range");
+            };
+            Some(cost)
+        }
+        _ => return wrong_syntax(&rule.key, reply),
+    };
+    let values = |number: usize| call.arguments.get(2 + number);
+    let mut few = [&[][..]; 4];
+    let many: Vec<&[u8]>;
+    let key = if parts <= few.len() {
+        few.iter_mut().take(parts).enumerate().for_each(|(number, value)| *value = values(number));
+        &few[..parts]
+    } else {
+        many = (0..parts).map(values).collect();
+        &many
+    };
+    match five(&mut decider, call, AskRule { name, key, cost, is_peek }) {
         Ok(five) => reply.five(five),
         Err(AskRuleError::NoRule) => unknown(call, reply),
         Err(error) => reply.error(format_args!("ERR {error}")),
     }
+}
+
+fn wrong_syntax(key: &Key, reply: &mut Reply<'_>) {
+    let values = match key {
+        Key::Attributes(parts) if parts.len() > 1 => {
+            let parts: Vec<_> = parts.iter().map(ToString::to_string).collect();
+            format!("a value for each of {}", parts.join(", "))
+        }
+        _ => "key".to_owned(),
+    };
+    reply.error(format_args!("ERR syntax error: write rule, {values}, and maybe COST and a number"));
 }
 
 fn unknown(call: &Call<'_>, reply: &mut Reply<'_>) {

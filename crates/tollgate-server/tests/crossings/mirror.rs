@@ -100,7 +100,7 @@ impl Mirror {
     pub(crate) fn ask_rule(&mut self, name: &str, key: &str, cost: u64, is_peek: bool) -> Option<bool> {
         let rule = self.handle.refresh().rule(name)?;
         let is_peek = is_peek || rule.charge_if.is_some();
-        let ask = AskRule { name, key: key.as_bytes(), cost: Some(cost), is_peek };
+        let ask = AskRule { name, key: &[key.as_bytes()], cost: Some(cost), is_peek };
         let verdict = self.handle.ask_rule(ask, &mut self.scratch).ok()?;
         let is_admitted = verdict.is_admitted() && verdict.delay().is_zero();
         // A Redis client cannot wait for its turn.

@@ -225,6 +225,11 @@ name = 'keyed'
 key = 'label.user'
 missing = 'refuse'
 limits = '1/h'
+
+[[rule]]
+name = 'pair'
+key = ['client', 'path']
+limits = '3/h'
 ";
 
 #[tokio::test]
@@ -254,6 +259,9 @@ async fn the_rules_of_the_file_are_asked_by_name() {
         ("TG.CHECK free ada", 0, most, most),
         ("TG.CHECK keyed ada", 0, 1, 0),
         ("TG.CHECK keyed \"\"", 1, 0, 0),
+        ("TG.CHECK pair 203.0.113.9 /Login/", 0, 3, 2),
+        ("TG.CHECK pair ::ffff:203.0.113.9 /x/../login COST 2", 0, 3, 0),
+        ("TG.CHECK pair 203.0.113.8 cost", 0, 3, 2),
     ] {
         client.say(format!("{said}\r\nPING\r\n")).await;
         let heard = client.until_pong().await;
@@ -277,6 +285,15 @@ async fn the_rules_of_the_file_are_asked_by_name() {
         ("TG.CHECK each k COST -1", "value is not an integer or out of range"),
         ("TG.CHECK each k PRICE 1", "syntax error: write rule, key, and maybe COST and a number"),
         ("TG.CHECK each k 1", "syntax error: write rule, key, and maybe COST and a number"),
+        (
+            "TG.CHECK pair 203.0.113.9",
+            "syntax error: write rule, a value for each of client, path, and maybe COST and a number",
+        ),
+        (
+            "TG.CHECK pair 203.0.113.9:/login",
+            "syntax error: write rule, a value for each of client, path, and maybe COST and a number",
+        ),
+        ("TG.CHECK pair ada /login", "\"ada\" is no IP address, which the rule's key is"),
         ("TG.CHECK exports k", "the rule limits requests in flight, which a Redis client cannot end"),
     ] {
         client.hears(said, &format!("-ERR {error}\r\n")).await;
