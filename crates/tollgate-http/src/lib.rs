@@ -12,8 +12,8 @@ mod rules;
 
 pub use client::{AddressError, ClientAddress};
 pub use headers::{
-    HeaderItems, HeaderJson, HeaderSink, HeaderStyle, HeaderStyles, LimitHeaders, LimitState, QuotaPolicies,
-    UnixZero, ValueText,
+    HeaderItems, HeaderJson, HeaderSink, HeaderStyle, HeaderStyles, LONGEST_WAIT, LimitHeaders, LimitState,
+    QuotaPolicies, UnixZero, ValueText,
 };
 pub use key::{KeyBuf, KeyBy};
 pub use outcome::{RefusalReason, RuleOutcome};

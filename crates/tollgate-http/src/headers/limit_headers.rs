@@ -186,14 +186,27 @@ mod tests {
     }
 
     #[test]
-    fn integers_stay_within_those_of_structured_fields() {
+    fn numbers_stay_within_what_clients_read() {
         let reset = Duration::from_nanos(u64::MAX - 1);
         let state = LimitState { limit: u64::MAX, remaining: u64::MAX, reset };
-        let mut headers = HeaderMap::new();
-        let styles = HeaderStyles::from_iter([HeaderStyle::Ietf]);
-        LimitHeaders::new(styles, || None, |items| items.add("v", state)).write(&mut headers, Duration::ZERO);
-        assert_eq!(headers[RATELIMIT], "\"v\";r=999999999999999;t=18446744074");
+        let shown = |style, refused| {
+            let mut headers = HeaderMap::new();
+            let styles = HeaderStyles::from_iter([style]);
+            let mut limits = LimitHeaders::new(styles, || None, |items| items.add("v", state));
+            limits = limits.unix_time(Duration::from_secs(2_000_000_000));
+            match refused {
+                false => limits.write(&mut headers, Duration::ZERO),
+                true => limits.write_refusal(&mut headers, Some(reset)),
+            }
+            headers
+        };
+        let headers = shown(HeaderStyle::Ietf, true);
+        assert_eq!(headers[RATELIMIT], "\"v\";r=999999999999999;t=2147483647");
+        assert_eq!(headers["retry-after"], "2147483647");
         assert!(!headers.contains_key(RATELIMIT_POLICY));
+        assert_eq!(shown(HeaderStyle::XRateLimit, false)[X_RESET], "2147483647");
+        assert_eq!(shown(HeaderStyle::RateLimitTrio, true)[RESET], "2147483647");
+        assert_eq!(shown(HeaderStyle::XRateLimitEpoch, true)[X_RESET], "4147483647");
     }
 
     /// A limit named by its numbers.

@@ -30,9 +30,18 @@ use std::time::Duration;
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const MAX_SF_INTEGER: u64 = 999_999_999_999_999;
 
-/// Returns whole seconds, rounded up, so that a client that waits them is not early.
-pub(crate) fn seconds_up(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+/// The longest wait that a client is told: the seconds that 32 bits hold, which clients read them
+/// into (68 years). A key that owes more than time can pay has a longer one.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// Returns a wait in whole seconds, rounded up, so that a client that waits them is not early.
+pub(crate) fn seconds_up(wait: Duration) -> u64 {
+    whole_seconds(wait.min(LONGEST_WAIT))
+}
+
+/// Returns whole seconds, rounded up.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
 
 /// Returns the seconds of `Retry-After`: rounded up, and at least 1.

@@ -11,8 +11,8 @@ use super::sink::KnownText;
 #[cfg(feature = "rules")]
 use super::value_buffers::write_value;
 use super::{
-    HeaderSink, HeaderStyle, HeaderStyles, LimitState, MAX_SF_INTEGER, ValueText, retry_after_seconds,
-    seconds_up,
+    HeaderSink, HeaderStyle, HeaderStyles, LONGEST_WAIT, LimitState, MAX_SF_INTEGER, ValueText,
+    retry_after_seconds, seconds_up, whole_seconds,
 };
 
 pub(super) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -124,8 +124,11 @@ impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
         let github = styles.has(HeaderStyle::GitHub);
         if github || styles.has(HeaderStyle::XRateLimit) || styles.has(HeaderStyle::XRateLimitEpoch) {
             let epoch = || match unix_time {
-                Some(decided_at) => seconds_up(decided_at.saturating_add(reset)),
-                None => seconds_up(unix_now().saturating_add(reset.saturating_sub(elapsed))),
+                Some(decided_at) => whole_seconds(decided_at.saturating_add(reset.min(LONGEST_WAIT))),
+                None => {
+                    let left = reset.min(LONGEST_WAIT).saturating_sub(elapsed);
+                    whole_seconds(unix_now().saturating_add(left))
+                }
             };
             let reset = if styles.has(HeaderStyle::XRateLimit) { after } else { epoch() };
             let fields = [(X_LIMIT, limit), (X_REMAINING, remaining), (X_RESET, reset)];
@@ -150,7 +153,7 @@ fn write_item(text: &mut ValueText<'_>, item: Item<'_>, elapsed: Duration) {
     text.number(remaining.min(MAX_SF_INTEGER));
     if item.has_reset() {
         text.plain(b";t=");
-        text.number(seconds_up(reset.saturating_sub(elapsed)).min(MAX_SF_INTEGER));
+        text.number(seconds_up(reset.saturating_sub(elapsed)));
     }
 }
 

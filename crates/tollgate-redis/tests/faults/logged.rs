@@ -54,7 +54,7 @@ fn a_rotated_password_is_counted_and_logged() {
             for command in ["CONFIG SET requirepass rotated", "CLIENT KILL TYPE normal SKIPME yes"] {
                 let mut words = command.split(' ');
                 let mut command = redis::cmd(words.next().unwrap());
-                words.for_each(|word| drop(command.arg(word)));
+                words.for_each(|word| _ = command.arg(word));
                 command.query::<redis::Value>(&mut operator).unwrap();
             }
             let begun = std::time::Instant::now();

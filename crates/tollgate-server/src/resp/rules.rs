@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tollgate_http::LONGEST_WAIT;
 use tollgate_rules::{AskRule, AskRuleError, Key, Limit, Limits, Line, Rule, Ruling, Verdict};
 
 use super::call::Call;
@@ -124,7 +125,8 @@ fn refused_to_wait(line: &Line, delay: Duration) -> Five {
 
 /// Whole seconds, rounded up: a client that waits so long is not refused again.
 fn seconds(time: Duration) -> i64 {
-    number(time.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u64::MAX))
+    let time = time.min(LONGEST_WAIT);
+    number(time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }
 
 fn number(number: u64) -> i64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use tollgate::Timestamp;
-use tollgate_http::{HeaderJson, HeaderSink};
+use tollgate_http::{HeaderJson, HeaderSink, LONGEST_WAIT};
 use tollgate_rules::{Line, Ruling, Verdict};
 
 use super::tickets::TicketId;
@@ -91,7 +91,7 @@ impl<'g> Outcome<'g> {
             text(rule);
         }
         text("\"");
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = |wait: Duration| wait.min(LONGEST_WAIT).as_nanos() as u64;
         for (name, number) in [
             (",\"limit\":", self.limit),
             (",\"remaining\":", self.remaining),

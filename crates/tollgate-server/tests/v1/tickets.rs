@@ -60,6 +60,20 @@ async fn a_cost_settles_what_was_charged_wrongly() {
 }
 
 #[tokio::test]
+async fn a_cost_above_all_time_has_a_wait_that_clients_read() {
+    let server = start(&TOKENS.replace("fixed-window:100/1000d", "100/min")).await;
+    let said = server.ask("/v1/check", &json!({ "ticket": true, "labels": { "tokens": 1 } })).await;
+    let settle = json!({ "ticket": said["ticket"], "cost": i64::MAX });
+    assert_eq!(server.ask("/v1/settle", &settle).await["settled"], true);
+    let refused = server.post("/v1/check", r#"{"labels":{"tokens":1}}"#).await;
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (429, "2147483647"));
+    let said = refused.json();
+    for wait in ["retry_after_ns", "reset_ns"] {
+        assert!(said[wait].as_u64().is_some_and(|wait| wait <= 2_147_483_647_000_000_000), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_cost_concerns_requests_that_named_one() {
     let rules = "rule = [{ name = 'all', key = 'everyone', limits = 'fixed-window:100/1000d' }, \
         { name = 'own', key = 'everyone', limits = 'fixed-window:900/1000d', cost = 2 }]";
