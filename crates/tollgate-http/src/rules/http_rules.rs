@@ -7,6 +7,7 @@ use std::time::Duration;
 use tollgate::{Clock, Timestamp, TscClock};
 use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
 
+use super::chance::Chance;
 use super::named_limits::{NamedLimits, quotas};
 use super::policies::Policies;
 use super::refusal::RuleRefusal;
@@ -60,6 +61,8 @@ pub struct HttpRules<C = TscClock> {
     /// The headers of responses to admitted requests.
     styles: HeaderStyles,
     has_queues: bool,
+    /// Whether some rule, or the file, has a jitter.
+    has_jitter: bool,
     /// Of each rule: its own limits, and those of its tiers.
     limits: Box<[Box<[OnceLock<NamedLimits>]>]>,
     policies: Policies,
@@ -79,6 +82,8 @@ impl<C> HttpRules<C> {
             client: client(peer, &rules.clients),
             styles: styles(rules.answer.styles.as_deref()),
             has_queues: rules.rules.iter().any(has_queues),
+            has_jitter: rules.answer.jitter.is_some()
+                || rules.rules.iter().any(|rule| rule.refuse.jitter.is_some()),
             limits: rules.rules.iter().map(limits).collect(),
             policies: Policies::default(),
             set,
@@ -150,6 +155,26 @@ impl<C> HttpRules<C> {
         &self.set.rules().rules[line.rule]
     }
 
+    /// Draws a jitter for the times of an answer about this line: zero, unless the file says
+    /// `jitter`. [`headers`](Self::headers) and refusals have theirs already.
+    #[must_use]
+    pub fn draw_jitter(&self, line: &Line) -> Duration {
+        self.chance().map_or(Duration::ZERO, |chance| self.jitter(self.rule(line), chance))
+    }
+
+    /// Draws how much of the jitters the numbers of a response have, all of them alike. `None`: there
+    /// is no jitter.
+    #[inline]
+    pub(super) fn chance(&self) -> Option<Chance> {
+        self.has_jitter.then(Chance::draw)
+    }
+
+    /// Returns the time that is added to those after which a client of this rule may come back.
+    pub(super) fn jitter(&self, rule: &Rule, chance: Chance) -> Duration {
+        let most = rule.refuse.jitter.or(self.set.rules().answer.jitter);
+        most.map_or(Duration::ZERO, |most| chance.of(most))
+    }
+
     /// Returns the limits of which a line tells.
     pub(super) fn limits(&self, line: &Line) -> &NamedLimits {
         let rule = self.rule(line);
@@ -170,10 +195,11 @@ impl<C: Clock> HttpRules<C> {
         if styles.is_empty() {
             return LimitHeaders::new(styles, || None, |_| {});
         }
+        let chance = self.chance();
         let headers = LimitHeaders::new(
             styles,
             || self.policy(lines).value(),
-            |items| self.told(lines).for_each(|(name, state)| items.add(name, state)),
+            |items| self.told(lines, chance).for_each(|(name, state)| items.add(name, state)),
         );
         match self.unix_time(styles, decided_at, unix_zero) {
             Some(time) => headers.unix_time(time),
@@ -192,7 +218,7 @@ impl<C: Clock> HttpRules<C> {
         unix_zero: &UnixZero,
         headers: &mut impl HeaderSink,
     ) {
-        let written = self.written(self.styles, lines, decided_at, unix_zero);
+        let written = self.written(self.styles, (lines, self.chance()), decided_at, unix_zero);
         written.write(headers, self.policy(lines), elapsed);
     }
 
@@ -200,19 +226,19 @@ impl<C: Clock> HttpRules<C> {
     pub(super) fn write_refusal(
         &self,
         styles: HeaderStyles,
-        lines: &[Line],
+        (lines, chance): (&[Line], Option<Chance>),
         (decided_at, retry_after): (Timestamp, Option<Duration>),
         unix_zero: &UnixZero,
         headers: &mut impl HeaderSink,
     ) {
-        let written = self.written(styles, lines, decided_at, unix_zero);
+        let written = self.written(styles, (lines, chance), decided_at, unix_zero);
         written.write_refusal(headers, self.policy(lines), retry_after);
     }
 
     fn written<'l>(
         &'l self,
         styles: HeaderStyles,
-        lines: &'l [Line],
+        (lines, chance): (&'l [Line], Option<Chance>),
         decided_at: Timestamp,
         unix_zero: &UnixZero,
     ) -> Written<impl Iterator<Item = Item<'l>> + Clone> {
@@ -220,7 +246,7 @@ impl<C: Clock> HttpRules<C> {
         // Without a style no limit is shown.
         let lines = if styles.is_empty() { &[] } else { lines };
         let unix_time = self.unix_time(styles, decided_at, unix_zero);
-        Written { styles, items: self.told(lines).map(item), unix_time }
+        Written { styles, items: self.told(lines, chance).map(item), unix_time }
     }
 
     /// The policies that headers tell: of all enforced limits.
@@ -230,11 +256,24 @@ impl<C: Clock> HttpRules<C> {
     }
 
     /// The states that headers tell: of the enforced limits that refuse, or if all admit, of all.
-    fn told<'l>(&'l self, lines: &'l [Line]) -> impl Iterator<Item = (&'l str, LimitState)> + Clone {
+    fn told<'l>(
+        &'l self,
+        lines: &'l [Line],
+        chance: Option<Chance>,
+    ) -> impl Iterator<Item = (&'l str, LimitState)> + Clone {
         let admits = |line: &Line| line.ruling == Ruling::Admitted;
         let refuses = |line: &Line| matches!(line.ruling, Ruling::Refused | Ruling::Never);
         let is_told = if enforced(lines).all(admits) { admits } else { refuses };
-        enforced(lines).filter(move |line| is_told(line)).filter_map(|line| self.shown(line))
+        let jittered = move |line| {
+            let (name, mut state) = self.shown(line)?;
+            if let Some(chance) = chance
+                && !state.reset.is_zero()
+            {
+                state.reset = state.reset.saturating_add(self.jitter(self.rule(line), chance));
+            }
+            Some((name, state))
+        };
+        enforced(lines).filter(move |line| is_told(line)).filter_map(jittered)
     }
 
     /// The Unix time of the decision, for styles that show one.

@@ -1,8 +1,6 @@
 //! The response to a refused request, as the rule (`refuse`) and the file (`[answer]`) say.
 
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
@@ -10,6 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tollgate::{Clock, Timestamp, TscClock};
 use tollgate_rules::{BodyFormat, Line, Rule, Ruling};
 
+use super::chance::Chance;
 use super::http_rules::HttpRules;
 use super::settings::styles;
 use crate::{
@@ -26,6 +25,7 @@ pub struct RuleRefusal<'v, C = TscClock> {
     /// The names of the limits of the line that refuses.
     names: &'v [Box<str>],
     record: RefusalRecord,
+    chance: Option<Chance>,
 }
 
 impl<'v, C> RuleRefusal<'v, C> {
@@ -43,7 +43,7 @@ impl<'v, C> RuleRefusal<'v, C> {
         };
         let policies = http.limits(line).policies.as_ref().filter(|_| number.is_some());
         let names = policies.map_or(&[][..], QuotaPolicies::names);
-        Self { http, lines, rule: http.rule(line), names, record }
+        Self { http, lines, rule: http.rule(line), names, record, chance: http.chance() }
     }
 
     /// Returns the rule that refuses.
@@ -63,13 +63,16 @@ impl<'v, C> RuleRefusal<'v, C> {
         styles(self.rule.refuse.styles.as_deref().or(self.http.set().rules().answer.styles.as_deref()))
     }
 
-    /// Returns the wait with the jitter that clients are told.
+    /// Returns what clients are told beyond the exact wait: at random, and for this refusal always
+    /// the same. Zero, unless the file says `jitter`.
+    #[must_use]
+    pub fn jitter(&self) -> Duration {
+        self.chance.map_or(Duration::ZERO, |chance| self.http.jitter(self.rule, chance))
+    }
+
+    /// Returns the wait that clients are told.
     fn retry_after(&self) -> Option<Duration> {
-        let wait = self.record.retry_after?;
-        Some(match self.rule.refuse.jitter.or(self.http.set().rules().answer.jitter) {
-            Some(jitter) => wait.saturating_add(random_up_to(jitter)),
-            None => wait,
-        })
+        Some(self.record.retry_after?.saturating_add(self.jitter()))
     }
 
     /// Returns the response without the headers that the file names, and those of the limits.
@@ -169,7 +172,7 @@ impl<C: Clock> RuleRefusal<'_, C> {
             set(headers, name, value);
         }
         let times = (decided_at, retry_after);
-        self.http.write_refusal(self.styles(), self.lines, times, unix_zero, headers);
+        self.http.write_refusal(self.styles(), (self.lines, self.chance), times, unix_zero, headers);
     }
 }
 
@@ -206,28 +209,5 @@ fn is_grpc(head: RequestHead<'_>) -> bool {
 fn set(headers: &mut impl HeaderSink, name: &str, value: &str) {
     if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
         headers.set_value(name, value);
-    }
-}
-
-/// Returns a random time of at most `most`.
-fn random_up_to(most: Duration) -> Duration {
-    // Each `RandomState` has another key.
-    let random = u128::from(RandomState::new().build_hasher().finish());
-    let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-    Duration::from_nanos((((u128::from(most) + 1) * random) >> u64::BITS) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_is_within_its_bound_and_spread() {
-        let most = Duration::from_millis(100);
-        let waits: Vec<_> = (0..1_000).map(|_| random_up_to(most)).collect();
-        assert!(waits.iter().all(|wait| *wait <= most));
-        let short = waits.iter().filter(|wait| **wait < most / 2).count();
-        assert!((300..700).contains(&short), "{short} of 1,000");
-        assert_eq!(random_up_to(Duration::ZERO), Duration::ZERO);
     }
 }

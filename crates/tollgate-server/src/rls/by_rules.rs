@@ -197,12 +197,14 @@ impl<'r> Round<'r> {
         refusals: &mut Refusals,
     ) -> (Option<Verdict<'v, ServerClock>>, DescriptorStatus) {
         let judged = Judged::of(&verdict, self.hits(index) == 0);
-        let status = judged.status();
         if judged.passes {
+            let status = judged.status(|line| generation.http.draw_jitter(line));
             drop(judged);
             return (Some(verdict), status);
         }
         let refusal = Refusal::of(self.core, generation, &judged, verdict.decided_at());
+        // As its headers say.
+        let status = judged.status(|_| refusal.as_ref().map_or(Duration::ZERO, |refusal| refusal.jitter));
         refusals.extend(refusal.map(|refusal| (index, refusal)));
         drop(judged);
         if verdict.is_admitted() {
@@ -303,7 +305,7 @@ impl<'r> Round<'r> {
             |other, verdict, generation| {
                 let index = others[other];
                 statuses[index] = if passes[index] {
-                    Judged::of(&verdict, true).status()
+                    Judged::of(&verdict, true).status(|line| generation.http.draw_jitter(line))
                 } else {
                     match self.judge(index, verdict, generation, refusals) {
                         (None, status) => status,

@@ -15,6 +15,8 @@ use crate::core::{Core, Generation};
 /// Headers and body of a refusal, and how long it lasts.
 pub(super) struct Refusal {
     lasts: (Ruling, Option<Duration>),
+    /// What the client is told beyond the exact wait.
+    pub(super) jitter: Duration,
     headers: Vec<HeaderValue>,
     body: Vec<u8>,
 }
@@ -31,7 +33,7 @@ impl Refusal {
         let headers = response.headers().iter().filter(|(name, _)| *name != CONTENT_LENGTH);
         let headers = headers.map(|(name, value)| header(name.as_str(), value.as_bytes())).collect();
         let lasts = (line.ruling, line.retry_after);
-        Some(Self { lasts, headers, body: response.into_body().into_bytes() })
+        Some(Self { lasts, jitter: refusal.jitter(), headers, body: response.into_body().into_bytes() })
     }
 
     /// Of two refusals of a call the one that lasts longer, the first of equal ones.

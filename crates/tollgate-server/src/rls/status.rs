@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use tollgate::{CountPolicy, Quota};
+use tollgate_http::LONGEST_WAIT;
 use tollgate_rules::{Limit, Limits, Line, Rule, Ruling, Verdict};
 
 use super::proto::{Code, DescriptorStatus, RateLimit, Unit};
@@ -54,8 +55,11 @@ impl<'v> Judged<'v> {
         limited.min_by_key(|line| line.remaining).or_else(|| enforced().next())
     }
 
-    /// The descriptor's status.
-    pub(super) fn status(&self) -> DescriptorStatus {
+    /// The descriptor's status. Its client is told to come back so much later as `jitter` says of
+    /// the line of which it tells.
+    pub(super) fn status(&self, jitter: impl FnOnce(&Line) -> Duration) -> DescriptorStatus {
+        let later =
+            |wait: Duration, line| if wait.is_zero() { wait } else { wait.saturating_add(jitter(line)) };
         let code = if self.passes { Code::Ok } else { Code::OverLimit };
         let Some(line) = self.told() else { return of(code) };
         let current_limit = current_limit(self.rules, line);
@@ -63,12 +67,13 @@ impl<'v> Judged<'v> {
             return DescriptorStatus {
                 current_limit,
                 limit_remaining: u32::try_from(line.remaining).unwrap_or(u32::MAX),
-                duration_until_reset: line.number.map(|_| seconds_up(line.reset_after)),
+                duration_until_reset: line.number.map(|_| seconds_up(later(line.reset_after, line))),
                 ..of(code)
             };
         }
         let wait = line.retry_after.map(|wait| wait.max(Duration::from_nanos(1)));
-        DescriptorStatus { current_limit, duration_until_reset: wait.map(seconds_up), ..of(code) }
+        let wait = wait.map(|wait| seconds_up(later(wait, line)));
+        DescriptorStatus { current_limit, duration_until_reset: wait, ..of(code) }
     }
 }
 
@@ -129,9 +134,8 @@ fn unit(period: Duration) -> Unit {
 
 /// Whole seconds, rounded up: Envoy ignores parts of a second.
 pub(super) fn seconds_up(time: Duration) -> prost_types::Duration {
-    let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
-    // The longest that a protocol buffer's duration may be: 10,000 years.
-    prost_types::Duration { seconds: seconds.min(315_576_000_000) as i64, nanos: 0 }
+    let time = time.min(LONGEST_WAIT);
+    prost_types::Duration { seconds: (time.as_secs() + u64::from(time.subsec_nanos() > 0)) as i64, nanos: 0 }
 }
 
 #[cfg(test)]

@@ -177,7 +177,12 @@ static ANSWER: Table = table(
             "[\"ietf\"]",
             "The headers that describe the limits.",
         ),
-        optional("jitter", TIME, "0s", "The most that is added at random to `Retry-After`."),
+        optional(
+            "jitter",
+            TIME,
+            "0s",
+            "The most that is added at random to all times that clients are told: `Retry-After`, `t` of `RateLimit`, resets.",
+        ),
     ],
 );
 

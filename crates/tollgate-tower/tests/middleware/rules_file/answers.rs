@@ -135,6 +135,34 @@ async fn jitter_spreads_retry_after_and_hooks_see_the_exact_wait() {
     assert_eq!(*waits.lock().unwrap(), [Some(Duration::from_secs(60)); 50]);
 }
 
+/// Of an admitted request, too: its client comes back by them. Within a response all agree.
+#[tokio::test]
+async fn jitter_moves_every_number_that_a_client_waits_for() {
+    let file = File::new(
+        "answer = { jitter = '1000s', styles = ['ietf', 'x-ratelimit', 'trio', 'x-ratelimit-retry-after'] }
+         rule = [{ name = 'each', key = 'client', limits = 'fixed-window:1/min' }]",
+    );
+    let (layer, clock) = file.build();
+    let mut told = std::collections::BTreeSet::new();
+    for number in 0..40 {
+        let response = send(&layer, "/", &[X]).await;
+        let is_refused = number % 2 == 1;
+        assert_eq!(response.status(), if is_refused { 429 } else { 200 });
+        let number_of = |name| header(&response, name).unwrap().rsplit('=').next().unwrap().parse::<u64>();
+        let names = ["ratelimit", "x-ratelimit-reset", "ratelimit-reset"];
+        let refusals = ["retry-after", "x-ratelimit-retry-after"];
+        let names = names.iter().chain(refusals.iter().filter(|_| is_refused));
+        let numbers: std::collections::BTreeSet<_> = names.map(|name| number_of(name).unwrap()).collect();
+        assert_eq!(numbers.len(), 1, "{:?}", response.headers());
+        assert!(numbers.iter().all(|wait| (60..=1_060).contains(wait)), "{numbers:?}");
+        told.extend(numbers);
+        if is_refused {
+            clock.advance(Duration::from_secs(60));
+        }
+    }
+    assert!(told.first() < Some(&460) && told.last() > Some(&660), "{told:?}");
+}
+
 #[tokio::test]
 async fn a_ban_is_told_in_the_retry_after() {
     let file =
