@@ -191,7 +191,8 @@ mod tests {
             let pages = pages.iter().filter(|(name, _)| names.contains(&&**name));
             let text: String = pages.map(|(_, text)| &**text).collect();
             let is_told = |flag: &&String| {
-                let mut places = text.match_indices(&format!("`{flag}")).map(|(at, place)| at + place.len());
+                let flag = format!("`{flag}");
+                let mut places = text.match_indices(&flag).map(|(at, _)| at + flag.len());
                 places.any(|end| text[end..].starts_with(['`', ' ', '[']))
             };
             let untold = flags.iter().filter(|flag| !is_told(flag));

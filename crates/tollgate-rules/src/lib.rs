@@ -24,7 +24,7 @@ pub use request::{Field, PlainRequest, Request, is_host, is_misspelled};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Park, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
-    StoreFailure, StoreLeases, StoreServer, Tier, Transform, Values,
+    StoreFailure, StoreLeases, StoreServer, Tier, Transform, UpstreamLimits, Values,
 };
 pub use set::{
     Ask, AskRule, AskRuleError, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey,

@@ -39,6 +39,7 @@ pub struct LimitHeaders {
     policy: Option<HeaderValue>,
     /// The Unix time of the decision.
     unix_time: Option<Duration>,
+    only_ours: bool,
 }
 
 /// Collects the states of the limits that decided a request, for [`LimitHeaders::new`].
@@ -64,7 +65,14 @@ impl LimitHeaders {
         let items =
             if styles.is_empty() { None } else { write_bytes(|text| add_items(&mut HeaderItems(text))) };
         let policy = if styles.has(HeaderStyle::Ietf) { policy() } else { None };
-        Self { styles, items: items.unwrap_or_default(), policy, unix_time: None }
+        Self { styles, items: items.unwrap_or_default(), policy, unix_time: None, only_ours: false }
+    }
+
+    /// Has these headers take the place of those that a response has already, also if those tell a
+    /// stricter limit: see [`write`](Self::write).
+    #[must_use]
+    pub fn only_ours(self) -> Self {
+        Self { only_ours: true, ..self }
     }
 
     /// Sets the Unix time of the decision, for styles that
@@ -85,8 +93,12 @@ impl LimitHeaders {
         self.styles.is_empty()
     }
 
-    /// Adds the headers to a response that is written this long after the decision. Headers that
-    /// the response already has stay.
+    /// Adds the headers to a response that is written this long after the decision.
+    ///
+    /// If it has limit headers already, as of a service that limits, too, its client would read both
+    /// as one limit. So the stricter limit is told whole, in its own headers, and the other one not
+    /// at all: that which leaves less, or as much for longer. A response with `Retry-After` leaves
+    /// nothing until then.
     pub fn write(&mut self, headers: &mut impl HeaderSink, elapsed: Duration) {
         let policy = self.policy.take().into();
         self.written().write(headers, policy, elapsed);
@@ -103,7 +115,8 @@ impl LimitHeaders {
     }
 
     fn written(&self) -> Written<Items<'_>> {
-        Written { styles: self.styles, items: Items::new(&self.items), unix_time: self.unix_time }
+        let Self { styles, unix_time, only_ours, .. } = *self;
+        Written { styles, items: Items::new(&self.items), unix_time, only_ours }
     }
 }
 
@@ -163,14 +176,65 @@ mod tests {
         assert_eq!(headers[CACHE_CONTROL], "private");
     }
 
+    /// The other limit leaves less, as much for longer, as much, more, or nobody can read what.
     #[test]
-    fn values_without_a_policy_yield_to_an_inner_policy() {
+    fn the_stricter_of_two_limits_is_told_whole() {
+        let theirs = |remaining: &str, reset: &str, retry_after: &str| {
+            let value = |text: &str| HeaderValue::from_str(text).unwrap();
+            let mut headers = HeaderMap::new();
+            headers.insert(RATELIMIT, value(&format!("\"inner\";r={remaining};t={reset}")));
+            headers.insert(RATELIMIT_POLICY, value("\"inner\";q=9;w=1"));
+            headers.insert(X_REMAINING, value(remaining));
+            headers.insert("x-ratelimit-scope", value("all"));
+            if !retry_after.is_empty() {
+                headers.insert("retry-after", value(retry_after));
+            }
+            headers
+        };
+        let styles = [HeaderStyle::Ietf, HeaderStyle::RateLimitTrio];
+        for (remaining, reset, retry_after, stays) in [
+            ("6", "1", "", true),
+            ("7", "3", "", true),
+            ("7", "2", "", false),
+            ("8", "9", "", false),
+            ("?", "9", "", false),
+            ("8", "9", "1", true),
+        ] {
+            let mut headers = theirs(remaining, reset, retry_after);
+            let before = headers.clone();
+            // Of another limit of ours more is left.
+            limit_headers(&styles, &[("a", 7), ("b", 9)]).write(&mut headers, Duration::ZERO);
+            if stays {
+                assert_eq!(headers, before);
+                let mut headers = before;
+                limit_headers(&styles, &[("a", 7)]).only_ours().write(&mut headers, Duration::ZERO);
+                assert_eq!(headers[RATELIMIT], "\"a\";r=7;t=2", "by choice");
+                continue;
+            }
+            assert_eq!(headers[RATELIMIT], "\"a\";r=7;t=2, \"b\";r=9;t=2");
+            assert_eq!(headers["ratelimit-remaining"], "7");
+            assert_eq!(headers.len(), 5, "and their policy, limit and reset: {headers:?}");
+        }
+        // Both refuse, and ours for longer: also after its client was told to come back.
+        let mut headers = theirs("0", "1", "1");
+        limit_headers(&styles, &[("a", 0)]).write(&mut headers, Duration::ZERO);
+        assert_eq!((&headers["retry-after"], headers.len()), (&HeaderValue::from_static("2"), 6));
+        // A limit of which nothing is shown, or that is not there, takes no place.
+        for mut ours in [limit_headers(&[], &[("a", 0)]), limit_headers(&styles, &[])] {
+            let mut headers = theirs("8", "9", "");
+            ours.write(&mut headers, Duration::ZERO);
+            assert_eq!(headers, theirs("8", "9", ""));
+        }
+    }
+
+    #[test]
+    fn values_without_a_policy_leave_no_other_policy() {
         let mut headers = HeaderMap::new();
         headers.insert(RATELIMIT_POLICY, HeaderValue::from_static("\"inner\";q=1;w=1"));
         // The limit of a backend has no policy.
         LimitHeaders { policy: None, ..limit_headers(&[HeaderStyle::Ietf], &[("there", 7)]) }
             .write(&mut headers, Duration::ZERO);
-        assert!(!headers.contains_key(RATELIMIT));
+        assert!(headers.contains_key(RATELIMIT) && !headers.contains_key(RATELIMIT_POLICY));
     }
 
     #[test]
@@ -308,6 +372,6 @@ mod tests {
         );
         let mut headers = HeaderMap::from_iter([(X_RESOURCE, HeaderValue::from_static("inner"))]);
         limit.write(&mut headers, Duration::ZERO);
-        assert_eq!(headers.len(), 1, "they would describe another limit");
+        assert_eq!((headers.len(), &headers[X_RESOURCE]), (5, &HeaderValue::from_static("core")));
     }
 }

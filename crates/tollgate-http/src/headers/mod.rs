@@ -3,6 +3,7 @@
 mod interned;
 mod items;
 mod limit_headers;
+mod others;
 mod policy_history;
 mod quota_policies;
 mod sink;

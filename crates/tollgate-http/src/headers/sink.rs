@@ -28,6 +28,13 @@ pub trait HeaderSink: sealed::Sealed {
 
     /// Removes a header. The last one takes its place.
     fn remove(&mut self, name: &HeaderName);
+
+    /// Returns the names of headers that were there before any was added, as far as `is_meant`
+    /// holds of them.
+    fn names(&self, is_meant: fn(&HeaderName) -> bool) -> Vec<HeaderName>;
+
+    /// Calls `see` with each value of a header that was there before any was added.
+    fn read(&self, name: &HeaderName, see: &mut dyn FnMut(&[u8]));
 }
 
 mod sealed {
@@ -174,6 +181,15 @@ impl HeaderSink for HeaderMap {
     fn remove(&mut self, name: &HeaderName) {
         Self::remove(self, name);
     }
+
+    fn names(&self, is_meant: fn(&HeaderName) -> bool) -> Vec<HeaderName> {
+        // Allocates nothing if there is none.
+        self.keys().filter(|name| is_meant(name)).cloned().collect()
+    }
+
+    fn read(&self, name: &HeaderName, see: &mut dyn FnMut(&[u8])) {
+        self.get_all(name).iter().for_each(|value| see(value.as_bytes()));
+    }
 }
 
 impl HeaderJson {
@@ -254,6 +270,12 @@ impl HeaderSink for HeaderJson {
             self.members.swap_remove(place);
         }
     }
+
+    fn names(&self, _: fn(&HeaderName) -> bool) -> Vec<HeaderName> {
+        Vec::new()
+    }
+
+    fn read(&self, _: &HeaderName, _: &mut dyn FnMut(&[u8])) {}
 }
 
 /// Adds each header to both.
@@ -292,6 +314,14 @@ impl HeaderSink for (&mut HeaderMap, &mut HeaderJson) {
     fn remove(&mut self, name: &HeaderName) {
         self.0.remove(name);
         self.1.remove(name);
+    }
+
+    fn names(&self, is_meant: fn(&HeaderName) -> bool) -> Vec<HeaderName> {
+        self.0.names(is_meant)
+    }
+
+    fn read(&self, name: &HeaderName, see: &mut dyn FnMut(&[u8])) {
+        self.0.read(name, see);
     }
 }
 

@@ -2,9 +2,9 @@
 
 /// A style of rate limit headers. A server may use any combination of them, or none.
 ///
-/// With any style or none, a refusal has `Retry-After` if the request would be admitted later. A
-/// header that the inner service has set stays, and the headers that belong to it are not added,
-/// because they would describe another limit.
+/// With any style or none, a refusal has `Retry-After` if the request would be admitted later. If
+/// the inner service has set limit headers of its own, in any style, the stricter limit of both is
+/// told, and the other one not at all: see [`LimitHeaders::write`](crate::LimitHeaders::write).
 ///
 /// Times are in whole seconds, rounded up, and count from when the response is written. *Limit* is
 /// the most that can be admitted at once (burst, capacity, or the window's limit), *remaining* is

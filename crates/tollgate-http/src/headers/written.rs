@@ -7,6 +7,7 @@ use http::header::{CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderName, HeaderValue};
 
 use super::items::Item;
+use super::others::{strictest, tells_of_limits};
 use super::sink::KnownText;
 #[cfg(feature = "rules")]
 use super::value_buffers::write_value;
@@ -33,6 +34,8 @@ pub(crate) struct Written<I> {
     pub(crate) items: I,
     /// The Unix time of the decision.
     pub(crate) unix_time: Option<Duration>,
+    /// Whether limit headers that a response has already give way to these, however strict.
+    pub(crate) only_ours: bool,
 }
 
 /// The value of `RateLimit-Policy`.
@@ -63,11 +66,49 @@ impl From<Option<HeaderValue>> for Policy<'_> {
 }
 
 impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
-    /// Adds the headers to a response that is written this long after the decision.
+    /// Adds the headers to a response that is written this long after the decision. One that has
+    /// limit headers keeps them, and gets none of these, if they tell a stricter limit; else it
+    /// loses them.
     pub(crate) fn write(self, headers: &mut impl HeaderSink, policy: Policy<'_>, elapsed: Duration) {
+        let others = headers.names(tells_of_limits);
+        if (!others.is_empty() || headers.has(&RETRY_AFTER))
+            && !self.takes_the_place(headers, &others, elapsed)
+        {
+            return;
+        }
         let tightest = |item: &Item<'_>| (item.state.remaining, Reverse(item.state.reset), item.state.limit);
         let items = self.items.clone().filter(Item::has_reset);
         self.write_showing(headers, policy, elapsed, || items.min_by_key(tightest));
+    }
+
+    /// Removes the limit headers of these names, unless they are to stay. Returns whether ours are
+    /// to be written.
+    #[cold]
+    fn takes_the_place(
+        &self,
+        headers: &mut impl HeaderSink,
+        others: &[HeaderName],
+        elapsed: Duration,
+    ) -> bool {
+        let left = |item: Item<'_>| {
+            let reset =
+                if item.has_reset() { item.state.reset.saturating_sub(elapsed) } else { Duration::ZERO };
+            (item.state.remaining, Reverse(seconds_up(reset)))
+        };
+        // None: we would write nothing.
+        let Some(ours) = self.items.clone().map(left).min().filter(|_| !self.styles.is_empty()) else {
+            return false;
+        };
+        let theirs = strictest(headers).filter(|_| !self.only_ours);
+        if theirs.is_some_and(|theirs| theirs < ours) {
+            return false;
+        }
+        others.iter().for_each(|name| headers.remove(name));
+        // The service refuses, and ours lasts longer.
+        if theirs.is_some() && headers.has(&RETRY_AFTER) {
+            headers.set_value(RETRY_AFTER, HeaderValue::from(ours.1.0.max(1)));
+        }
+        true
     }
 
     /// Adds the headers to the response to a refusal, right after the decision.
@@ -98,7 +139,7 @@ impl<'i, I: Iterator<Item = Item<'i>> + Clone> Written<I> {
         elapsed: Duration,
         shown: impl FnOnce() -> Option<Item<'i>>,
     ) {
-        let Self { styles, items, unix_time } = self;
+        let Self { styles, items, unix_time, .. } = self;
         if styles.has(HeaderStyle::Ietf) {
             // Clients read `RateLimit` with `RateLimit-Policy`, so ours must not be next to the
             // policy of the inner service.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Timestamp, TscClock};
-use tollgate_rules::{Line, Rule, RuleSet, Ruling, Verdict};
+use tollgate_rules::{Line, Rule, RuleSet, Ruling, UpstreamLimits, Verdict};
 
 use super::chance::Chance;
 use super::named_limits::{NamedLimits, quotas};
@@ -201,10 +201,16 @@ impl<C: Clock> HttpRules<C> {
             || self.policy(lines).value(),
             |items| self.told(lines, chance).for_each(|(name, state)| items.add(name, state)),
         );
+        let headers = if self.only_ours() { headers.only_ours() } else { headers };
         match self.unix_time(styles, decided_at, unix_zero) {
             Some(time) => headers.unix_time(time),
             None => headers,
         }
+    }
+
+    /// Whether limit headers of a service behind give way to those of the file.
+    fn only_ours(&self) -> bool {
+        self.set.rules().upstream_limits == UpstreamLimits::Ours
     }
 
     /// Adds [`headers`](Self::headers) to a response that is written this long after the decision.
@@ -246,7 +252,8 @@ impl<C: Clock> HttpRules<C> {
         // Without a style no limit is shown.
         let lines = if styles.is_empty() { &[] } else { lines };
         let unix_time = self.unix_time(styles, decided_at, unix_zero);
-        Written { styles, items: self.told(lines, chance).map(item), unix_time }
+        let only_ours = self.only_ours();
+        Written { styles, items: self.told(lines, chance).map(item), unix_time, only_ours }
     }
 
     /// The policies that headers tell: of all enforced limits.

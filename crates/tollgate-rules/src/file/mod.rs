@@ -38,7 +38,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use crate::rule::{Attribute, Mode, Rules};
+use crate::rule::{Attribute, Mode, Rules, UpstreamLimits};
 use crate::set::needed_memory;
 use fields::{FILE, INCLUDED, MOST_RULES, Table};
 pub(crate) use files::{FileId, Files, Holds, Place};
@@ -210,6 +210,10 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
     let mut reader = Reader { files, lists, file: main };
     let clients = reader.clients(first);
     let answer = inner(first, "answer").map(|table| reader.answer(table)).unwrap_or_default();
+    let upstream_limits = match read::text(first, "upstream_limits") {
+        Some("ours") => UpstreamLimits::Ours,
+        _ => UpstreamLimits::Stricter,
+    };
     let fold_paths = inner(first, "paths").and_then(|paths| paths.get("fold")?.get_ref().as_bool());
     names::check(files, &placed, &named);
     if !files.has_errors() {
@@ -227,7 +231,15 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
         within_budget(files, &placed, memory_budget);
     }
     let rules = placed.into_iter().map(|placed: Placed| placed.rule).collect();
-    Some(Rules { rules, clients, fold_paths: fold_paths.unwrap_or(true), answer, memory_budget, tests })
+    Some(Rules {
+        rules,
+        clients,
+        fold_paths: fold_paths.unwrap_or(true),
+        answer,
+        upstream_limits,
+        memory_budget,
+        tests,
+    })
 }
 
 /// Reports rules that may come to take more memory than they may, at the one that takes most.

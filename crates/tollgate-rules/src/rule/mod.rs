@@ -29,7 +29,7 @@ pub use condition::{Condition, Conditions, Values};
 pub use limits::{Cost, CostCase, Limit, Limits, Tier};
 pub use park::Park;
 pub use refusal::{BodyFormat, HeaderStyle, Refusal};
-pub use rules::{Clients, Rules};
+pub use rules::{Clients, Rules, UpstreamLimits};
 pub(crate) use store::{DEADLINE, LEASE_TTL, PREFIX};
 pub use store::{Store, StoreFailure, StoreLeases, StoreServer};
 pub use test::{Expected, Outcome, RuleTest, Step};

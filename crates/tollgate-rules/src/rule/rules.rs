@@ -19,6 +19,8 @@ pub struct Rules {
     pub fold_paths: bool,
     /// How refused requests are answered, as far as their rule does not say.
     pub answer: Refusal,
+    /// Which limit headers a response has whose service has written some.
+    pub upstream_limits: UpstreamLimits,
     /// How many bytes the tables of all limits together may come to take.
     pub memory_budget: usize,
     /// The tests of the rules.
@@ -53,4 +55,15 @@ impl Default for Clients {
     fn default() -> Self {
         Self { trusted_proxies: Vec::new(), header: "x-forwarded-for".into(), ipv6_prefix: 64 }
     }
+}
+
+/// Which limit headers a response has whose service has written some. A client reads all of them as
+/// one limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpstreamLimits {
+    /// Those of the limit that leaves less, or as much for longer.
+    #[default]
+    Stricter,
+    /// Those of these rules.
+    Ours,
 }

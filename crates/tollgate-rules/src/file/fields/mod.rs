@@ -89,6 +89,12 @@ pub(in crate::file) static FILE: Table = table(
             "How refused requests are answered, unless their rule says it.",
         ),
         optional(
+            "upstream_limits",
+            Kind::Choice(&["stricter", "ours"]),
+            "stricter",
+            "Which limit headers a response has whose service has written some: those of the stricter limit, or ours.",
+        ),
+        optional(
             "memory_budget_mib",
             Kind::Integer { least: 1, most: 1 << 40 },
             "1024",
