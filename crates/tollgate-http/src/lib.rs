@@ -13,7 +13,7 @@ mod rules;
 pub use client::{AddressError, ClientAddress};
 pub use headers::{
     HeaderItems, HeaderJson, HeaderSink, HeaderStyle, HeaderStyles, LONGEST_WAIT, LimitHeaders, LimitState,
-    QuotaPolicies, UnixZero, ValueText,
+    QuotaPolicies, UnixZero, ValueText, expose_limits,
 };
 pub use key::{KeyBuf, KeyBy};
 pub use outcome::{RefusalReason, RuleOutcome};

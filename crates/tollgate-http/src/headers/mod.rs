@@ -28,6 +28,21 @@ pub(crate) use written::{Policy, Written};
 
 use std::time::Duration;
 
+use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS};
+use http::{HeaderMap, HeaderValue};
+
+/// What a page in a browser may read beside what any page may: all that describes a limit.
+const EXPOSED: &str = "Retry-After, RateLimit, RateLimit-Policy, RateLimit-Limit, RateLimit-Remaining, \
+    RateLimit-Reset, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-RateLimit-Retry-After";
+
+/// Lets a page of another origin that may read a response (`Access-Control-Allow-Origin`) read the
+/// headers that describe limits, too.
+pub fn expose_limits(headers: &mut HeaderMap) {
+    if headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
+        headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    }
+}
+
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const MAX_SF_INTEGER: u64 = 999_999_999_999_999;
 

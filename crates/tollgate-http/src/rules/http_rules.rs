@@ -8,12 +8,13 @@ use tollgate::{Clock, Timestamp, TscClock};
 use tollgate_rules::{Line, Rule, RuleSet, Ruling, UpstreamLimits, Verdict};
 
 use super::chance::Chance;
+use super::cors::Cors;
 use super::named_limits::{NamedLimits, quotas};
 use super::policies::Policies;
 use super::refusal::RuleRefusal;
 use super::settings::{client, styles};
 use crate::headers::{Item, Policy, Written};
-use crate::{ClientAddress, HeaderSink, HeaderStyles, LimitHeaders, LimitState, UnixZero};
+use crate::{ClientAddress, HeaderSink, HeaderStyles, LimitHeaders, LimitState, RequestHead, UnixZero};
 
 /// One generation of rules, with what HTTP needs of it: how a client's address is found, the
 /// headers of a verdict, and the response to a refused request.
@@ -63,6 +64,7 @@ pub struct HttpRules<C = TscClock> {
     has_queues: bool,
     /// Whether some rule, or the file, has a jitter.
     has_jitter: bool,
+    pub(super) cors: Cors,
     /// Of each rule: its own limits, and those of its tiers.
     limits: Box<[Box<[OnceLock<NamedLimits>]>]>,
     policies: Policies,
@@ -82,6 +84,7 @@ impl<C> HttpRules<C> {
             client: client(peer, &rules.clients),
             styles: styles(rules.answer.styles.as_deref()),
             has_queues: rules.rules.iter().any(has_queues),
+            cors: Cors::new(&rules.cors),
             has_jitter: rules.answer.jitter.is_some()
                 || rules.rules.iter().any(|rule| rule.refuse.jitter.is_some()),
             limits: rules.rules.iter().map(limits).collect(),
@@ -108,6 +111,22 @@ impl<C> HttpRules<C> {
     #[inline]
     pub fn has_queues(&self) -> bool {
         self.has_queues
+    }
+
+    /// Returns whether a browser asks by this request whether a page that the file names (`cors`) may
+    /// send another one. It is charged nothing, and refused by nothing but what blocks it.
+    #[must_use]
+    #[inline]
+    pub fn is_preflight(&self, head: RequestHead<'_>) -> bool {
+        self.cors.is_preflight(head)
+    }
+
+    /// Returns whether a page that the file names (`cors`) sends a request. If its service lets the
+    /// page read the response, [`expose_limits`](crate::expose_limits) lets it read the limits, too.
+    #[must_use]
+    #[inline]
+    pub fn is_of_page(&self, head: RequestHead<'_>) -> bool {
+        self.cors.concerns(head)
     }
 
     /// Returns whether a verdict is by these rules.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |------|------|
 //! | `chance` | how much of a jitter the numbers of a response have |
+//! | `cors` | pages of other origins |
 //! | `http_rules` | one generation of rules: clients, headers, refusals |
 //! | `named_limits` | the limits of a rule or a tier, as headers show them |
 //! | `policies` | `RateLimit-Policy` of the rules that decide together |
@@ -10,6 +11,7 @@
 //! | `settings` | settings of the file as those of this crate |
 
 mod chance;
+mod cors;
 mod http_rules;
 mod named_limits;
 mod policies;

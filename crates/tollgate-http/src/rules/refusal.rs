@@ -157,6 +157,7 @@ impl<C: Clock> RuleRefusal<'_, C> {
         let refusal = Refusal::new(head, &self.rule.name, self.names, &record);
         let mut response = answer(&refusal);
         self.write_headers_with(retry_after, decided_at, unix_zero, response.headers_mut());
+        self.http.cors.permit(head, response.headers_mut());
         response
     }
 

@@ -214,6 +214,10 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
         Some("ours") => UpstreamLimits::Ours,
         _ => UpstreamLimits::Stricter,
     };
+    let cors = first.get("cors").map(|origins| {
+        let texts = each(origins).filter_map(|value| value.get_ref().as_str());
+        texts.map(Into::into).collect()
+    });
     let fold_paths = inner(first, "paths").and_then(|paths| paths.get("fold")?.get_ref().as_bool());
     names::check(files, &placed, &named);
     if !files.has_errors() {
@@ -236,6 +240,7 @@ fn whole(files: &mut Files<'_>, main: FileId) -> Option<Rules> {
         clients,
         fold_paths: fold_paths.unwrap_or(true),
         answer,
+        cors: cors.unwrap_or_default(),
         upstream_limits,
         memory_budget,
         tests,

@@ -19,6 +19,9 @@ pub struct Rules {
     pub fold_paths: bool,
     /// How refused requests are answered, as far as their rule does not say.
     pub answer: Refusal,
+    /// The origins of pages that read limits and refusals, and whose preflights are free; `*` is
+    /// any.
+    pub cors: Vec<Box<str>>,
     /// Which limit headers a response has whose service has written some.
     pub upstream_limits: UpstreamLimits,
     /// How many bytes the tables of all limits together may come to take.

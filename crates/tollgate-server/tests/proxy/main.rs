@@ -2,6 +2,7 @@
 
 mod bodies;
 mod buffered;
+mod cors;
 mod early;
 mod failures;
 mod given_up;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tollgate::{Clock, Timestamp, TscClock};
-use tollgate_http::LimitHeaders;
+use tollgate_http::{LimitHeaders, expose_limits};
 
 use crate::rule::SharedClock;
 
@@ -40,12 +40,14 @@ pub(crate) struct ResponseHeaders {
     headers: LimitHeaders,
     decided_at: Timestamp,
     clock: ResponseClock,
+    /// Whether a page in a browser is to read them.
+    pub(crate) exposed: bool,
 }
 
 impl ResponseHeaders {
     #[inline]
     pub(crate) fn new(headers: LimitHeaders, decided_at: Timestamp, clock: &ResponseClock) -> Self {
-        Self { headers, decided_at, clock: clock.clone() }
+        Self { headers, decided_at, clock: clock.clone(), exposed: false }
     }
 
     #[inline]
@@ -57,6 +59,9 @@ impl ResponseHeaders {
     pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
         if !self.is_empty() {
             self.headers.write(headers, self.clock.now().saturating_since(self.decided_at));
+        }
+        if self.exposed {
+            expose_limits(headers);
         }
     }
 

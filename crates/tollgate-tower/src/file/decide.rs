@@ -135,6 +135,13 @@ impl FileState {
         local.refresh(self);
         let Local { handle, scratch, generation, .. } = local;
         let view = HeadView { head, client: generation.http.client(), labels: &self.labels };
+        if generation.http.is_preflight(head) {
+            let verdict = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
+            if !generation.http.decided(&verdict) {
+                return None;
+            }
+            return Some(self.decide_preflight(head, &verdict, generation));
+        }
         let turns = match may_claim && generation.may_have_turns() {
             true => {
                 let looked = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
@@ -191,7 +198,27 @@ impl FileState {
             return Some(self.refuse(head, verdict.lines(), generation, verdict.decided_at(), note));
         }
         self.report(head, verdict.lines(), generation);
-        Some(Decided::Admitted(self.admit(verdict, generation, is_ready, turns)))
+        let mut admitted = self.admit(verdict, generation, is_ready, turns);
+        admitted.headers.exposed = generation.http.is_of_page(head);
+        Some(Decided::Admitted(admitted))
+    }
+
+    /// Lets a browser ask whether its page may send a request, unless a rule blocks the client: by a
+    /// look, so that it is charged nothing, and no limit refuses it.
+    #[cold]
+    fn decide_preflight(
+        &self,
+        head: RequestHead<'_>,
+        looked: &FileVerdict<'_>,
+        generation: &Generation,
+    ) -> Decided {
+        let blocks = |line: &&Line| matches!(line.ruling, Ruling::Blocked | Ruling::NoKey);
+        let blocking: Vec<Line> = looked.lines().iter().filter(blocks).copied().collect();
+        if blocking.iter().any(|line| !line.is_shadow) {
+            return self.refuse(head, &blocking, generation, looked.decided_at(), None);
+        }
+        let (headers, charges) = (ResponseHeaders::default(), Charges::default());
+        Decided::Admitted(Admitted { headers, charges, departure: None })
     }
 
     #[inline]

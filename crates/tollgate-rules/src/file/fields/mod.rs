@@ -89,6 +89,12 @@ pub(in crate::file) static FILE: Table = table(
             "How refused requests are answered, unless their rule says it.",
         ),
         optional(
+            "cors",
+            Kind::List { of: &Kind::Text(Text::Origin), least: 1, most: 1_000 },
+            "none",
+            "Origins of pages that read limits and refusals, and whose preflights are free.",
+        ),
+        optional(
             "upstream_limits",
             Kind::Choice(&["stricter", "ours"]),
             "stricter",

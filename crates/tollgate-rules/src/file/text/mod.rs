@@ -55,6 +55,8 @@ pub(super) enum Text {
     CostFrom,
     HeaderName,
     HeaderValue,
+    /// What a browser calls the origin of a page; or `*`.
+    Origin,
     /// A cookie, label, entry or parameter.
     AttributeName,
     /// A method and a target.
@@ -96,6 +98,7 @@ impl Text {
             Self::CostFrom => attribute::cost_from(text).map(drop),
             Self::HeaderName => attribute::header_name(text),
             Self::HeaderValue => attribute::header_value(text),
+            Self::Origin => origin(text),
             Self::AttributeName => attribute::name(text),
             Self::Send => attribute::send(text).map(drop),
             Self::File => {
@@ -142,6 +145,7 @@ impl Text {
             Self::CostFrom => attribute::cost_pattern().into(),
             Self::HeaderName => "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$".into(),
             Self::HeaderValue => "^[\\t\\x20-\\x7e]*$".into(),
+            Self::Origin => "^(\\*|[a-z][a-z0-9+.-]*://[a-z0-9.:\\[\\]-]+)$".into(),
             Self::AttributeName | Self::File => "^[\\s\\S]".into(),
             Self::Send => "^[!#$%&'*+.^_`|~0-9A-Za-z-]+ (/|https?://)[^ ]*$".into(),
             Self::Files => "^([^*]*/)?[^/]+$".into(),
@@ -172,6 +176,25 @@ fn files(text: &str) -> Result<(), Wrong> {
     if name.is_empty() { Err(Wrong::bad(text, "the path names no file", hint)) } else { Ok(()) }
 }
 
+/// Browsers write it in lower case, without a path, and without the port of its scheme.
+fn origin(text: &str) -> Result<(), Wrong> {
+    let is_host = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".:-[]".contains(&byte);
+    let usual = [("http://", ":80"), ("https://", ":443")];
+    let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
+        let is_scheme = scheme.starts_with(|first: char| first.is_ascii_lowercase())
+            && scheme
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+.-".contains(&byte));
+        is_scheme && !host.is_empty() && host.bytes().all(is_host)
+    });
+    let names_its_port = usual.iter().any(|(scheme, port)| text.starts_with(scheme) && text.ends_with(port));
+    if text == "*" || (is_origin && !names_its_port) {
+        return Ok(());
+    }
+    let message = format!("{} is no origin as browsers write it", quoted(text));
+    Err(Wrong::bad(text, message, "such as https://shop.example or http://localhost:3000, or * for any"))
+}
+
 fn variable(text: &str) -> Result<(), Wrong> {
     let is_start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if is_start && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -198,6 +221,7 @@ impl Text {
             Self::KeyPart | Self::CostFrom => "text: an attribute",
             Self::HeaderName => "header's name",
             Self::HeaderValue => "header's value",
+            Self::Origin => "origin, such as \"https://shop.example\", or \"*\"",
             Self::AttributeName => "name",
             Self::Send => "text, such as \"POST /login\"",
             Self::File | Self::Files => "path",

@@ -163,6 +163,38 @@ async fn jitter_moves_every_number_that_a_client_waits_for() {
     assert!(told.first() < Some(&460) && told.last() > Some(&660), "{told:?}");
 }
 
+/// What a browser asks and reads for a page of `https://shop.example`.
+#[tokio::test]
+async fn a_page_in_a_browser_reads_limits_and_refusals() {
+    let text = "cors = ['https://shop.example']
+         rule = [{ name = 'each', key = 'client', limits = 'fixed-window:2/h' },
+                 { name = 'deny', key = 'everyone', limits = 'block', match.path = '/denied' }]";
+    let shop = ("origin", "https://shop.example");
+    let preflight = [("method", "OPTIONS"), X, shop, ("access-control-request-method", "PUT")];
+    let layer = File::new(text).build().0;
+    for _ in 0..5 {
+        let answer = send(&layer, "/", &preflight).await;
+        assert_eq!((answer.status().as_u16(), header(&answer, "ratelimit")), (200, None), "it is free");
+    }
+    assert_eq!(send(&layer, "/denied", &preflight).await.status(), 429, "and blocked by what blocks");
+    assert_eq!(statuses(&layer, 2, "/", &[X, shop]).await, [200; 2]);
+    let refused = send(&layer, "/", &[X, shop]).await;
+    let read = |name| header(&refused, name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(refused.status(), 429);
+    assert_eq!(read("access-control-allow-origin"), "https://shop.example");
+    assert_eq!((read("access-control-allow-credentials"), read("vary")), ("true", "Origin"));
+    for name in ["Retry-After", "RateLimit", "X-RateLimit-Reset"] {
+        assert!(read("access-control-expose-headers").split(", ").any(|exposed| exposed == name), "{name}");
+    }
+    assert_eq!(send(&layer, "/", &preflight).await.status(), 200, "also of a client that is refused");
+    // Other pages learn nothing.
+    let other = send(&layer, "/", &[X, ("origin", "https://evil.example")]).await;
+    assert_eq!((other.status().as_u16(), header(&other, "access-control-allow-origin")), (429, None));
+    // Without the field all is as ever.
+    let layer = File::new(&text.replace("cors = ['https://shop.example']", "")).build().0;
+    assert!(header(&send(&layer, "/", &preflight).await, "ratelimit").is_some(), "it is charged");
+}
+
 #[tokio::test]
 async fn a_ban_is_told_in_the_retry_after() {
     let file =
