@@ -9,11 +9,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
-use tollgate::TscClock;
 use tollgate_rules::{Disk, ReloadError, Watched, read};
 
 use crate::admin::{self, Admin};
-use crate::clock::ServerClock;
+use crate::clock::{ServerClock, WakingClock};
 use crate::core::{Core, EnvoyWatch, unserved};
 use crate::life::{Asked, Signals, Systemd};
 use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
@@ -101,7 +100,9 @@ impl Server {
                 return Err(StartError::Upstream(UpstreamError::Itself(own.clone())));
             }
         }
-        let clock: ServerClock = Arc::new(TscClock::new());
+        let waking = Arc::new(WakingClock::new());
+        tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&waking).keep()));
+        let clock: ServerClock = waking;
         let Begun { live, calls, envoy, report, lock } = crate::state::begin(&settings, &clock)?;
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
             .map_err(StartError::Calls)?;

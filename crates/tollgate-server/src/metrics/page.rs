@@ -7,7 +7,7 @@ use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::Text;
 use super::{Generation, Metrics, process, upstream};
-use crate::clock::unix_time;
+use crate::clock::{ahead, unix_time};
 use crate::core::Core;
 use crate::park::{EVENTS, ParkStore};
 use crate::state::StateReport;
@@ -54,6 +54,8 @@ impl Metrics {
             .sample(&[], calls.live_keys);
         text.family("tollgate_call_keys_max", "gauge", "The most such keys.").sample(&[], calls.max_keys);
         write_state(&mut text, &core.state);
+        let help = "Seconds by which the system's clock was set ahead since windows were aligned to it.";
+        text.family("tollgate_clock_ahead_seconds", "gauge", help).sample(&[], ahead(&core.clock));
         text.family("tollgate_build_info", "gauge", "The version of the server.")
             .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         process::write(&mut text);
