@@ -1,46 +1,266 @@
-//! The keys of `CL.THROTTLE`.
+//! The keys of `CL.THROTTLE`, of which there are never more than so many.
+//!
+//! A table has room for more keys than it is built for. So the keys in debt are counted, by a number
+//! that may be too high and is never too low: a key that is new adds one, and one whose debt has run
+//! out takes none away. Before the number reaches the bound, the table is counted.
+//!
+//! ```text
+//!   0                            3/4                    bound - 1,024        bound
+//!   |  nothing but the number     |  the table is counted  |  new keys one    |  no new keys
+//!   |                             |  beside the calls      |  by one          |
+//! ```
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use tollgate::{BuildError, PerCallLimiter};
+use crossbeam::utils::CachePadded;
+use tollgate::{BuildError, CallDecision, CallError, CallQuota, PerCallLimiter, PreparedCall, Timestamp};
 
 use crate::clock::ServerClock;
 
 /// A limiter whose quotas come with the calls.
 pub(crate) type CallLimiter = PerCallLimiter<[u8], ServerClock>;
 
+/// A key of a call that is decided at this time.
+pub(crate) type CallKey<'l> = PreparedCall<'l, ServerClock, Timestamp>;
+
 /// The limiter of `CL.THROTTLE`, which is exchanged for a new one when all keys are forgotten.
 pub(crate) struct Calls {
-    limiter: ArcSwap<CallLimiter>,
+    room: ArcSwap<Room>,
     clock: ServerClock,
     max_keys: usize,
 }
 
+/// A limiter, and the number of its keys.
+pub(crate) struct Room {
+    limiter: CallLimiter,
+    most: usize,
+    /// Never less than there are keys in debt, but for those of calls that are being decided.
+    ///
+    /// Relaxed: the threads that add to it near the bound hold `near`.
+    keys: CachePadded<AtomicUsize>,
+    near: Mutex<Near>,
+    own: Weak<Self>,
+}
+
+/// What concerns a number that is near the bound.
+#[derive(Default)]
+struct Near {
+    /// When a count ended, and how long it took.
+    counted: Option<(Instant, Duration)>,
+    /// Whether one is under way on a thread of its own.
+    is_counting: bool,
+}
+
+/// The calls that may be decided at the same time: `--threads` is no more.
+const AT_ONCE: usize = 1_024;
+
+/// A table for more keys is counted on a thread of its own.
+const COUNTED_HERE: usize = 1 << 16;
+
+/// The part of the time that counts at the bound take at most.
+const PART: u32 = 20;
+
 impl Calls {
     pub(super) fn new(max_keys: usize, clock: ServerClock) -> Result<Self, BuildError> {
-        Ok(Self { limiter: ArcSwap::from_pointee(build(max_keys, &clock)?), clock, max_keys })
+        let room = Room::new(build(max_keys, &clock)?, max_keys, 0);
+        Ok(Self { room: ArcSwap::new(room), clock, max_keys })
     }
 
     /// The limiter, for one batch of calls.
-    pub(crate) fn load(&self) -> Guard<Arc<CallLimiter>> {
-        self.limiter.load()
+    pub(crate) fn load(&self) -> Guard<Arc<Room>> {
+        self.room.load()
     }
 
     /// Forgets all keys. A call that is decided meanwhile may be forgotten, too.
     ///
     /// It frees the old table: not for a thread of the runtime.
     pub(crate) fn clear(&self) -> Result<(), BuildError> {
-        self.put(build(self.max_keys, &self.clock)?);
+        self.room.store(Room::new(build(self.max_keys, &self.clock)?, self.max_keys, 0));
         Ok(())
     }
 
     /// Puts another limiter in its place, as one whose state was restored.
     pub(crate) fn put(&self, limiter: CallLimiter) {
-        self.limiter.store(Arc::new(limiter));
+        let keys = limiter.usage().live_keys;
+        self.room.store(Room::new(limiter, self.max_keys, keys));
     }
 }
 
 fn build(max_keys: usize, clock: &ServerClock) -> Result<CallLimiter, BuildError> {
     PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(clock)).build()
+}
+
+impl Room {
+    fn new(limiter: CallLimiter, most: usize, keys: usize) -> Arc<Self> {
+        let (keys, near) = (CachePadded::new(AtomicUsize::new(keys)), Mutex::default());
+        Arc::new_cyclic(|own| Self { limiter, most, keys, near, own: Weak::clone(own) })
+    }
+
+    /// Decides a call, and charges its key this many nanoseconds if it is admitted. `quota` has them
+    /// as its emission interval.
+    ///
+    /// **Cost.** As of the limiter, and one load; of a new key, one addition. Near the bound a new
+    /// key takes a lock.
+    ///
+    /// # Errors
+    ///
+    /// Those of the limiter. [`CallError::Full`] also if the key is new, and one too many.
+    #[inline]
+    pub(crate) fn decide(
+        &self,
+        key: CallKey<'_>,
+        quota: CallQuota,
+        charge: u64,
+    ) -> Result<CallDecision, CallError> {
+        let keys = self.keys.load(Relaxed);
+        if keys >= self.most - self.most / 4 || keys + AT_ONCE >= self.most {
+            return self.check_near(key, quota, charge);
+        }
+        let decision = key.check(quota, 1)?;
+        if is_new(&decision, charge) {
+            self.keys.fetch_add(1, Relaxed);
+        }
+        Ok(decision)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_near(&self, key: CallKey<'_>, quota: CallQuota, charge: u64) -> Result<CallDecision, CallError> {
+        if !key.peek(quota, 0)?.reset_after().is_zero() {
+            let decision = key.check(quota, 1)?;
+            // It was forgotten meanwhile.
+            if is_new(&decision, charge) {
+                self.keys.fetch_add(1, Relaxed);
+            }
+            return Ok(decision);
+        }
+        let mut near = self.lock();
+        self.count(&mut near);
+        let keys_in_debt = self.keys.load(Relaxed);
+        if keys_in_debt >= self.most {
+            return Err(CallError::Full { keys_in_debt, max_keys: self.most });
+        }
+        // Before the key is there: a count must not miss it.
+        self.keys.fetch_add(1, Relaxed);
+        let decision = key.check(quota, 1);
+        if !decision.as_ref().is_ok_and(|decision| is_new(decision, charge)) {
+            self.keys.fetch_sub(1, Relaxed);
+        }
+        decision
+    }
+
+    /// Counts the keys where it is time to: a small table at the bound, a large one before it.
+    fn count(&self, near: &mut Near) {
+        let is_small = self.most <= COUNTED_HERE;
+        let is_early = near.counted.is_some_and(|(ended, took)| ended.elapsed() < took * PART);
+        if near.is_counting || is_early || (is_small && self.keys.load(Relaxed) < self.most) {
+            return;
+        }
+        let (begun, before) = (Instant::now(), self.keys.load(Relaxed));
+        if is_small {
+            self.counted(before, self.limiter.usage().live_keys);
+            near.counted = Some((Instant::now(), begun.elapsed()));
+            return;
+        }
+        let Some(own) = self.own.upgrade() else { return };
+        let counts = move || {
+            let live = own.limiter.usage().live_keys;
+            let mut near = own.lock();
+            own.counted(before, live);
+            *near = Near { counted: Some((Instant::now(), begun.elapsed())), is_counting: false };
+        };
+        // Without a thread the number stays: new keys are refused too early, and none too late.
+        near.is_counting = std::thread::Builder::new().name("tollgate-keys".into()).spawn(counts).is_ok();
+    }
+
+    /// The table had this many keys, beside those that were added since the number was `before`.
+    fn counted(&self, before: usize, live: usize) {
+        let since = |now: usize| Some(live + now.saturating_sub(before));
+        // It always succeeds.
+        let _ = self.keys.fetch_update(Relaxed, Relaxed, since);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Near> {
+        self.near.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the call was charged to a key without debt.
+fn is_new(decision: &CallDecision, charge: u64) -> bool {
+    decision.is_allowed() && decision.reset_after().as_nanos() == u128::from(charge)
+}
+
+impl Deref for Room {
+    type Target = CallLimiter;
+
+    fn deref(&self) -> &CallLimiter {
+        &self.limiter
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::ManualClock;
+
+    use super::*;
+
+    const HOUR: u64 = 3_600_000_000_000;
+
+    /// How many of these keys are admitted, once each.
+    fn admitted(room: &Room, keys: std::ops::Range<u64>) -> usize {
+        let quota = CallQuota::from_nanos(HOUR, HOUR).unwrap();
+        let admits = |key: &u64| {
+            let key = room.prepare(&key.to_be_bytes()[..]).at(room.now());
+            room.decide(key, quota, HOUR).is_ok_and(|decision| decision.is_allowed())
+        };
+        keys.filter(admits).count()
+    }
+
+    #[test]
+    fn there_are_never_more_keys_than_the_bound() {
+        for most in [1, 7, 1_000, 5_000] {
+            let clock = Arc::new(ManualClock::new());
+            let calls = Calls::new(most, Arc::clone(&clock) as ServerClock).unwrap();
+            let loaded = calls.load();
+            let room: &Room = &loaded;
+            let threads: Vec<usize> = std::thread::scope(|scope| {
+                let own = |thread: u64| thread * 1_000_000..thread * 1_000_000 + 2_000;
+                let spawned: Vec<_> =
+                    (0..4).map(|thread| scope.spawn(move || admitted(room, own(thread)))).collect();
+                spawned.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let sum: usize = threads.iter().sum();
+            assert_eq!(room.usage().live_keys, sum);
+            // A bucket of the table may be full before.
+            assert!(sum <= most && sum * 100 >= most * 98, "{sum} of {most}");
+            // Known keys go on, and keys that owe nothing any more make room.
+            clock.advance(Duration::from_nanos(HOUR + 1));
+            std::thread::sleep(Duration::from_millis(50));
+            let again = admitted(room, 9_000_000..9_010_000);
+            assert!(again <= most && again * 100 >= most * 98, "{again} of {most} again");
+        }
+    }
+
+    #[test]
+    fn a_large_table_is_counted_before_its_bound() {
+        let (most, clock) = (COUNTED_HERE + 40_000, Arc::new(ManualClock::new()));
+        let calls = Calls::new(most, Arc::clone(&clock) as ServerClock).unwrap();
+        let room = calls.load();
+        for begin in [0, 1_000_000, 2_000_000] {
+            let found = admitted(&room, begin..begin + 90_000);
+            assert!(found > 89_000, "{found} from {begin}");
+            clock.advance(Duration::from_nanos(HOUR + 1));
+            let (begun, mut next) = (Instant::now(), begin + 500_000);
+            while room.keys.load(Relaxed) > most / 2 {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{}", room.keys.load(Relaxed));
+                assert_eq!(admitted(&room, next..next + 1), 1, "there is room meanwhile");
+                next += 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::parse::Arguments;
 use super::reply::Reply;
 use super::throttle::{Five, Throttle, Wrong};
 use crate::clock::ServerClock;
-use crate::core::CallLimiter;
+use crate::core::{CallKey, Room};
 use crate::metrics::Metrics;
 
 /// How many keys are looked for at the same time.
@@ -22,7 +22,7 @@ struct Pending<'l> {
 
 /// Calls that are to be decided, in their order.
 pub(super) struct Batch<'l> {
-    limiter: &'l CallLimiter,
+    room: &'l Room,
     metrics: &'l Metrics,
     pending: [Option<Pending<'l>>; SIZE],
     len: usize,
@@ -31,8 +31,8 @@ pub(super) struct Batch<'l> {
 }
 
 impl<'l> Batch<'l> {
-    pub(super) fn new(limiter: &'l CallLimiter, metrics: &'l Metrics) -> Self {
-        Self { limiter, metrics, pending: [None; SIZE], len: 0, now: None }
+    pub(super) fn new(room: &'l Room, metrics: &'l Metrics) -> Self {
+        Self { room, metrics, pending: [None; SIZE], len: 0, now: None }
     }
 
     /// Adds a call. Its answer is written by the next [`finish`](Self::finish), or before.
@@ -42,7 +42,7 @@ impl<'l> Batch<'l> {
                 if self.len == SIZE {
                     self.finish(reply);
                 }
-                let key = self.limiter.prepare(arguments.get(1));
+                let key = self.room.prepare(arguments.get(1));
                 self.pending[self.len] = Some(Pending { throttle, key });
                 self.len += 1;
             }
@@ -60,9 +60,9 @@ impl<'l> Batch<'l> {
         if len == 0 {
             return;
         }
-        let now = *self.now.get_or_insert_with(|| self.limiter.now());
+        let now = *self.now.get_or_insert_with(|| self.room.now());
         for Pending { throttle, key } in self.pending[..len].iter().flatten() {
-            match decide(*throttle, key.at(now)) {
+            match decide(self.room, *throttle, key.at(now)) {
                 Ok((is_admitted, five)) => {
                     self.metrics.decided_call(is_admitted);
                     reply.five(five);
@@ -132,14 +132,11 @@ fn integer(text: &[u8]) -> Result<i64, Mistake<'_>> {
 
 /// Decides a call: whether it is admitted, and the answer.
 #[inline]
-fn decide(
-    throttle: Throttle,
-    key: PreparedCall<'_, ServerClock, Timestamp>,
-) -> Result<(bool, Five), CallError> {
+fn decide(room: &Room, throttle: Throttle, key: CallKey<'_>) -> Result<(bool, Five), CallError> {
     let Some((charge, tolerance)) = throttle.charge() else { return decide_unusual(throttle, key) };
     // The charge as an emission interval of its own: a quantity need not be positive.
     let Ok(quota) = CallQuota::from_nanos(charge, tolerance) else { return decide_unusual(throttle, key) };
-    let decision = key.check(quota, 1)?;
+    let decision = room.decide(key, quota, charge)?;
     let debt = debt(&decision);
     let is_admitted = decision.is_allowed();
     Ok((is_admitted, if is_admitted { throttle.admitted(debt) } else { throttle.refused(debt) }))
@@ -148,10 +145,7 @@ fn decide(
 /// Decides a call that charges nothing: it looks, gives back, or asks for more than a whole limit.
 #[cold]
 #[inline(never)]
-fn decide_unusual(
-    throttle: Throttle,
-    key: PreparedCall<'_, ServerClock, Timestamp>,
-) -> Result<(bool, Five), CallError> {
+fn decide_unusual(throttle: Throttle, key: CallKey<'_>) -> Result<(bool, Five), CallError> {
     let Ok(quota) = CallQuota::from_nanos(1, throttle.tolerance_to_look()) else {
         unreachable!("a tolerance from 1 on");
     };

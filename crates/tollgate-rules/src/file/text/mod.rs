@@ -221,7 +221,7 @@ impl Text {
             Self::KeyPart | Self::CostFrom => "text: an attribute",
             Self::HeaderName => "header's name",
             Self::HeaderValue => "header's value",
-            Self::Origin => "origin, such as \"https://shop.example\", or \"*\"",
+            Self::Origin => "page's origin, such as \"https://shop.example\", or \"*\"",
             Self::AttributeName => "name",
             Self::Send => "text, such as \"POST /login\"",
             Self::File | Self::Files => "path",
