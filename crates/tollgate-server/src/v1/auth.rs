@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use ipnet::IpNet;
 use tollgate_http::RequestHead;
-use tollgate_rules::{Ask, Field, Ticket, Verdict, is_misspelled};
+use tollgate_rules::{Ask, Field, Line, Ruling, Ticket, Verdict, is_misspelled};
 
 use super::service::Service;
 use crate::clock::ServerClock;
@@ -169,11 +169,34 @@ impl Service {
         };
         let ask = Ask { in_flight: false, ..Ask::default() };
         let mut decider = self.core.decider();
-        let judged = decider.decide(&self.core, request, ask, |verdict, generation| {
+        // What a browser asks before it sends a request.
+        if method == "OPTIONS" && head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+            let look = Ask { is_peek: true, ..ask };
+            let judged = decider.decide(&self.core, &request, look, |verdict, generation| {
+                let is_free = generation.http.is_of_page(RequestHead::of_parts(head));
+                is_free.then(|| self.preflight(&verdict, generation, head))
+            });
+            if let Some(judged) = judged.await {
+                return Ok(judged);
+            }
+        }
+        let judged = decider.decide(&self.core, &request, ask, |verdict, generation| {
             self.core.metrics.decided(Listener::Http, &verdict);
             self.judged(verdict, generation, head)
         });
         Ok(judged.await)
+    }
+
+    /// Lets the preflight of a page pass that the file names (`cors`), unless a rule blocks its
+    /// client. It is charged nothing.
+    fn preflight(&self, verdict: &Verdict<'_, ServerClock>, generation: &Generation, head: &Parts) -> Judged {
+        let blocks = |line: &&Line| matches!(line.ruling, Ruling::Blocked | Ruling::NoKey);
+        let blocking: Vec<Line> = verdict.lines().iter().filter(blocks).copied().collect();
+        let (head, at) = (RequestHead::of_parts(head), verdict.decided_at());
+        match generation.http.refusal(&blocking) {
+            Some(refusal) => Judged::Refused(Box::new(refusal.respond(head, at, &self.core.unix_zero))),
+            None => Judged::Admitted { headers: HeaderMap::new(), turn: None },
+        }
     }
 
     fn judged(&self, verdict: Verdict<'_, ServerClock>, generation: &Generation, head: &Parts) -> Judged {

@@ -56,6 +56,31 @@ async fn forward_auth_of_case_28() {
 }
 
 #[tokio::test]
+async fn a_preflight_of_a_named_page_is_free() {
+    let server = start(&format!("cors = ['https://shop.example']\n{RULES}")).await;
+    let preflight = |origin: &'static str| {
+        let mut headers = forwarded("/x", X).to_vec();
+        headers[0].1 = "OPTIONS";
+        headers.extend([("origin", origin), ("access-control-request-method", "PUT")]);
+        headers
+    };
+    for _ in 0..3 {
+        let answer = auth(&server, "", &preflight("https://shop.example")).await;
+        assert_eq!((answer.status.as_u16(), answer.headers.get("ratelimit")), (200, None));
+    }
+    assert_eq!(left(&server, X).await, 2);
+    for status in [200, 200, 429] {
+        assert_eq!(auth(&server, "", &preflight("https://other.example")).await.status, status);
+    }
+    let mut page = forwarded("/x", X).to_vec();
+    page.push(("origin", "https://shop.example"));
+    let refused = auth(&server, "", &page).await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("access-control-allow-origin"), "https://shop.example");
+    assert_eq!(auth(&server, "", &preflight("https://shop.example")).await.status, 200);
+}
+
+#[tokio::test]
 async fn requests_that_are_not_named_are_refused() {
     let server = start(RULES).await;
     let whole = forwarded("/x", X);

@@ -228,7 +228,7 @@ async fn headers_show_the_refusing_limit_with_the_longest_wait() {
 async fn a_stricter_limit_of_the_inner_service_is_told_alone() {
     let inner = service_fn(|_: Request<String>| async {
         let response =
-            Response::builder().header("ratelimit", "\"inner\";r=0").header("x-ratelimit-limit", "1");
+            Response::builder().header("ratelimit", "\"inner\";r=0;t=86400").header("x-ratelimit-limit", "1");
         Ok::<_, Infallible>(response.body(String::new()).unwrap())
     });
     let layer = layer_with(slow())
@@ -237,7 +237,7 @@ async fn a_stricter_limit_of_the_inner_service_is_told_alone() {
         .build()
         .unwrap();
     let response = layer.layer(inner).oneshot(request("/", &[])).await.unwrap();
-    assert_eq!(response.headers().get_all("ratelimit").iter().collect::<Vec<_>>(), ["\"inner\";r=0"]);
+    assert_eq!(response.headers().get_all("ratelimit").iter().collect::<Vec<_>>(), ["\"inner\";r=0;t=86400"]);
     assert_eq!(response.headers().get_all("x-ratelimit-limit").iter().collect::<Vec<_>>(), ["1"]);
     assert_eq!(header(&response, "ratelimit-policy"), None);
     assert_eq!(header(&response, "x-ratelimit-remaining"), None);
