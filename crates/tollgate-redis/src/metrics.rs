@@ -68,8 +68,8 @@ impl Counts {
         self.decisions[by.index()]
     }
 
-    /// The requests to the store that failed in this way, by [`Failed::cause`]. [`OnFailure`](crate::OnFailure) says
-    /// what decided them.
+    /// The requests to the store that failed in this way, by [`Failed::cause`].
+    /// [`OnFailure`](crate::OnFailure) says what decided them.
     #[must_use]
     pub fn failed(&self, kind: FailureKind) -> u64 {
         self.failed[kind.index()]

@@ -95,10 +95,10 @@ impl LimitHeaders {
 
     /// Adds the headers to a response that is written this long after the decision.
     ///
-    /// If it has limit headers already, as of a service that limits, too, its client would read both
-    /// as one limit. So the stricter limit is told whole, in its own headers, and the other one not
-    /// at all: that which leaves less, or as much for longer. A response with `Retry-After` leaves
-    /// nothing until then.
+    /// If it has limit headers already, as of a service that limits, too, its client would read
+    /// both as one limit. So the stricter limit is told whole, in its own headers, and the other
+    /// one not at all: that which leaves less, or as much for longer. A response with `Retry-After`
+    /// leaves nothing until then.
     pub fn write(&mut self, headers: &mut impl HeaderSink, elapsed: Duration) {
         let policy = self.policy.take().into();
         self.written().write(headers, policy, elapsed);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_browsers_question_of_a_named_page_is_a_preflight() {
+    fn only_a_question_of_a_named_page_is_a_preflight() {
         let asks = ("access-control-request-method", "PUT");
         let shop = ("origin", "https://shop.example");
         let cors = Cors::new(&["https://shop.example".into()]);

@@ -113,8 +113,8 @@ impl<C> HttpRules<C> {
         self.has_queues
     }
 
-    /// Returns whether a browser asks by this request whether a page that the file names (`cors`) may
-    /// send another one. It is charged nothing, and refused by nothing but what blocks it.
+    /// Returns whether a browser asks by this request whether a page that the file names (`cors`)
+    /// may send another one. It is charged nothing, and refused by nothing but what blocks it.
     #[must_use]
     #[inline]
     pub fn is_preflight(&self, head: RequestHead<'_>) -> bool {
@@ -122,7 +122,8 @@ impl<C> HttpRules<C> {
     }
 
     /// Returns whether a page that the file names (`cors`) sends a request. If its service lets the
-    /// page read the response, [`expose_limits`](crate::expose_limits) lets it read the limits, too.
+    /// page read the response, [`expose_limits`](crate::expose_limits) lets it read the limits,
+    /// too.
     #[must_use]
     #[inline]
     pub fn is_of_page(&self, head: RequestHead<'_>) -> bool {
@@ -181,8 +182,8 @@ impl<C> HttpRules<C> {
         self.chance().map_or(Duration::ZERO, |chance| self.jitter(self.rule(line), chance))
     }
 
-    /// Draws how much of the jitters the numbers of a response have, all of them alike. `None`: there
-    /// is no jitter.
+    /// Draws how much of the jitters the numbers of a response have, all of them alike. `None`:
+    /// there is no jitter.
     #[inline]
     pub(super) fn chance(&self) -> Option<Chance> {
         self.has_jitter.then(Chance::draw)

@@ -1,8 +1,8 @@
 //! The keys of `CL.THROTTLE`, of which there are never more than so many.
 //!
-//! A table has room for more keys than it is built for. So the keys in debt are counted, by a number
-//! that may be too high and is never too low: a key that is new adds one, and one whose debt has run
-//! out takes none away. Before the number reaches the bound, the table is counted.
+//! A table has room for more keys than it is built for. So the keys in debt are counted, by a
+//! number that may be too high and is never too low: a key that is new adds one, and one whose debt
+//! has run out takes none away. Before the number reaches the bound, the table is counted.
 //!
 //! ```text
 //!   0                            3/4                    bound - 1,024        bound
@@ -100,8 +100,8 @@ impl Room {
         Arc::new_cyclic(|own| Self { limiter, most, keys, near, own: Weak::clone(own) })
     }
 
-    /// Decides a call, and charges its key this many nanoseconds if it is admitted. `quota` has them
-    /// as its emission interval.
+    /// Decides a call, and charges its key this many nanoseconds if it is admitted. `quota` has
+    /// them as its emission interval.
     ///
     /// **Cost.** As of the limiter, and one load; of a new key, one addition. Near the bound a new
     /// key takes a lock.

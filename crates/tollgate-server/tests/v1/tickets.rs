@@ -60,7 +60,7 @@ async fn a_cost_settles_what_was_charged_wrongly() {
 }
 
 #[tokio::test]
-async fn a_cost_above_all_time_has_a_wait_that_clients_read() {
+async fn a_cost_above_all_time_has_a_wait_that_ends() {
     let server = start(&TOKENS.replace("fixed-window:100/1000d", "100/min")).await;
     let said = server.ask("/v1/check", &json!({ "ticket": true, "labels": { "tokens": 1 } })).await;
     let settle = json!({ "ticket": said["ticket"], "cost": i64::MAX });

@@ -203,8 +203,8 @@ impl FileState {
         Some(Decided::Admitted(admitted))
     }
 
-    /// Lets a browser ask whether its page may send a request, unless a rule blocks the client: by a
-    /// look, so that it is charged nothing, and no limit refuses it.
+    /// Lets a browser ask whether its page may send a request, unless a rule blocks the client: by
+    /// a look, so that it is charged nothing, and no limit refuses it.
     #[cold]
     fn decide_preflight(
         &self,
