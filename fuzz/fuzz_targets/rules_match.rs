@@ -17,9 +17,10 @@ const COOKBOOK: &str = include_str!("../../crates/tollgate-rules/examples/cookbo
 const MORE: &str = r#"
 [[rule]]
 name = "more"
-match = [{ host = "*.example.com", path = ["/{a}/{b}/c", "/{a}/**"] }, { cookie.sid = ["a*b", "*"] }]
+match = [{ host = "*.example.com", path = ["/{a}/{b}/c", "/{a}/**"] }, { cookie.sid = ["a*b", "*"] },
+    { header.authorization = ["bearer *", "Basic YTpi"] }]
 except = { path = ["/Health/", "/a%2Fb"], query.q = "*x*" }
-key = ["path.a", "route", "path", "cookie.sid", "query.q", "host", "method"]
+key = ["path.a", "route", "path", "cookie.sid", "query.q", "host", "header.authorization"]
 limits = "1/s"
 cost = { from = "query.cost", default = 2 }
 replaces = ["posts", "search"]
@@ -37,7 +38,7 @@ thread_local! {
     static FOUND: RefCell<Found> = RefCell::default();
 }
 
-const HEADERS: [&str; 4] = ["x-api-key", "cookie", "host", "X-API-Key"];
+const HEADERS: [&str; 6] = ["x-api-key", "cookie", "host", "X-API-Key", "X_Api_Key", "authorization"];
 const LABELS: [&str; 6] = ["user", "plan", "tokens", "cost", "account", "model"];
 const ENTRIES: [&str; 2] = ["to_number", "message_type"];
 

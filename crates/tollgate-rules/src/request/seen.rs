@@ -331,7 +331,7 @@ impl<'r> Seen<'r> {
             }
             Source::Header(name) => {
                 // Few names can be misspelled.
-                if name.contains(['-', '_']) {
+                if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
                     self.request.values(Field::Misspelled(name), &mut |value| see(value, Reading::First));
                 }
                 Field::Header(name)

@@ -15,8 +15,8 @@ fn is_blank(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, 0x85 | 0xA0)
 }
 
-/// Whether servers that take `_` for `-` in the names of headers, as CGI, WSGI and PHP do, read
-/// this name as that of the header, which it is not.
+/// Whether servers that take another character for `-` in the names of headers read this name as
+/// that of the header, which it is not: `_` as CGI, WSGI and Puma, `.` as PHP, any as lighttpd.
 ///
 /// For implementations of [`Request`](crate::Request): see
 /// [`Field::Misspelled`](crate::Field::Misspelled).
@@ -27,12 +27,13 @@ fn is_blank(byte: u8) -> bool {
 /// use tollgate_rules::is_misspelled;
 ///
 /// assert!(is_misspelled("X_Api-Key", "x-api-key"));
+/// assert!(is_misspelled("X.Api.Key", "x-api-key"));
 /// assert!(!is_misspelled("X-Api-Key", "x-api-key"), "the header itself");
 /// assert!(!is_misspelled("X_Api_Keys", "x-api-key"));
 /// ```
 #[must_use]
 pub fn is_misspelled(name: &str, header: &str) -> bool {
-    let read = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let read = |byte: u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' };
     name.len() == header.len()
         && name.bytes().map(read).eq(header.bytes().map(read))
         && !name.eq_ignore_ascii_case(header)

@@ -27,8 +27,8 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a program beside this file, in which `PORT` stands for the port. Its path and the
-    /// port are the last two words of the command, unless the program finds it by its name.
+    /// Starts a program with this file beside it, in which `PORT` stands for the port. The command
+    /// is made of the file's path and the port.
     fn start(
         name: &'static str,
         (file, text): (&str, &str),
@@ -173,6 +173,7 @@ fn caddy_reads_what_the_page_says() {
 /// No package of PyPI or npm has these: they are named where they are missing.
 #[test]
 fn php_and_puma_read_what_the_page_says() {
+    tools::tell("Apache (no test asks it what it reads)");
     if let Some(php) = tools::seldom("php") {
         let command = |file, port: u16| {
             let mut command = Command::new(php);

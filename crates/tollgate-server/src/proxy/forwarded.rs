@@ -21,19 +21,19 @@ const MOST_PASSES: usize = 8;
 const TELLS: usize = 5;
 
 /// Whether proxies tell of their client in this header, or in `client_header`, where the rules read
-/// the client's address. Many upstreams take `_` for `-`, as CGI does.
+/// the client's address. Many upstreams take `_` for `-`, as CGI does, and some any character.
 pub(super) fn is_of_proxies(name: &HeaderName, client_header: &str) -> bool {
     let is = |other| reads_as(name, other);
     begins(name.as_str(), "x-forwarded-") || is("forwarded") || is("x-real-ip") || is(client_header)
 }
 
-/// Whether a header is this one for a server that takes `_` for `-`.
+/// Whether a header is this one for a server that takes other characters for `-`.
 pub(super) fn reads_as(name: &HeaderName, other: &str) -> bool {
     name.as_str().len() == other.len() && begins(name.as_str(), other)
 }
 
 fn begins(name: &str, with: &str) -> bool {
-    let read = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let read = |byte: u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' };
     name.len() >= with.len() && name.bytes().zip(with.bytes()).all(|(own, other)| read(own) == read(other))
 }
 

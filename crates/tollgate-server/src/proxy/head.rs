@@ -46,7 +46,7 @@ pub(super) fn judge(
     if is_chunked && is_coded(&head.headers) {
         return Err("the only transfer coding that is read is chunked");
     }
-    if had.has(Marks::UNDERSCORE) {
+    if had.has(Marks::MISSPELLED) {
         if head.headers.keys().any(ends_body) {
             return Err("a header reads as the length or the coding of the body");
         }
@@ -98,7 +98,8 @@ pub(super) fn goes_further(head: &mut Parts) -> bool {
     most > 0
 }
 
-/// Whether servers that take `_` for `-` see in a header where the body ends, and others do not.
+/// Whether servers that take a character for `-` see in a header where the body ends, and others do
+/// not.
 fn ends_body(name: &HeaderName) -> bool {
     [CONTENT_LENGTH, TRANSFER_ENCODING].iter().any(|other| is_misspelled(name.as_str(), other.as_str()))
 }

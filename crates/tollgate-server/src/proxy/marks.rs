@@ -26,8 +26,8 @@ impl Marks {
     pub(super) const EXPECT: Self = Self(1 << 10);
     /// By which requests that go round in a loop are found.
     pub(super) const LOOP: Self = Self(1 << 11);
-    /// Whose name some servers read as another one's.
-    pub(super) const UNDERSCORE: Self = Self(1 << 12);
+    /// Whose name some servers read as another one's, as they take a character for a dash.
+    pub(super) const MISSPELLED: Self = Self(1 << 12);
 
     /// The headers of a head.
     pub(super) fn of(headers: &HeaderMap) -> Self {
@@ -49,7 +49,9 @@ impl Marks {
             "content-length" => Self::CONTENT_LENGTH,
             "expect" => Self::EXPECT,
             "cdn-loop" => Self::LOOP,
-            other if other.as_bytes().contains(&b'_') => Self::UNDERSCORE,
+            other if !other.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {
+                Self::MISSPELLED
+            }
             _ => Self::default(),
         }
     }

@@ -68,6 +68,8 @@ async fn no_spelling_of_where_a_request_comes_from_passes() {
         "x_forwarded_for",
         "x-forwarded_for",
         "x_real_ip",
+        "x.forwarded.for",
+        "x.real_ip",
         "cf-connecting-ip",
         "cf_connecting_ip",
     ] {
