@@ -1,5 +1,7 @@
 //! Warnings where something is certain, and none where it is not.
 
+use tollgate_rules::Code;
+
 use crate::{problems, rule};
 
 /// The warnings of these rules, beside one for everyone.
@@ -92,6 +94,20 @@ fn w4_a_tier_behind_a_broader_one() {
 #[test]
 fn limits_and_costs_that_surprise_are_told() {
     assert_eq!(warnings(&[("r", "limits = [\"1/s\", \"fixed-window:5/d\"]")]), [("W5", 9)]);
+    // What is recommended can be built: six sub-windows have no room for a thousand an hour.
+    for (limit, instead) in [
+        ("fixed-window:5/d", "sliding-window:5/d,subwindows=6"),
+        ("fixed-window:70000/d", "sliding-window:70000/d,subwindows=4"),
+        ("fixed-window:1000/2h,count=all", "sliding-window:1000/7200s,subwindows=4,count=all"),
+    ] {
+        let text = format!("version = 1\n{}", rule("r", &format!("limits = \"{limit}\"")));
+        let reading = crate::reading(&text);
+        let problem = reading.problems().iter().find(|problem| problem.code == Code::W5).unwrap();
+        let hint = problem.hint.as_deref().unwrap();
+        assert_eq!(hint, instead);
+        let text = text.replace(limit, hint);
+        assert!(crate::reading(&text).problems().is_empty(), "{hint}");
+    }
     assert_eq!(codes(&[("r", "limits = \"fixed-window:5/h\"")]), [""; 0]);
     assert_eq!(codes(&[("r", "cost = { from = \"header.x-cost\" }")]), ["W6"]);
     assert_eq!(codes(&[("r", "cost = { from = \"label.cost\" }")]), [""; 0]);

@@ -15,7 +15,7 @@ mod listener;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate::Quota;
+use tollgate::{Quota, SlidingWindow};
 
 use super::files::{FileId, Files, Place};
 use super::problem::Code;
@@ -218,32 +218,31 @@ fn each_limit(files: &mut Files<'_>, placed: &Placed) {
     for (limit, place) in placed.each_limit() {
         let Limit::Quota(quota) = limit else { continue };
         let bytes = if is_small { 0 } else { memory(*quota, *max_keys).unwrap_or_default() };
+        let instead = || sub_windows(quota).map_or("another algorithm".into(), |window| window.to_string());
         match quota {
             Quota::FixedWindow(_) if quota.rate().period() > LONG_WINDOW => {
                 let message = format!("`{quota}` admits up to twice its count around the end of a window");
-                files.add(
-                    &place,
-                    Code::W5,
-                    message,
-                    Some("sliding-log, or sliding-window with subwindows=N"),
-                );
+                files.add(&place, Code::W5, message, Some(instead()));
             }
             Quota::SlidingLog(_) if charge_if.is_some() => {
                 let message = "of several requests in flight a log gives back only the newest";
-                files.add(&place, Code::W10, message, Some("sliding-window with subwindows=N"));
+                files.add(&place, Code::W10, message, Some(instead()));
             }
             Quota::SlidingLog(_) if bytes > LARGE_LOG => {
                 let message = format!("the log may take {:.1} GiB", bytes as f64 / LARGE_LOG as f64);
-                files.add(
-                    &place,
-                    Code::W7,
-                    message,
-                    Some("sliding-window with subwindows=N, or smaller max_keys"),
-                );
+                files.add(&place, Code::W7, message, Some(instead() + ", or smaller max_keys"));
             }
             _ => {}
         }
     }
+}
+
+/// The sliding window of the same rate, with as many sub-windows as have room for its count, up to
+/// six.
+fn sub_windows(quota: &Quota) -> Option<Quota> {
+    let window = SlidingWindow::new(quota.rate()).count(quota.count_policy());
+    let mut windows = (2..=6).rev().map(|k| Quota::from(window.subwindows(k)));
+    windows.find(|window| memory(*window, Some(1)).is_ok())
 }
 
 /// W6: costs that a client names.
