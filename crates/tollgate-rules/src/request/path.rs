@@ -175,7 +175,13 @@ fn steps(path: &[u8]) -> &'static [&'static [Step]] {
     }
 }
 
-/// Appends a normalised path folded: escapes of `pchar` decoded, slashes merged, the last one off.
+/// Letters beyond ASCII that are letters of ASCII in another case, as Caddy and Java compare them:
+/// the Kelvin sign, the long s, and the Turkish letters i.
+const LETTERS: [(&[u8], u8); 4] =
+    [(b"%E2%84%AA", b'K'), (b"%C5%BF", b'S'), (b"%C4%B0", b'I'), (b"%C4%B1", b'I')];
+
+/// Appends a normalised path folded: escapes of `pchar` and of [`LETTERS`] decoded, slashes merged,
+/// the last one off.
 fn fold(path: &[u8], out: &mut Vec<u8>) {
     let begin = out.len();
     if path.first() != Some(&b'/') {
@@ -185,6 +191,10 @@ fn fold(path: &[u8], out: &mut Vec<u8>) {
     while at < path.len() {
         let (byte, length) = match escape(&path[at..]) {
             Some(byte) if is_pchar(byte) && !is_unreserved(byte) => (byte, 3),
+            Some(0x80..) => {
+                let letter = LETTERS.iter().find(|(escapes, _)| path[at..].starts_with(escapes));
+                letter.map_or((path[at], 1), |(escapes, letter)| (*letter, escapes.len()))
+            }
             _ => (path[at], 1),
         };
         if byte != b'/' || out.len() == begin || out.last() != Some(&b'/') {

@@ -92,6 +92,10 @@ fn spellings_of_a_restricted_path_are_restricted() {
         "/x/..;/login;y%0A",
         "/static/..%2Flogin%0a",
         "/login%250a",
+        // Letters of ASCII in another case, to Caddy and Java.
+        "/log%C4%B0n",
+        "/log%c4%b1n/",
+        "/log%25C4%25B0n",
         // Dots and blanks behind a part, which Windows cuts, and Caddy did.
         "/login.",
         "/login..",
@@ -135,6 +139,7 @@ fn other_paths_are_not_the_restricted_one() {
         "/login.x",
         "/login%09",
         "/.%20login",
+        "/log%C3%8Dn",
     ] {
         let found = names.of(&get(target));
         assert_eq!(found, ["all"], "{target}");

@@ -50,7 +50,7 @@ const fn cookie(text: &'static str) -> Spelling {
 }
 
 /// In the order of the page.
-pub(super) const SPELLINGS: [Spelling; 34] = [
+pub(super) const SPELLINGS: [Spelling; 35] = [
     token("bEARER secret"),
     token("Bearer   secret"),
     cookie("s=\"abc\""),
@@ -58,6 +58,7 @@ pub(super) const SPELLINGS: [Spelling; 34] = [
     cookie("s=%61bc"),
     cookie("s=\"%61bc\""),
     spelling(Of::Key, "X_Api_Key", "X_Api_Key", "abc"),
+    spelling(Of::Key, "X.Api.Key", "X.Api.Key", "abc"),
     host("a.test:80"),
     host("A.TEST."),
     host("a.test.."),
@@ -76,16 +77,16 @@ pub(super) const SPELLINGS: [Spelling; 34] = [
     login("/login."),
     login("/login%20"),
     login("/%256Cogin"),
+    login("/log%C4%B0n"),
+    spelling(Of::Path("token"), "/to%E2%84%AAen", "", "/to%E2%84%AAen"),
     // Those that the rules do not read.
     login("/%25256Cogin"),
     login("/login%00"),
     login("/%u006Cogin"),
     login("/%C1%ACogin"),
     login("/login.json"),
-    spelling(Of::Path("token"), "/to%E2%84%AAen", "", "/to%E2%84%AAen"),
     cookie("s=abc x"),
     cookie("%73=abc"),
-    spelling(Of::Key, "X.Api.Key", "X.Api.Key", "abc"),
 ];
 
 impl Spelling {

@@ -25,6 +25,7 @@ fn spellings_of_a_path_fold_to_one() {
         assert!(readings(other.as_bytes()).iter().all(|(_, folded)| folded != "/login"), "{other}");
     }
     assert_eq!(one("/%40me").1, "/@me");
+    assert_eq!(one("/lo\u{130}\u{131}%C5%BF%e2%84%aa%C3%89").1, "/loiisk%c3%89");
     for root in ["", "/", "?x", "http://h", "/..", "/a/.."] {
         assert_eq!(one(root).1, "/", "{root}");
     }

@@ -149,6 +149,9 @@ fn folded(path: &str) -> String {
     for reserved in "!$&'()*+,;=:@".chars() {
         plain = plain.replace(&format!("%{:02X}", u32::from(reserved)), &reserved.to_string());
     }
+    for (escapes, letter) in [("%E2%84%AA", "K"), ("%C5%BF", "S"), ("%C4%B0", "I"), ("%C4%B1", "I")] {
+        plain = plain.replace(escapes, letter);
+    }
     let trimmed = plain.trim_end_matches('/');
     if trimmed.is_empty() { "/".into() } else { trimmed.into() }
 }
