@@ -28,7 +28,8 @@ const MOST_BYTES: usize = 1 << 30;
 ///
 /// let quota = TokenBucket::new(Rate::per_second(150)).burst(30).into();
 /// let limiter = local_share(&[quota], 3, ManualClock::new())?;
-/// assert_eq!(limiter.check(b"alice").limit(), 10);
+/// assert!(limiter.check_n(b"alice", 10).is_allowed());
+/// assert!(!limiter.check(b"alice").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub fn local_share<C: Clock + 'static>(
