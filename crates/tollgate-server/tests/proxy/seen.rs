@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tollgate_testing::client::whole;
 use tollgate_testing::upstream::{Written, echo, full, recorder, upstream};
 
-use super::support::start;
+use super::support::{start, start_with, unbuffered};
 
 const ANY: &str = "clients = { trusted_proxies = ['10.0.0.0/8'], header = 'cf-connecting-ip' }
     rule = [{ name = 'each', key = 'client', limits = '1000/s' }]";
@@ -143,6 +143,9 @@ async fn a_get_keeps_its_body() {
         3\r\nabc\r\n0\r\n\r\n";
     let seen = sent_on(chunked).await;
     assert!(seen.contains("content-length: 3\r\n") && seen.ends_with("\r\n\r\nabc"), "{seen}");
+    let proxy = start_with(ANY, &[echo().await], unbuffered).await;
+    let answer = proxy.raw(chunked.as_bytes()).await;
+    assert!(answer.contains("abc"), "as it comes: {answer}");
 
     let proxy = start(ANY, &[echo().await]).await;
     let mut sender = proxy.http2().await;

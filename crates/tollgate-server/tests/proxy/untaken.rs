@@ -116,7 +116,8 @@ async fn a_stalled_stream_that_uploads_is_reset() {
         let request = Request::post("http://a.test/").body(body).unwrap();
         let mut stalled = sender.send_request(request).await.unwrap();
         let uploads = async {
-            while upload.send(Some(Bytes::from_static(b"more"))).await.is_ok() {
+            // More each second than `--least-rate`.
+            while upload.send(Some(Bytes::from_static(&[b'x'; 1_000]))).await.is_ok() {
                 sleep(Duration::from_millis(20)).await;
             }
         };
