@@ -13,7 +13,7 @@ mod trial;
 
 pub use envoy::{
     Converted, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor,
-    EnvoyHandle, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
+    EnvoyHandle, EnvoyHits, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
 };
 pub use file::{
     Code, Disk, Listener, Memory, Problem, ProblemPart, Reading, Source, read, read_network, schema,

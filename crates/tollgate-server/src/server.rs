@@ -283,6 +283,11 @@ impl Server {
         let rules = self.core.live.rules().rules().rules.len();
         let file = self.settings.rules.display();
         tracing::info!(%file, rules, generation, "serving");
+        if self.core.envoy.is_some() {
+            tracing::info!(
+                "counts of --envoy files are this process's: two servers with them admit twice as much"
+            );
+        }
         let systemd =
             Systemd::ready(&format!("{rules} rules, generation {generation}"), Arc::clone(&self.workers));
         while signals.next().await == Asked::Reload {

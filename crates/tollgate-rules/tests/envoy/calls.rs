@@ -320,3 +320,41 @@ fn limits_of_quota_mode_refuse_only_together() {
         assert_eq!(asker.ask(&last), (OverLimit, vec![(Admitted, 0), (OverLimit, 0)]));
     }
 }
+
+#[test]
+fn each_limit_tells_the_hits_that_it_had() {
+    let limits = "  - { key: a, rate_limit: { unit: day, requests_per_unit: 10 } }
+  - { key: dark, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 2 } }
+";
+    let (set, _) = set(limits, EnvoyCharge::Each);
+    let mut asker = Asker::of(&set);
+    let told = |index: usize| {
+        let hits = set.handle().hits(index);
+        (hits.total, hits.within, hits.over, hits.near)
+    };
+    asker.ask(&[hits(&[("a", "x")], 9), hits(&[("dark", "x")], 5)]);
+    asker.ask(&[hits(&[("a", "y")], 12), call(&[("unknown", "x")])]);
+    assert_eq!(told(0), (21, 9, 2, 1 + 2), "each key has a window of its own");
+    assert_eq!(told(1), (5, 0, 3, 1), "a shadow limit refuses none, and tells all");
+
+    let generation = set.generation();
+    set.reload(config(&domain(&limits.replace("requests_per_unit: 10", "requests_per_unit: 20")))).unwrap();
+    assert_eq!(set.generation(), generation + 1);
+    assert_eq!(told(0).0, 21, "a limit that stays keeps its hits");
+    set.reload(config(&domain(&limits.replace("shadow_mode: true, ", "")))).unwrap();
+    assert_eq!(told(1), (0, 0, 0, 0), "those of a shadow limit were not refused: it begins anew");
+}
+
+#[test]
+fn hits_that_another_limit_refuses_are_within_this_one() {
+    let limits = "  - { key: one, rate_limit: { unit: day, requests_per_unit: 1 } }
+  - { key: ten, rate_limit: { unit: day, requests_per_unit: 10 } }
+";
+    let (set, _) = set(limits, EnvoyCharge::Together);
+    let mut asker = Asker::of(&set);
+    for _ in 0..3 {
+        asker.ask(&[call(&[("one", "x")]), call(&[("ten", "x")])]);
+    }
+    let told = |index: usize| (set.handle().hits(index).total, set.handle().hits(index).over);
+    assert_eq!((told(0), told(1)), ((3, 2), (3, 0)));
+}

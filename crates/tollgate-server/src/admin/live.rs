@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::history::{Rates, Recent};
 use super::key_text as texts;
-use super::rules::{hex, key_text, limits_text, unix};
+use super::rules::{envoy, key_text, limits_text, unix};
 use super::state::Admin;
 use crate::clock::unix_time;
-use crate::metrics::{Listener, RuleCounts};
+use crate::metrics::{Listener, RuleCounts, hex};
 use crate::web::{self, Answer};
 
 /// The rules that are shown: those with the most requests.
@@ -123,6 +123,8 @@ pub(super) fn show(admin: &Admin) -> Answer {
             "requests": requests,
             "rules": live,
             "rules_left_out": left_out,
+            // `null`: there are no such files.
+            "envoy": envoy(&admin.core, RULES),
             "keys": keys,
             "shows_keys": metrics.shows_keys(),
             // `null`: none are kept here.

@@ -1,6 +1,7 @@
 //! The rules in force, what a reload would do, and reloads.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_rules::{Conflict, Disk, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests};
+use tollgate_rules::{
+    Conflict, Disk, EnvoyHits, EnvoyLimit, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests,
+};
 
 use super::access::Who;
 use super::blocking::blocking;
 use super::failure::Failure;
 use super::query::parameter;
 use super::state::Admin;
-use crate::metrics::mode;
+use crate::core::Core;
+use crate::metrics::{EnvoyFilesShown, envoy_mode, hex, mode};
 use crate::web::{self, Answer, problem};
 
 /// A rule, as operators see it.
@@ -27,6 +31,45 @@ struct ShownRule {
     mode: &'static str,
     key: String,
     limits: String,
+}
+
+/// A limit of a file of envoyproxy/ratelimit, as operators see it.
+#[derive(Serialize)]
+struct ShownLimit {
+    limit: Box<str>,
+    mode: &'static str,
+    /// Such as `100/day`; `unlimited`.
+    limits: String,
+    hits: u64,
+    over: u64,
+    near: u64,
+    place: String,
+}
+
+/// The files of envoyproxy/ratelimit in force, and their limits: the `most` that were asked most,
+/// in the order of the files. `None`: there are no files.
+pub(super) fn envoy(core: &Core, most: usize) -> Option<Value> {
+    let EnvoyFilesShown { generation, hash, mut limits } = core.envoy.as_ref()?.shown();
+    let left_out = limits.len().saturating_sub(most);
+    limits.sort_by_key(|(_, hits)| Reverse(hits.total));
+    limits.truncate(most);
+    limits.sort_by_key(|(limit, _)| limit.index);
+    let shown = |(limit, hits): (EnvoyLimit, EnvoyHits)| ShownLimit {
+        mode: envoy_mode(&limit),
+        limits: limit.unit.map_or("unlimited".into(), |unit| format!("{}/{unit}", limit.requests_per_unit)),
+        place: format!("{}:{}", limit.file, limit.line),
+        limit: limit.composite,
+        hits: hits.total,
+        over: hits.over,
+        near: hits.near,
+    };
+    let limits: Vec<ShownLimit> = limits.into_iter().map(shown).collect();
+    Some(json!({
+        "generation": generation,
+        "sha256": hex(&hash),
+        "limits": limits,
+        "limits_left_out": left_out,
+    }))
 }
 
 impl Admin {
@@ -49,6 +92,7 @@ impl Admin {
                 "since": unix(status.since),
                 "last_error": self.core.last_error(),
                 "rules": rules,
+                "envoy": envoy(&self.core, usize::MAX),
             }),
         )
     }
@@ -219,10 +263,6 @@ fn unread() -> io::Error {
 /// A time in seconds of Unix time.
 pub(super) fn unix(time: std::time::SystemTime) -> u64 {
     time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(super) fn key_text(key: &Key) -> String {

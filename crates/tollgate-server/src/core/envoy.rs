@@ -8,11 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use crossbeam::queue::ArrayQueue;
 use tollgate_rules::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
-    EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
+    EnvoyLimit, EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
 };
 
 use super::{Core, FREE};
 use crate::clock::ServerClock;
+use crate::metrics::EnvoyFilesShown;
 use crate::settings::Settings;
 
 /// Where files of envoyproxy/ratelimit are, and how calls are decided by them.
@@ -102,6 +103,14 @@ impl Envoy {
     /// The files, as they are now.
     pub(crate) fn read(&self) -> Reading<EnvoyConfig> {
         read(&self.files)
+    }
+
+    /// The files in force, for metrics and operators.
+    pub(crate) fn shown(&self) -> EnvoyFilesShown {
+        let (hash, generation, handle) = (self.hash(), self.set.generation(), self.set.handle());
+        let hits = |limit: &EnvoyLimit| (limit.clone(), handle.hits(limit.index));
+        let limits = handle.config().limits().iter().map(hits).collect();
+        EnvoyFilesShown { generation, hash, limits }
     }
 
     /// Where they are.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |------|------|
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
+//! | `envoy` | the hits of limits of files of envoyproxy/ratelimit |
 //! | `listener` | the counters of a listener |
 //! | `protocol_errors` | input that was refused: counted, and told in the log |
 //! | `upstream` | the counters of an upstream |
@@ -21,6 +22,7 @@
 //! the key and two atomic additions. A refusal takes a lock, and never waits for it.
 
 mod distinct;
+mod envoy;
 mod generation;
 mod histogram;
 mod listener;
@@ -49,11 +51,13 @@ use tollgate_stored::ShadowDecision;
 
 use crate::clock::{ServerClock, unix_time};
 use crate::listen::Unfinished;
+pub(crate) use envoy::{Files as EnvoyFilesShown, mode as envoy_mode};
 pub(crate) use generation::{Generation, mode};
 use listener::{Decided, ListenerCounts};
 pub(crate) use listener::{Listener, OpenConnection};
 use protocol_errors::{ProtocolErrors, Told};
 pub(crate) use rule::RuleCounts;
+pub(crate) use text::hex;
 pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
 pub(crate) use upstream::{OpenUpstream, UpstreamCounts, UpstreamEvent};

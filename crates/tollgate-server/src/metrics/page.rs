@@ -5,10 +5,10 @@ use std::sync::{Arc, PoisonError};
 
 use super::listener::{Decided, Listener, TIMES};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
-use super::text::Text;
+use super::text::{Text, hex};
 use super::{Generation, Metrics, process, upstream};
 use crate::clock::{ahead, unix_time};
-use crate::core::Core;
+use crate::core::{Core, Envoy};
 use crate::park::{EVENTS, ParkStore};
 use crate::state::StateReport;
 
@@ -46,6 +46,7 @@ impl Metrics {
         self.write_listeners(&mut text);
         upstream::write(&mut text, &self.upstreams.lock().unwrap_or_else(PoisonError::into_inner));
         self.write_rules(&mut text, &generation);
+        super::envoy::write(&mut text, core.envoy.as_ref().map(Envoy::shown).as_ref());
         super::stores::write(&mut text, &core.store_counts());
         write_parked(&mut text, &core.parks.all());
         self.write_tickets(&mut text);
@@ -200,11 +201,10 @@ impl Metrics {
 
     fn write_reloads(&self, text: &mut Text, is_success: bool) {
         let status = self.live.status();
-        let hash: String = status.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         text.family("tollgate_rules_generation", "gauge", "The number of the rules in force.")
             .sample(&[], status.generation);
         text.family("tollgate_rules_info", "gauge", "The hash of the rules in force.")
-            .sample(&[("sha256", &hash)], 1);
+            .sample(&[("sha256", &hex(&status.hash))], 1);
         text.family("tollgate_rules_last_reload_successful", "gauge", "Whether the last reload succeeded.")
             .sample(&[], u8::from(is_success));
         text.family(

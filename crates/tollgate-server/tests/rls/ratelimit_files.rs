@@ -8,7 +8,7 @@ use tollgate_server::Settings;
 use super::proto::{Code, DescriptorStatus, RateLimitOverride, RateLimitUnit, Unit};
 use tollgate_testing::folder::Folder;
 
-use super::{Running, call, client, short, start_with};
+use super::{Running, call, client, loopback, short, start_with};
 
 /// The reference's basic_config.yaml, as far as the cases need it.
 const BASIC: &str = "\
@@ -194,4 +194,51 @@ async fn a_server_does_not_start_with_broken_files() {
     file(&mut settings, folder.path(), "domain: d\ndescriptors: [{ key: a, rate_limit: { unit: days } }]");
     let error = tollgate_server::Server::start(settings).await.unwrap_err().to_string();
     assert!(error.contains("\"days\" is no unit of time") && error.contains("config.yaml:2"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_files_are_shown_to_operators() {
+    let text = "domain: d\ndescriptors:\n  - { key: two, rate_limit: { unit: day, requests_per_unit: 2 } }\n  \
+        - { key: dark, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 1 } }\n  \
+        - { key: free, rate_limit: { unlimited: true } }\n";
+    let server = start_with("", |settings, folder| {
+        file(settings, folder, text);
+        settings.admin.push(loopback());
+    })
+    .await;
+    let mut client = client(&server).await;
+    for number in 0..4 {
+        let secret = format!("customer-{number}");
+        client.send(call("d", &[&[("two", "x")], &[("dark", "x")], &[("free", &secret)]])).await.unwrap();
+    }
+    let page = server.administer("GET", "/metrics", "");
+    let page = page.text();
+    for line in [
+        "tollgate_envoy_hits_total{limit=\"d.two\",mode=\"enforced\"} 4",
+        "tollgate_envoy_over_limit_total{limit=\"d.two\",mode=\"enforced\"} 2",
+        "tollgate_envoy_near_limit_total{limit=\"d.two\",mode=\"enforced\"} 1",
+        "tollgate_envoy_hits_total{limit=\"d.dark\",mode=\"shadow\"} 4",
+        "tollgate_envoy_over_limit_total{limit=\"d.dark\",mode=\"shadow\"} 3",
+        "tollgate_envoy_generation 1",
+    ] {
+        assert!(page.lines().any(|shown| shown == line), "{line} in {page}");
+    }
+    assert!(!page.contains("customer-"), "no value of a client is a label");
+    for path in ["/admin/rules", "/admin/live"] {
+        let answer = server.administer("GET", path, "").json();
+        let envoy = &answer["envoy"];
+        assert_eq!((&envoy["generation"], &envoy["limits_left_out"]), (&1.into(), &0.into()), "{path}");
+        assert_eq!(envoy["sha256"].as_str().map(str::len), Some(64));
+        let limits = envoy["limits"].as_array().unwrap();
+        let told = |limit: &serde_json::Value| {
+            ["limit", "mode", "limits", "over"].map(|field| limit[field].to_string().replace('"', ""))
+        };
+        let expected = [
+            ["d.two", "enforced", "2/day", "2"],
+            ["d.dark", "shadow", "1/day", "3"],
+            ["d.free", "enforced", "unlimited", "0"],
+        ];
+        assert_eq!(limits.iter().map(told).collect::<Vec<_>>(), expected, "{path}");
+        assert!(limits[0]["place"].as_str().unwrap().ends_with("config.yaml:3"), "{}", limits[0]);
+    }
 }

@@ -7,6 +7,7 @@ use tollgate::Clock;
 
 use crate::envoy::limit::{EnvoyLimit, EnvoyUnit};
 use crate::envoy::set::counter::Counter;
+use crate::envoy::set::hits::Tally;
 use crate::envoy::trie::{Descriptor, EnvoyConfig, LevelId, append};
 use crate::set::SetError;
 
@@ -29,6 +30,8 @@ pub(super) struct CountedLimit<C> {
     pub(super) name: Option<usize>,
     /// The numbers of the names that it replaces.
     pub(super) replaces: Box<[usize]>,
+    /// The hits that it had.
+    pub(super) hits: Arc<Tally>,
 }
 
 impl<C: Clock + Clone + 'static> Counted<C> {
@@ -40,15 +43,25 @@ impl<C: Clock + Clone + 'static> Counted<C> {
         max_keys: usize,
         clock: &C,
     ) -> Result<Self, SetError> {
-        let old: HashMap<Box<[u8]>, &Arc<Counter<C>>> = before.map_or_else(HashMap::new, |before| {
-            let limits = ways(&before.config).into_iter().zip(&before.limits);
-            limits.filter_map(|(way, limit)| Some((way?.path, limit.counter.as_ref()?))).collect()
-        });
+        let old: HashMap<Box<[u8]>, (&EnvoyLimit, &CountedLimit<C>)> =
+            before.map_or_else(HashMap::new, |before| {
+                let limits = before.config.limits().iter().zip(&before.limits);
+                ways(&before.config)
+                    .into_iter()
+                    .zip(limits)
+                    .filter_map(|(way, old)| Some((way?.path, old)))
+                    .collect()
+            });
         let ways = ways(&config);
         let mut names = Names::default();
         let mut counted = |(limit, way): (&EnvoyLimit, Option<Way>)| {
-            let kept = way.as_ref().and_then(|way| old.get(&way.path)).copied();
+            let old = way.as_ref().and_then(|way| old.get(&way.path)).copied();
+            let kept = old.and_then(|(_, old)| old.counter.as_ref());
             let kept = kept.filter(|kept| limit.unit.is_none_or(|unit| unit == kept.unit()));
+            let hits = match old {
+                Some((before, old)) if before.shadow == limit.shadow => Arc::clone(&old.hits),
+                _ => Arc::default(),
+            };
             let counter = match (kept, limit.unit) {
                 (Some(kept), _) => Some(Arc::clone(kept)),
                 (None, Some(unit)) => {
@@ -59,7 +72,7 @@ impl<C: Clock + Clone + 'static> Counted<C> {
             };
             let name = limit.name.as_deref().map(|name| names.number(name));
             let replaces = limit.replaces.iter().map(|name| names.number(name)).collect();
-            Ok(CountedLimit { counter, name, replaces })
+            Ok(CountedLimit { counter, name, replaces, hits })
         };
         let limits = config.limits().iter().zip(ways).map(&mut counted).collect::<Result<_, SetError>>()?;
         let brought = match before {

@@ -106,8 +106,12 @@ impl<C: Clock> Counted<C> {
         let EnvoyAnswer { statuses, asked, keys, receipts, .. } = &mut *answer;
         for (number, asked) in asked.iter().enumerate() {
             let counter = self.counter(asked);
+            let tally = asked.index.map(|index| &self.limits[index].hits);
             let status = match asked.looked {
                 Some(seen) if is_refused && !seen.is_over => {
+                    if let Some(tally) = tally {
+                        tally.count_uncharged(asked.hits);
+                    }
                     // Not over, so its hits are in the count.
                     Seen { count: seen.count.saturating_sub(asked.hits), ..seen }
                 }
@@ -117,7 +121,11 @@ impl<C: Clock> Counted<C> {
                     if is_together && !is_refused && !asked.is_shadow && !seen.is_over {
                         receipts.push((number, receipt));
                     }
-                    Seen { is_over: seen.is_over || looked.is_some_and(|looked| looked.is_over), ..seen }
+                    let is_over = seen.is_over || looked.is_some_and(|looked| looked.is_over);
+                    if let Some(tally) = tally {
+                        tally.count(asked.hits, seen.count.saturating_sub(asked.hits), asked.most, is_over);
+                    }
+                    Seen { is_over, ..seen }
                 }
             };
             statuses[asked.descriptor] = EnvoyStatus::of(asked, status);

@@ -10,6 +10,7 @@
 //! | `counter` | the hits of each key of one limit |
 //! | `counted` | a configuration with its counts, and what it takes over of the one before |
 //! | `decide` | how a call is decided |
+//! | `hits` | how many hits each limit had, for metrics |
 //! | `saved` | the counts for the next process |
 //!
 //! The configuration in force is an `Arc` behind a mutex, and a number tells whether a handle's
@@ -23,6 +24,7 @@ mod call;
 mod counted;
 mod counter;
 mod decide;
+mod hits;
 mod saved;
 
 use std::fmt;
@@ -36,6 +38,7 @@ use crate::set::SetError;
 pub use answer::{EnvoyAnswer, EnvoyCode, EnvoyStatus};
 pub use call::{EnvoyCallError, EnvoyDescriptor};
 use counted::Counted;
+pub use hits::EnvoyHits;
 
 /// What a call is charged if one of its descriptors is over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,6 +197,13 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
         Ok(())
     }
 
+    /// The number of the configuration in force: 1 for the first, one more after each
+    /// [`reload`](Self::reload).
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.inner.number.load(Relaxed)
+    }
+
     /// A handle for one thread.
     #[must_use]
     pub fn handle(&self) -> EnvoyHandle<C> {
@@ -254,6 +264,17 @@ impl<C: Clock> EnvoyHandle<C> {
     #[must_use]
     pub fn config(&self) -> &EnvoyConfig {
         &self.counted.config
+    }
+
+    /// The hits that a limit of this [`config`](Self::config) has had. Those of calls that bring
+    /// their own limit are not among them.
+    ///
+    /// # Panics
+    ///
+    /// If there is no limit of this number.
+    #[must_use]
+    pub fn hits(&self, limit: usize) -> EnvoyHits {
+        self.counted.limits[limit].hits.hits()
     }
 
     #[cold]
