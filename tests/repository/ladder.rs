@@ -30,7 +30,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "clock key",
             "saved",
             "table::word table::fingerprint",
-            "table::slot_index",
+            "table::basis table::slot_index",
             "table::header table::term",
             "table::dated",
             "table::slot table::stats",

@@ -3,6 +3,7 @@
 mod circles;
 mod claims;
 mod glossary;
+mod house;
 mod ladder;
 mod modules;
 mod packages;

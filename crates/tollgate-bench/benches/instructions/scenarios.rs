@@ -5,15 +5,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, CallQuota, Decision, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock,
-    MultiLimiter, PerCallLimiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    Algorithm, CallQuota, Decision, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter,
+    ManualClock, MultiLimiter, PerCallLimiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Makes this many checks.
 type Scenario = fn(usize);
 
 /// The scenarios by their names in the baseline.
-pub(crate) const SCENARIOS: [(&str, Scenario); 22] = [
+pub(crate) const SCENARIOS: [(&str, Scenario); 28] = [
     ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
     ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
     ("hot key, time given", time_given),
@@ -39,6 +39,12 @@ pub(crate) const SCENARIOS: [(&str, Scenario); 22] = [
     ("a recovered key, any algorithm", |checks| recovered(Quota::from(SOON), checks)),
     ("a recovered key, two limits", recovered_of_two),
     ("two limits", two_limits),
+    ("two limits, from two places", two_limits_from_two_places),
+    ("three limits", three_limits),
+    ("the numbers of a decision", numbers),
+    ("the numbers of two limits", numbers_of_two),
+    ("one limit for all, allow", |checks| global(TokenBucket::new(RATE), checks)),
+    ("one limit for all, any algorithm", |checks| global(Quota::from(TokenBucket::new(RATE)), checks)),
     ("quota with the call", per_call),
 ];
 
@@ -175,11 +181,58 @@ fn recovered_of_two(checks: usize) {
     }
 }
 
+/// A limiter of these limits, and a key.
+fn several(limits: impl Into<Vec<Quota>>) -> MultiLimiter<u64, ManualClock> {
+    let limiter = MultiLimiter::<u64>::builder(limits.into()).max_keys(15).clock(clock());
+    limiter.build().expect("the quotas are valid")
+}
+
+fn two() -> [Quota; 2] {
+    [Quota::from(TokenBucket::new(RATE)), Quota::from(FixedWindow::new(RATE))]
+}
+
 fn two_limits(checks: usize) {
-    let limits = [Quota::from(TokenBucket::new(RATE)), Quota::from(FixedWindow::new(RATE))];
-    let limiter = MultiLimiter::<u64>::builder(limits).max_keys(15).clock(clock());
-    let limiter = limiter.build().expect("the quotas are valid");
+    let limiter = several(two());
     for _ in 0..checks {
         black_box(limiter.check(black_box(&7)).is_allowed());
+    }
+}
+
+/// What is called from two places, the compiler may leave out of line.
+fn two_limits_from_two_places(checks: usize) {
+    let limiter = several(two());
+    for _ in 0..checks / 2 {
+        black_box(limiter.check(black_box(&7)).is_allowed());
+        black_box(limiter.check(black_box(&7)).outcome());
+    }
+}
+
+fn three_limits(checks: usize) {
+    let limiter = several([two(), two()].concat().split_off(1));
+    for _ in 0..checks {
+        black_box(limiter.check(black_box(&7)).is_allowed());
+    }
+}
+
+fn numbers(checks: usize) {
+    let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
+    for _ in 0..checks {
+        let decision = limiter.check(black_box(&7));
+        black_box((decision.remaining(), decision.reset_after()));
+    }
+}
+
+fn numbers_of_two(checks: usize) {
+    let limiter = several(two());
+    for _ in 0..checks {
+        let decision = limiter.check(black_box(&7));
+        black_box((decision.remaining(), decision.reset_after()));
+    }
+}
+
+fn global<A: Algorithm>(quota: A, checks: usize) {
+    let limiter = GlobalLimiter::builder(quota).clock(clock()).build().expect("the quota is valid");
+    for _ in 0..checks {
+        black_box(black_box(&limiter).check().is_allowed());
     }
 }

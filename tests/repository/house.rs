@@ -1,0 +1,118 @@
+//! What the engine is to lose: types, files and counts of the time when each caller had a structure
+//! of its own. A line is struck off when it is gone; it may not come back.
+
+use crate::tidy::{File, files};
+
+/// Types of the engine that are still there, each of them beside another that does the same.
+const TYPES: &[&str] = &[
+    "Answer",
+    "Asked",
+    "Asks",
+    "By",
+    "CallDecision",
+    "CallError",
+    "Each",
+    "Face",
+    "Glance",
+    "Global",
+    "HomeProbe",
+    "Keyed",
+    "LimitDecision",
+    "Limits",
+    "MultiDecision",
+    "MultiLimiter",
+    "One",
+    "OneKey",
+    "Patient",
+    "PerCallBuilder",
+    "PerCallLimiter",
+    "PerCallRule",
+    "Prepared",
+    "PreparedCall",
+    "Probe",
+    "Refusal",
+    "Seen",
+    "Several",
+    "Turn",
+];
+
+/// Types that went: their work is done by another.
+const GONE_TYPES: &[&str] = &["Mark", "OneWord", "SingleLimitWords", "Words"];
+
+/// Files and folders that are still there.
+const FILES: &[&str] = &[
+    "src/algorithm/each.rs",
+    "src/algorithm/per_call.rs",
+    "src/core/",
+    "src/limiter/current_limit.rs",
+    "src/limiter/global.rs",
+    "src/limiter/keyed.rs",
+    "src/limiter/multi.rs",
+    "src/limiter/per_call/",
+    "src/limiter/prepared.rs",
+    "src/limiter/view.rs",
+    "src/table/account.rs",
+    "src/table/probe.rs",
+    "src/table/refunds.rs",
+];
+
+/// How often the engine says these, where fewer would do. A count may only fall.
+const COUNTS: &[(&str, usize)] =
+    &[("static LIMITERS", 2), ("pub fn check_n(", 6), ("from_nanos(u64::MAX)", 0)];
+
+/// The most lines of the engine with its inline tests. Less, and it is lowered.
+const MOST_LINES: usize = 23_100;
+
+fn engine() -> Vec<File> {
+    let is_product =
+        |file: &File| file.path.starts_with("src/") && !file.path.contains("/edges") && !is_test(file);
+    files().into_iter().filter(|file| file.path.ends_with(".rs") && is_product(file)).collect()
+}
+
+fn is_test(file: &File) -> bool {
+    file.path.contains("/tests/") || file.path.ends_with("/tests.rs")
+}
+
+fn defines(file: &File, name: &str) -> bool {
+    let is_definition = |line: &str| {
+        let line = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+        let mut words = line.trim_start_matches("pub ").split(|letter: char| !letter.is_alphanumeric());
+        let is_type = words.next().is_some_and(|word| ["struct", "enum", "trait", "type"].contains(&word));
+        is_type && words.next() == Some(name)
+    };
+    file.code().any(|(_, line)| is_definition(line))
+}
+
+#[test]
+fn a_type_that_went_does_not_come_back() {
+    let engine = engine();
+    for name in GONE_TYPES {
+        let file = engine.iter().find(|file| defines(file, name));
+        assert!(file.is_none(), "{name} is back, in {}", file.expect("it was found").path);
+    }
+    for name in TYPES {
+        let is_there = engine.iter().any(|file| defines(file, name));
+        assert!(is_there, "{name} is gone: move it to `GONE_TYPES`");
+    }
+}
+
+#[test]
+fn a_file_that_is_to_go_is_still_there() {
+    let engine = engine();
+    for path in FILES {
+        let is_there = engine.iter().any(|file| file.path.starts_with(path));
+        assert!(is_there, "{path} is gone: strike it off");
+    }
+}
+
+#[test]
+fn the_counts_of_the_engine_only_fall() {
+    let engine = engine();
+    for (text, most) in COUNTS {
+        let found: usize =
+            engine.iter().map(|file| file.code().filter(|(_, line)| line.contains(text)).count()).sum();
+        assert_eq!(found, *most, "`{text}`: the count may only fall; when it fell, lower it here");
+    }
+    let lines: usize = engine.iter().map(|file| file.text.lines().count()).sum();
+    assert!(lines <= MOST_LINES, "the engine has {lines} lines, of {MOST_LINES} at most");
+}
