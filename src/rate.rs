@@ -58,6 +58,12 @@ impl Rate {
         Self::new(count, Duration::from_secs(86_400))
     }
 
+    /// `count` units a week of seven days.
+    #[must_use]
+    pub const fn per_week(count: u64) -> Self {
+        Self::new(count, Duration::from_secs(604_800))
+    }
+
     /// The units a period.
     #[must_use]
     pub const fn count(self) -> u64 {
@@ -78,11 +84,12 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(Duration, &str); 4] = [
+        const UNITS: [(Duration, &str); 5] = [
             (Duration::from_secs(1), "s"),
             (Duration::from_secs(60), "min"),
             (Duration::from_secs(3_600), "h"),
             (Duration::from_secs(86_400), "d"),
+            (Duration::from_secs(604_800), "w"),
         ];
         match UNITS.iter().find(|(unit, _)| *unit == self.period) {
             Some((_, name)) => write!(f, "{}/{name}", self.count),

@@ -70,7 +70,7 @@ impl LeakyBucket {
 
     /// A bucket that drains at `rate`, with room for the units of one period. Admitted requests
     /// wait for their turn.
-    #[must_use]
+    #[must_use = "an admitted request of a queue must wait before it acts: see `Decision::delay`"]
     pub const fn queue(rate: Rate) -> Self {
         Self { rate, capacity: rate.count(), mode: Mode::Queue }
     }

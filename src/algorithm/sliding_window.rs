@@ -109,6 +109,26 @@ impl SlidingWindow {
         self
     }
 
+    /// At most `rate.count()` in any window of `rate.period()`, never more, with the most
+    /// [sub-windows](Self::subwindows) whose counts fit a key's word. Where not even one fits, the
+    /// plain form, which is an estimate.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Rate, SlidingWindow};
+    ///
+    /// let window = |count| SlidingWindow::finest(Rate::per_minute(count)).to_string();
+    /// assert_eq!(window(10), "sliding-window:10/min,subwindows=7");
+    /// assert_eq!(window(1_000), "sliding-window:1000/min,subwindows=4");
+    /// ```
+    #[must_use]
+    pub fn finest(rate: Rate) -> Self {
+        let with = |k| Self::new(rate).subwindows(k);
+        let fits = |window: &Self| Self::compile(&[*window], 0).is_ok();
+        (1..=MOST_SUBWINDOWS).rev().map(with).find(fits).unwrap_or(Self::new(rate))
+    }
+
     /// Sets which requests the window counts. Default: only admitted ones.
     #[must_use]
     pub const fn count(mut self, count: CountPolicy) -> Self {

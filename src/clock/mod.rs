@@ -84,43 +84,29 @@ pub trait Clock {
     }
 }
 
-impl<C: Clock + ?Sized> Clock for &C {
-    #[inline]
-    fn now(&self) -> Timestamp {
-        (**self).now()
-    }
+macro_rules! held {
+    ($($held:ty),*) => {$(
+        impl<C: Clock + ?Sized> Clock for $held {
+            #[inline]
+            fn now(&self) -> Timestamp {
+                (**self).now()
+            }
 
-    fn sleep_until(&self, when: Timestamp) {
-        (**self).sleep_until(when);
-    }
+            fn sleep_until(&self, when: Timestamp) {
+                (**self).sleep_until(when);
+            }
 
-    fn unix_at_zero(&self) -> Duration {
-        (**self).unix_at_zero()
-    }
+            fn unix_at_zero(&self) -> Duration {
+                (**self).unix_at_zero()
+            }
 
-    fn unix_now(&self) -> Duration {
-        (**self).unix_now()
-    }
+            fn unix_now(&self) -> Duration {
+                (**self).unix_now()
+            }
+        }
+    )*};
 }
-
-impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
-    #[inline]
-    fn now(&self) -> Timestamp {
-        (**self).now()
-    }
-
-    fn sleep_until(&self, when: Timestamp) {
-        (**self).sleep_until(when);
-    }
-
-    fn unix_at_zero(&self) -> Duration {
-        (**self).unix_at_zero()
-    }
-
-    fn unix_now(&self) -> Duration {
-        (**self).unix_now()
-    }
-}
+held!(&C, Box<C>, std::sync::Arc<C>);
 
 /// The Unix time now; zero when the system's clock is set before 1970.
 #[cfg(not(loom))]

@@ -148,3 +148,58 @@ impl Key for Ipv6Prefix {
         hasher.short(self.0)
     }
 }
+
+/// A client's address as a key: an IPv4 address whole, of an IPv6 address the first 64 bits, which
+/// are the smallest network that is usually given to one customer. The key to use for limits by
+/// address: by whole IPv6 addresses, one customer has 2^64 of them.
+///
+/// `::ffff:1.2.3.4`, as a socket for both kinds shows an IPv4 client, is `1.2.3.4`.
+///
+/// # Examples
+///
+/// ```
+/// use std::net::{IpAddr, SocketAddr};
+/// use tollgate::{ClientIp, Limiter, Rate, TokenBucket};
+///
+/// let limiter = Limiter::<ClientIp>::builder(TokenBucket::new(Rate::per_minute(1))).build()?;
+/// let peer: SocketAddr = "[2001:db8:1:2::1]:5000".parse()?;
+/// assert!(limiter.check(&ClientIp::from(peer.ip())).is_allowed());
+/// let other: IpAddr = "2001:db8:1:2:ffff::1".parse()?;
+/// assert!(!limiter.check(&other.into()).is_allowed(), "the same customer");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientIp(u64);
+
+impl ClientIp {
+    /// Before an IPv4 address. As IPv6 it would be a multicast address, which is no client's.
+    const IPV4: u64 = 0xffff << 48;
+}
+
+impl From<IpAddr> for ClientIp {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+impl From<Ipv4Addr> for ClientIp {
+    fn from(address: Ipv4Addr) -> Self {
+        Self(Self::IPV4 | u64::from(address.to_bits()))
+    }
+}
+
+impl From<Ipv6Addr> for ClientIp {
+    fn from(address: Ipv6Addr) -> Self {
+        IpAddr::V6(address).into()
+    }
+}
+
+impl Key for ClientIp {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        hasher.short(self.0)
+    }
+}

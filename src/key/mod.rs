@@ -5,15 +5,15 @@ mod kinds;
 
 pub use hasher::KeyHasher;
 pub(crate) use hasher::Secret;
-pub use kinds::Ipv6Prefix;
+pub use kinds::{ClientIp, Ipv6Prefix};
 
 /// A type whose values can be limited one by one.
 ///
 /// The table knows a key by a 64-bit fingerprint, and two keys with the same fingerprint share a
 /// limit. So what the fingerprint is made of is part of what the limiter promises:
 ///
-/// * Integers of up to 64 bits, `bool`, `char`, [`Ipv4Addr`], [`Ipv6Prefix`], arrays of up to 8
-///   bytes: two of them **never** share a limit.
+/// * Integers of up to 64 bits, `bool`, `char`, [`ClientIp`], [`Ipv4Addr`], [`Ipv6Prefix`], arrays
+///   of up to 8 bytes: two of them **never** share a limit.
 /// * Strings and byte strings of up to 7 bytes **never** do. Nor do those of 8 bytes, unless the
 ///   last byte is below 8, a control character.
 /// * Of longer ones, [`Ipv6Addr`], 128-bit integers and tuples, two share a limit with probability

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate::{BuildError, Ipv6Prefix, Key, Limiter, ManualClock, Rate, TokenBucket};
+use tollgate::{BuildError, ClientIp, Ipv6Prefix, Key, Limiter, ManualClock, Rate, TokenBucket};
 
 /// One request a key.
 fn limiter<K: Key + ?Sized>() -> Limiter<K, TokenBucket, ManualClock> {
@@ -114,4 +114,21 @@ fn a_tier_beyond_the_last_number_is_refused() {
     let error = builder((1 << 16) + 1).build().unwrap_err();
     let expected = BuildError::OutOfRange { field: "tiers", value: 65_537, min: 1, max: 65_536 };
     assert_eq!(error, expected);
+}
+
+#[test]
+fn a_client_is_an_address_or_a_network() {
+    let limiter = limiter::<ClientIp>();
+    let admits = |address: &str| {
+        let address: IpAddr = address.parse().unwrap();
+        limiter.check(&address.into()).is_allowed()
+    };
+    assert!(admits("192.0.2.7"));
+    assert!(!admits("::ffff:192.0.2.7"), "a socket for both kinds shows it so");
+    assert!(admits("192.0.2.8"));
+    assert!(admits("2001:db8:0:1::1"));
+    assert!(!admits("2001:db8:0:1:ffff:ffff:ffff:ffff"), "the same network");
+    assert!(admits("2001:db8:0:2::1"));
+    // An address that holds the bits of an IPv4 address is none.
+    assert!(admits("::c000:207:0:0:0:0") && admits("::1") && admits("64:ff9b::192.0.2.7"));
 }

@@ -21,7 +21,7 @@ fn refused(text: &str) -> ParseQuotaError {
 fn every_part_of_a_quota_means_what_it_says() {
     let rate = Rate::new(5, Duration::from_secs(10));
     let minute = Rate::per_minute(60);
-    let cases: [(&str, Quota); 20] = [
+    let cases: [(&str, Quota); 22] = [
         ("token-bucket:5/10s", TokenBucket::new(rate).into()),
         ("5/10s", TokenBucket::new(rate).into()),
         ("60/min,burst=20", TokenBucket::new(minute).burst(20).into()),
@@ -41,6 +41,11 @@ fn every_part_of_a_quota_means_what_it_says() {
         ("sliding-log:100/minute", SlidingLog::new(Rate::per_minute(100)).into()),
         ("sliding-log:5/w", SlidingLog::new(Rate::new(5, Duration::from_secs(604_800))).into()),
         (" token-bucket : 60/min , burst=20 ", TokenBucket::new(minute).burst(20).into()),
+        ("60 / min , burst = 20", TokenBucket::new(minute).burst(20).into()),
+        (
+            "sliding-log:3/1.5 h, count = all",
+            SlidingLog::new(Rate::new(3, Duration::from_secs(5_400))).count(CountPolicy::All).into(),
+        ),
         ("1/2days", TokenBucket::new(Rate::new(1, Duration::from_secs(172_800))).into()),
     ];
     for (text, expected) in cases {
@@ -66,7 +71,7 @@ fn the_error_for_a_bad_quota_shows_a_right_one() {
         ("10/2y", 4, "y", &["no fixed length, expected 365d"]),
         ("1/", 2, "", &["no unit"]),
         ("1/10", 4, "", &["no unit"]),
-        ("1/1 s", 3, " s", &["no unit"]),
+        ("1/1 x", 4, "x", &["no unit"]),
         ("1/1..5s", 2, "1..5", &["no number"]),
         ("1/_1s", 2, "_1", &["no number"]),
         ("1/1.5ns", 2, "1.5ns", &["out of range", "whole number of nanoseconds"]),

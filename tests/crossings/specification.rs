@@ -199,6 +199,7 @@ impl Specification {
                 Inherit::Proportional => ModelInherit::Proportional,
                 Inherit::Additive => ModelInherit::Additive,
                 Inherit::Reset => ModelInherit::Reset,
+                other => unreachable!("{other:?}"),
             };
             model.reconfigure(limits[0].algorithm(), inherit, now);
         }

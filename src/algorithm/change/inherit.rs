@@ -35,6 +35,7 @@ use crate::error::BuildError;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Inherit {
     /// The available amount stays, up to the new burst: the change itself makes nothing more
     /// available.

@@ -58,7 +58,8 @@ static ALGORITHMS: [&str; 5] =
 
 /// A quota as text: `[ALGORITHM:]COUNT/PERIOD[,OPTION]...`
 ///
-/// Without `ALGORITHM` the quota is a token bucket. Blanks around a part are ignored. The
+/// Without `ALGORITHM` the quota is a token bucket. Blanks between the parts are ignored, also
+/// around `/` and `=` and before a unit: `10 / 1.5 h, burst = 20`. The
 /// [display](std::fmt::Display) of a quota parses as the same quota.
 ///
 /// * `ALGORITHM`: `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `sliding-log`.
@@ -152,7 +153,7 @@ fn quota<'t>(syntax: &Syntax, text: &'t str) -> Result<Quota, Problem<'t>> {
 fn rate(text: &str) -> Result<Rate, Problem<'_>> {
     let (count, period) =
         text.split_once('/').ok_or(Problem::new(text, "is no rate", &["COUNT/PERIOD, such as 60/min"]))?;
-    Ok(Rate::new(number::whole(count)?, number::period(period)?))
+    Ok(Rate::new(number::whole(count.trim())?, number::period(period.trim())?))
 }
 
 /// A rate as text: `COUNT/PERIOD`, as [`Quota`]'s.

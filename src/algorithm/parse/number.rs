@@ -37,6 +37,7 @@ pub(super) fn period(text: &str) -> Result<Duration, Problem<'_>> {
         ["a whole number of nanoseconds, and a length of time that fits 64 bits in seconds"];
     let is_number = |c: char| matches!(c, '0'..='9' | '.' | '_');
     let (number, unit) = text.split_at(text.find(|c| !is_number(c)).unwrap_or(text.len()));
+    let unit = unit.trim_start();
     let known = UNITS.iter().find(|(_, names)| names.contains(&unit));
     let (nanos, _) = known.ok_or_else(|| match CALENDAR.iter().find(|(names, _)| names.contains(&unit)) {
         Some((_, instead)) => Problem::new(unit, "has no fixed length", instead),

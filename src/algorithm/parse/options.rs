@@ -34,7 +34,9 @@ impl Options {
     fn add<'t>(&mut self, syntax: &Syntax, part: &'t str) -> Result<(), Problem<'t>> {
         static MODES: [&str; 2] = ["queue", "meter"];
         static POLICIES: [&str; 2] = ["allowed", "all"];
-        let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value)));
+        let (name, value) = part
+            .split_once('=')
+            .map_or((part, None), |(name, value)| (name.trim_end(), Some(value.trim_start())));
         let is_known = |form: &&str| form.split('=').next() == Some(name);
         let Some(form) = syntax.options.iter().find(|form| is_known(form)) else {
             return Err(Problem::new(name, "is no option of this algorithm", syntax.options));

@@ -115,6 +115,7 @@ pub struct Lease<'l, L: Limits, C: Clock> {
 /// The answer of a [`Lease`] to one request.
 #[derive(Debug)]
 #[must_use = "an answer that is not looked at limits nothing"]
+#[non_exhaustive]
 pub enum Leased<D> {
     /// Admitted: the lease has spent permits on it.
     Permit,

@@ -260,7 +260,7 @@ fn a_reservation_survives_a_change() {
             Inherit::AsIs => 6,         // -2
             Inherit::Additive => 4,     // 0
             Inherit::Proportional => 8, // -4
-            Inherit::Reset => unreachable!(),
+            other => unreachable!("{other:?}"),
         };
         let error = refused.unwrap_err();
         let told = tollgate::ReserveError::TooLong { wait: Duration::from_secs(expected) };

@@ -63,6 +63,7 @@ impl Model {
             Inherit::Proportional => (available * new_burst, unit * old_burst),
             Inherit::Additive => ((available + (new_burst - old_burst) * unit).max(0), unit),
             Inherit::Reset => (new_burst, 1),
+            other => unreachable!("{other:?}"),
         };
         let owed = (new_burst * unit - available) * new_nanos;
         self.owed = u128::try_from((owed + unit - 1) / unit).unwrap();

@@ -53,6 +53,7 @@ pub(crate) fn told(inherit: Inherit) -> Told {
         Inherit::Proportional => Told::Proportional,
         Inherit::Additive => Told::Additive,
         Inherit::Reset => Told::Reset,
+        other => unreachable!("{other:?}"),
     }
 }
 

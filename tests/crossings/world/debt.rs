@@ -33,6 +33,7 @@ fn inherited(debt: u128, unit: u128, inherit: Inherit, old: u64, new: u64, round
             (debt - booked).min(new * unit) + booked
         }
         Inherit::Reset => 0,
+        other => unreachable!("{other:?}"),
     }
 }
 
