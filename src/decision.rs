@@ -7,7 +7,8 @@ use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::receipt::{Charged, Receipt};
 use crate::ring::Ring;
 use crate::table::Fingerprint;
-use crate::table::slot::Ruling;
+use crate::table::basis::Basis;
+use crate::table::slot::{Ruling, Standing};
 use crate::time::{Timestamp, nanos};
 
 /// The answer to one request: admitted, refused for now, or never to be admitted.
@@ -43,13 +44,14 @@ use crate::time::{Timestamp, nanos};
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decision<'l> {
     pub(crate) verdict: Outcome,
+    basis: Basis,
     /// The limiter's resets before the request was charged.
     resets: u32,
     pub(crate) payload: Payload,
     pub(crate) cost: u64,
     pub(crate) now: Timestamp,
     by: &'l Shown,
-    pub(crate) ring: Ring<'l>,
+    ring: Ring<'l>,
     /// The key's fingerprint.
     fingerprint: Fingerprint,
 }
@@ -93,28 +95,25 @@ impl<'l> Decision<'l> {
         fingerprint: Fingerprint,
         resets: u32,
     ) -> Self {
-        let verdict = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
-        Self { verdict, resets, payload: ruling.payload, cost, now, by, ring: ruling.ring, fingerprint }
+        let Ruling { allowed, payload, ring, basis } = ruling;
+        let verdict = if allowed { Outcome::Allowed } else { Outcome::Denied };
+        Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint }
     }
 
     /// The answer to a request that changes nothing: of cost 0, or of more than the limit.
-    pub(crate) fn trivial(
-        payload: Payload,
-        ring: Ring<'l>,
-        by: &'l Shown,
-        now: Timestamp,
-        cost: u64,
-    ) -> Self {
+    pub(crate) fn trivial(standing: Standing<'l>, by: &'l Shown, now: Timestamp, cost: u64) -> Self {
+        let Standing { payload, ring, basis } = standing;
         let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
-        Self { verdict, resets: 0, payload, cost, now, by, ring, fingerprint: Fingerprint::UNTOUCHED }
+        let (resets, fingerprint) = (0, Fingerprint::UNTOUCHED);
+        Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint }
     }
 
     /// The same, field by field: returned as it is, the decision would live in memory on every
     /// check.
     #[inline(always)]
     pub(crate) fn by_fields(self) -> Self {
-        let Self { verdict, resets, payload, cost, now, by, ring, fingerprint } = self;
-        Self { verdict, resets, payload, cost, now, by, ring, fingerprint }
+        let Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint } = self;
+        Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint }
     }
 
     /// Nanoseconds until the request may act. If it was refused: until its turn would come, or
@@ -122,10 +121,20 @@ impl<'l> Decision<'l> {
     pub(crate) fn wait_for_turn(&self) -> u64 {
         match self.verdict {
             // The turn of a key whose bucket is full begins when a slot is vacant.
-            Outcome::Denied if self.ring.is_anothers() => self.until_vacant(),
+            Outcome::Denied if self.is_full() => self.until_vacant(),
             Outcome::Denied => self.by.any.wait(self.payload, self.now, self.cost),
             _ => nanos(self.delay()),
         }
+    }
+
+    /// Whether the key was refused because its bucket is full, and waits for another key's slot.
+    fn is_full(&self) -> bool {
+        self.basis == Basis::Full
+    }
+
+    /// The ring at the head of the payload.
+    fn ring(&self) -> Ring<'l> {
+        if self.basis == Basis::Foreseen { self.ring.foreseeing(self.cost) } else { self.ring }
     }
 
     /// Nanoseconds until the first slot of a full bucket is vacant.
@@ -152,7 +161,7 @@ impl<'l> Decision<'l> {
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     pub fn receipt(self) -> Receipt {
-        let took = self.is_allowed() && self.ring.is_charged();
+        let took = self.is_allowed() && self.basis.is_charged();
         let left = if took { self.cost } else { 0 };
         Receipt {
             limiter: self.by.limiter,
@@ -195,7 +204,7 @@ impl<'l> Decision<'l> {
     /// What could still be admitted now, after this request.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        if self.ring.is_anothers() { 0 } else { self.by.any.remaining(self.payload, self.ring, self.now) }
+        if self.is_full() { 0 } else { self.by.any.remaining(self.payload, self.ring(), self.now) }
     }
 
     /// How long until this request would be admitted, if no other request comes: refused one
@@ -207,9 +216,9 @@ impl<'l> Decision<'l> {
     /// clock's time, beyond ten years, it is 584 years.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let wait = || match self.ring.is_anothers() {
+        let wait = || match self.is_full() {
             true => self.until_vacant(),
-            false => self.by.any.retry_after(self.payload, self.ring, self.now, self.cost),
+            false => self.by.any.retry_after(self.payload, self.ring(), self.now, self.cost),
         };
         (self.verdict == Outcome::Denied).then(|| Duration::from_nanos(wait().max(1)))
     }
@@ -233,9 +242,9 @@ impl<'l> Decision<'l> {
     /// ```
     #[must_use]
     pub fn more_after(&self) -> Duration {
-        let nanos = match self.ring.is_anothers() {
+        let nanos = match self.is_full() {
             true => self.until_vacant(),
-            false => self.by.any.more_after(self.payload, self.ring, self.now),
+            false => self.by.any.more_after(self.payload, self.ring(), self.now),
         };
         Duration::from_nanos(nanos)
     }
@@ -244,7 +253,7 @@ impl<'l> Decision<'l> {
     /// windows empty.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring, self.now))
+        Duration::from_nanos(self.by.any.reset_after(self.payload, self.ring(), self.now))
     }
 
     /// How long an admitted request is to wait before it acts: its departure time in a

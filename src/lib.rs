@@ -33,7 +33,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(loom))))]
 
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("tollgate packs its words for 64-bit targets");
+compile_error!(
+    "tollgate packs a key's state into 64-bit words, for 64-bit targets only. For others (32 bits, wasm), ask a server \
+     over HTTP (`tollgate serve`, /v1/check), and make the dependency one of \
+     [target.'cfg(target_pointer_width = \"64\")'.dependencies]"
+);
 
 mod algorithm;
 mod bits;
@@ -67,10 +71,10 @@ pub use core::{
     ReserveError, Several, Usage,
 };
 #[doc(hidden)]
-pub use core::{Glance, One, OneWord, Refusal};
+pub use core::{Glance, One, Refusal};
 pub use decision::{Decision, Outcome};
 pub use error::BuildError;
-pub use key::{Ipv6Prefix, Key, KeyHasher};
+pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
     AcquireError, Batch, Builder, ByClock, CallDecision, CallError, Face, GlobalLimiter, InFlight,
     InFlightBuilder, InFlightLimiter, Limiter, MultiLimiter, OwnedInFlight, PerCallBuilder, PerCallLimiter,

@@ -105,10 +105,6 @@ impl Set {
         self.0 |= u8::from(is_in) << index;
     }
 
-    pub(crate) fn remove(&mut self, index: usize) {
-        self.0 &= !(1 << index);
-    }
-
     #[inline]
     pub(crate) fn has(self, index: usize) -> bool {
         self.0 & (1 << index) != 0

@@ -37,37 +37,9 @@ const _: () = assert!(LAP.end() == u64::BITS, "the fields must fill the word");
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     entries: &'a [AtomicU64],
-    /// How many positions before the head have no entry, because the request was a peek; or the
-    /// largest number less that of a [`Mark`].
-    unstaged: u64,
-}
-
-/// What a full bucket said, where the ring and the payload beside it are not the key's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Mark {
-    /// Refused: they are those of the key whose slot is the first to run out.
-    Another = 1,
-    /// The payload is a debt of the keys that have no slot: they share an allowance.
-    Shared,
-    /// The payload is a debt that the key inherits from others.
-    Inherited,
-    /// Admitted uncounted: the payload is that of a key without debt.
-    Uncounted,
-}
-
-impl Mark {
-    /// The mark of this number, if it is one's.
-    #[inline]
-    pub(crate) fn of(number: u64) -> Option<Self> {
-        match number {
-            1 => Some(Self::Another),
-            2 => Some(Self::Shared),
-            3 => Some(Self::Inherited),
-            4 => Some(Self::Uncounted),
-            _ => None,
-        }
-    }
+    /// How many of the newest positions have no entry: those of a request that was foreseen, and
+    /// not admitted.
+    foreseen: u64,
 }
 
 /// The value of an entry, as it concerns one position.
@@ -101,50 +73,20 @@ impl Entry {
 
 impl<'a> Ring<'a> {
     /// No ring.
-    pub(crate) const NONE: Self = Self { entries: &[], unstaged: 0 };
+    pub(crate) const NONE: Self = Self { entries: &[], foreseen: 0 };
 
     pub(crate) fn new(entries: &'a [AtomicU64]) -> Self {
-        Self { entries, unstaged: 0 }
+        Self { entries, foreseen: 0 }
     }
 
     /// The same ring, for a head that is `units` ahead of the last entry.
-    pub(crate) fn with_unstaged(self, units: u64) -> Self {
-        Self { unstaged: units, ..self }
+    pub(crate) fn foreseeing(self, units: u64) -> Self {
+        Self { foreseen: units, ..self }
     }
 
-    /// How many positions before the head have no entry.
-    pub(crate) fn unstaged(self) -> u64 {
-        if self.mark().is_some() { 0 } else { self.unstaged }
-    }
-
-    /// The same ring with a mark.
-    #[inline]
-    pub(crate) fn marked(self, mark: Mark) -> Self {
-        Self { unstaged: u64::MAX - mark as u64, ..self }
-    }
-
-    /// The ring's mark.
-    #[inline]
-    pub(crate) fn mark(self) -> Option<Mark> {
-        Mark::of(u64::MAX - self.unstaged)
-    }
-
-    /// Whether a request that was decided by this ring has been charged, if it was admitted: it was
-    /// not peeked at, and not admitted uncounted.
-    #[inline]
-    pub(crate) fn is_charged(self) -> bool {
-        self.unstaged == 0
-    }
-
-    /// Whether the key was refused because its bucket is full.
-    pub(crate) fn is_full(self) -> bool {
-        matches!(self.mark(), Some(Mark::Another | Mark::Shared | Mark::Inherited))
-    }
-
-    /// Whether the key was refused because its bucket is full, and this is the ring of the slot
-    /// that it waits for.
-    pub(crate) fn is_anothers(self) -> bool {
-        self.mark() == Some(Mark::Another)
+    /// How many of the newest positions have no entry.
+    pub(crate) fn foreseen(self) -> u64 {
+        self.foreseen
     }
 
     /// The last instant that an entry can hold.

@@ -8,7 +8,7 @@ use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
     Booking, Carry, Moment, Numbers, Order, Payload, Ranged, Refund, Resolution, Ringed, Rule, Stored, Taken,
-    Verdict,
+    Verdict, Visit,
 };
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
@@ -196,6 +196,11 @@ impl Ranged for AnyRule {
 }
 
 impl Rule for AnyRule {
+    #[inline(always)]
+    fn by_algorithm<V: Visit>(&self, visit: V) -> V::Output {
+        for_rule!(self, rule => visit.visit(rule))
+    }
+
     #[inline]
     fn limit(&self) -> u64 {
         for_rule!(self, rule => rule.limit())

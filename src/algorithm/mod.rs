@@ -221,6 +221,15 @@ pub struct Moment {
     pub(crate) elapsed: u64,
 }
 
+/// What is done with a rule whose algorithm the compiler knows.
+pub trait Visit {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<R: Rule>(self, rule: &R) -> Self::Output;
+}
+
 /// An algorithm in the integers of one table, as the table calls it: plain data, and pure
 /// functions. Costs are between 1 and the limit.
 pub trait Rule: Ranged + Ringed {
@@ -229,6 +238,16 @@ pub trait Rule: Ranged + Ringed {
     /// inherited debt has no room for: the ruling's ring is then marked as
     /// another's.
     const SHARES: bool = true;
+
+    /// Hands the rule over as that of its algorithm. So a rule that may be any is told apart once,
+    /// and not at each step of a check.
+    #[inline(always)]
+    fn by_algorithm<V: Visit>(&self, visit: V) -> V::Output
+    where
+        Self: Sized,
+    {
+        visit.visit(self)
+    }
 
     /// The largest cost that the rule can admit at once.
     fn limit(&self) -> u64;

@@ -12,8 +12,8 @@ use crate::rate::Rate;
 /// Any of the five algorithms, for limits from a command line or a file: as text through
 /// [`FromStr`](#impl-FromStr-for-Quota), or with the feature `serde`.
 ///
-/// A limiter of a `Quota` decides exactly as a limiter of the algorithm, in more instructions: 153
-/// for a check of a known key, where a limiter of a [`TokenBucket`] takes 86 (x86-64;
+/// A limiter of a `Quota` decides exactly as a limiter of the algorithm, in more instructions: 107
+/// for a check of a known key, where a limiter of a [`TokenBucket`] takes 87 (x86-64;
 /// `cargo bench -p tollgate-bench --bench instructions`).
 ///
 /// # Examples

@@ -189,7 +189,7 @@ impl LogRule {
 
     fn seen(&self, payload: Payload, ring: Ring<'_>, now: u64) -> Seen {
         let head = self.head.get(payload.0);
-        let newest = ring.entry(self.wrapped(head + 3 * self.ring - 1 - ring.unstaged()));
+        let newest = ring.entry(self.wrapped(head + 3 * self.ring - 1 - ring.foreseen()));
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
         Seen { head, now }
@@ -209,7 +209,7 @@ impl LogRule {
     /// when it has left. An entry with a proposal for the next lap had left, unless the proposal
     /// says otherwise.
     fn leaves(&self, ring: Ring<'_>, seen: &Seen, back: u64) -> Option<u64> {
-        if back <= ring.unstaged() {
+        if back <= ring.foreseen() {
             return Some(seen.now.saturating_add(self.period));
         }
         self.leaves_by(ring.entry(seen.head + self.ring - back), seen.now)

@@ -7,14 +7,13 @@ use std::fmt;
 
 use crate::algorithm::{Algorithm, AsMuch, Numbers, PAYLOAD_BITS, Payload, Rule};
 use crate::clock::Clock;
-use crate::core::one::SingleLimitWords;
 use crate::core::version::Compiled;
-use crate::core::words::Words;
 use crate::core::{Asked, Core, Limits, One, RuleOf};
 use crate::decision::Decision;
-use crate::table::Fingerprint;
+use crate::table::basis::Basis;
 use crate::table::dated::Dated;
 use crate::table::slot::{Ask, Ruling};
+use crate::table::{Fingerprint, Table};
 use crate::time::Timestamp;
 
 /// How often a request that concurrent requests overtake is tried. Each retry means that another
@@ -70,7 +69,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
     /// Debits one limit, by the rule of one version.
     pub(super) fn debit_words<'l>(
         &'l self,
-        words: &'l L::Words,
+        table: &'l Table,
         compiled: &'l Compiled<RuleOf<L>>,
         fingerprint: Fingerprint,
         cost: u64,
@@ -83,14 +82,14 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let units = Cell::new(0);
             let rule = AsMuch::over(rule, term.last(), &units);
             let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
-            let (ruling, now) = words.check_anywhere(ask, time);
+            let (ruling, now) = table.check_anywhere(ask, time);
             if ruling.allowed {
                 return Debit::Charged(ruling, units.get(), now);
             }
             if let Some(later) = self.versions.after_all(compiled) {
                 return Debit::Ended(later);
             }
-            if ruling.ring.is_anothers() {
+            if ruling.basis == Basis::Full {
                 return Debit::Full;
             }
             if units.get() == 0 {
@@ -117,20 +116,20 @@ pub(super) fn keeps_debts(rule: &impl Numbers) -> bool {
     rule.debit(Payload::UNSEEN, rule.moment(Timestamp::ZERO), 0, 0).is_some()
 }
 
-impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
+impl<A: Algorithm, const KEYED: bool, C: Clock> Core<One<A, KEYED>, C> {
     /// Takes the units that the key has left, at most `most`, by one compare-exchange.
     #[cold]
     #[inline(never)]
     pub(super) fn take_up_to_one<'l>(
         &'l self,
-        Asked { fingerprint, tier }: Asked<'l, One<A, W>>,
+        Asked { fingerprint, tier }: Asked<'l, One<A, KEYED>>,
         most: u64,
         time: &impl Fn() -> Timestamp,
     ) -> Decision<'l> {
         let state = self.versions.state();
         let mut compiled = self.versions.renewed(tier);
         if most == 0 {
-            return <One<A, W>>::peek(self, Asked { fingerprint, tier: compiled }, 0, time());
+            return <One<A, KEYED>>::peek(self, Asked { fingerprint, tier: compiled }, 0, time());
         }
         loop {
             let (units, cost) = (Cell::new(0), most.min(compiled.rule().limit()));
@@ -146,7 +145,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
             }
             let cost = match ruling.allowed {
                 false => 1,
-                true if ruling.ring.is_charged() => units.get(),
+                true if ruling.basis.is_charged() => units.get(),
                 // A full bucket, and nothing was counted.
                 true => cost,
             };
@@ -159,7 +158,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     #[inline(never)]
     pub(super) fn debit_one<'l>(
         &'l self,
-        Asked { fingerprint, tier }: Asked<'l, One<A, W>>,
+        Asked { fingerprint, tier }: Asked<'l, One<A, KEYED>>,
         cost: u64,
         time: &impl Fn() -> Timestamp,
     ) -> Result<Decision<'l>, DebitError> {
@@ -169,7 +168,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
             return Err(DebitError::NoDebt);
         }
         if cost == 0 {
-            return Ok(<One<A, W>>::peek(self, Asked { fingerprint, tier: compiled }, 0, time()));
+            return Ok(<One<A, KEYED>>::peek(self, Asked { fingerprint, tier: compiled }, 0, time()));
         }
         loop {
             let (ruling, units, now) = match self.debit_words(&self.places, compiled, fingerprint, cost, time)
@@ -183,7 +182,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
             };
             let shown = &compiled.shown;
             return Ok(match units {
-                0 => Decision::trivial(ruling.payload, ruling.ring, shown, now, 0),
+                0 => Decision::trivial(ruling.into(), shown, now, 0),
                 units => Decision::of(ruling, shown, now, units, fingerprint, state.resets()),
             });
         }

@@ -11,7 +11,7 @@
 
 use crate::algorithm::{Rule, Taken};
 use crate::clock::Clock;
-use crate::core::{Asked, Core, Limits, Words};
+use crate::core::{Asked, Core, Limits};
 use crate::receipt::Receipt;
 use crate::table::dated::ThenAndNow;
 use crate::table::slot::Ask;
@@ -34,15 +34,15 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let mut least = None;
         for (index, charged) in receipt.charged.iter_mut().enumerate().rev() {
             let cost = units.min(charged.left);
-            let Some(words) = self.each().get(index).filter(|_| cost > 0) else { continue };
+            let Some(table) = self.each().get(index).filter(|_| cost > 0) else { continue };
             charged.left -= cost;
             let number = usize::from(receipt.rule) + index;
             let rule = version.dated(number);
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let charge = (receipt.since, receipt.resets);
             let rules = ThenAndNow { then: rule, now: current.dated(number) };
-            let (back, short) = words.refund(&rules, charged.fingerprint, taken, charge, &time);
-            words.refunds().count_short(short);
+            let (back, short) = table.refund(&rules, charged.fingerprint, taken, charge, &time);
+            table.refunds.count_short(short);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
             charged.payload = rule.rule.less(charged.payload, cost);
@@ -55,10 +55,10 @@ impl<L: Limits, C: Clock> Core<L, C> {
     pub(crate) fn credit(&self, asked: Asked<'_, L>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
         let Asked { fingerprint, tier } = asked;
         let mut version = self.versions.current();
-        let given = self.each().iter().enumerate().map(|(index, words)| {
+        let given = self.each().iter().enumerate().map(|(index, table)| {
             loop {
                 let rule = version.dated(L::first_rule(tier) + index);
-                let given = words.credit(Ask { rule, fingerprint, cost: units }, &time);
+                let given = table.credit(Ask { rule, fingerprint, cost: units }, &time);
                 // A rule of an older version than the word's gives nothing.
                 match self.versions.following(version, time()) {
                     Some(later) if given == 0 => version = later,
@@ -75,9 +75,9 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let mut version = self.versions.current();
         loop {
             let (now, mut known) = (time(), false);
-            for (index, words) in self.each().iter().enumerate() {
+            for (index, table) in self.each().iter().enumerate() {
                 let rule = version.dated(L::first_rule(tier) + index);
-                known |= words.reset(rule, fingerprint, now, || self.versions.count_reset());
+                known |= table.reset(rule, fingerprint, now, || self.versions.count_reset());
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.following(version, now) {

@@ -5,7 +5,6 @@
 //! | file | verb |
 //! |------|------|
 //! | `version` | which quotas are current; how often the limiter was reset |
-//! | `words` | where the words of a limit live: a table, or one padded slot |
 //! | `one` | a request of one limit is decided and charged |
 //! | `several` | a request of several limits is decided and charged, all or nothing |
 //! | `as_much` | what there is, up to a number; a debit over the limit |
@@ -24,7 +23,6 @@ mod save;
 mod several;
 mod space;
 mod version;
-mod words;
 
 use std::fmt;
 
@@ -35,7 +33,7 @@ use crate::error::BuildError;
 use crate::key::KeyHasher;
 use crate::observe::Observer;
 use crate::saved::Kind;
-use crate::table::{Fingerprint, Stats};
+use crate::table::{Fingerprint, Stats, Table};
 use crate::time::{Timestamp, nanos};
 
 pub use as_much::DebitError;
@@ -47,8 +45,6 @@ pub(crate) use save::{debts, naming, reading};
 pub use several::{Glance, LimitDecision, MultiDecision, Refusal, Several};
 pub(crate) use several::{recall, recall_refusal};
 pub(crate) use space::Space;
-pub use words::OneWord;
-pub(crate) use words::Words;
 
 use version::Versions;
 
@@ -60,10 +56,7 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
     /// A limit as the user describes it.
     #[doc(hidden)]
     type Quota: Algorithm;
-    /// The words of one limit.
-    #[doc(hidden)]
-    type Words: Words;
-    /// The words of all limits.
+    /// The tables of all limits.
     #[doc(hidden)]
     type Places;
     /// Which of the quotas a key is decided by.
@@ -96,9 +89,9 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
         is_observed: bool,
     ) -> Result<Self::Places, BuildError>;
 
-    /// The words of each limit, in the order in which they are charged.
+    /// The table of each limit, in the order in which they are charged.
     #[doc(hidden)]
-    fn each(places: &Self::Places) -> &[Self::Words];
+    fn each(places: &Self::Places) -> &[Table];
 
     /// Which rule of a version each quota has that the user gave, in that order.
     #[doc(hidden)]
@@ -309,16 +302,16 @@ impl<L: Limits, C: Clock> Core<L, C> {
         Ok(Self { versions, places, hasher, clock, observer, max_keys: space.max_keys, unix_at_zero })
     }
 
-    /// The words of each limit, in the order in which they are charged.
+    /// The table of each limit, in the order in which they are charged.
     #[inline]
-    pub(crate) fn each(&self) -> &[L::Words] {
+    pub(crate) fn each(&self) -> &[Table] {
         L::each(&self.places)
     }
 
     /// Asks for the cache lines that a check of this key looks at first.
     #[inline]
     pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
-        self.each().iter().for_each(|words| words.prefetch(fingerprint));
+        self.each().iter().for_each(|table| table.prefetch(fingerprint));
     }
 
     /// Decides a request and charges it. Every check comes here.
@@ -346,30 +339,32 @@ impl<L: Limits, C: Clock> Core<L, C> {
     pub(crate) fn usage(&self) -> Usage {
         let (version, now) = (self.versions.current(), self.clock.now());
         // The tables grow each by itself, but a key is in buckets of the same class.
-        let classes = self.each().iter().map(Words::classes).min().unwrap_or(1);
+        let classes = self.each().iter().map(Table::roots).min().unwrap_or(1);
         let mut fingerprints = Vec::new();
         let count = |class: usize| {
             fingerprints.clear();
-            for (index, words) in self.each().iter().enumerate() {
+            for (index, table) in self.each().iter().enumerate() {
                 let rule = version.dated(index);
-                fingerprints.extend(words.in_debt((class, classes), rule, rule.moment_to_read(now)));
+                fingerprints.extend(table.in_debt((class, classes), rule, rule.moment_to_read(now)));
             }
             fingerprints.sort_unstable();
             fingerprints.dedup();
             fingerprints.len()
         };
         let live_keys = (0..classes).map(count).sum();
-        let memory_in_use = self.each().iter().map(Words::bytes).sum();
+        let memory_in_use = self.each().iter().map(Table::bytes).sum();
         Usage { live_keys, max_keys: self.max_keys, memory_in_use }
     }
 
     /// The counts of all limits' events.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        self.each().iter().for_each(|words| words.add_stats(&mut stats));
+        self.each().iter().for_each(|table| table.add_stats(&mut stats));
         stats
     }
+}
 
+impl<L: Limits, C> Core<L, C> {
     /// For `Debug`: the rules, in the order in which they are charged.
     pub(crate) fn rules(&self) -> impl fmt::Debug {
         self.versions.current().all().map(|compiled| &compiled.shown.any).collect::<Vec<_>>()

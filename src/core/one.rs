@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use crate::algorithm::{Algorithm, Booking, Ringed, Rule};
 use crate::clock::Clock;
 use crate::core::version::{Compiled, MOST_TIERS, Versions};
-use crate::core::words::{OneWord, Words, peek};
 use crate::core::{
     Answer, Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn, sealed,
 };
@@ -13,9 +12,9 @@ use crate::decision::{Decision, Outcome};
 use crate::error::{BuildError, within};
 use crate::receipt::Receipt;
 use crate::saved::Kind;
-use crate::table::Table;
 use crate::table::dated::Dated;
-use crate::table::slot::Ask;
+use crate::table::slot::{Ask, Standing};
+use crate::table::{Size, Table};
 use crate::time::Timestamp;
 
 /// One limit of the algorithm `A` for each of many keys: what a [`Limiter`](crate::Limiter) decides
@@ -23,65 +22,31 @@ use crate::time::Timestamp;
 ///
 /// It is named in the types that a limiter hands out, such as `Prepared<'_, Keyed<TokenBucket>,
 /// TscClock>`. There is no value of it.
-pub type Keyed<A> = One<A, Table>;
+pub type Keyed<A> = One<A, true>;
 
 /// One limit of the algorithm `A` for everything: what a [`GlobalLimiter`](crate::GlobalLimiter)
 /// decides by.
-pub type Global<A> = One<A, OneWord>;
+pub type Global<A> = One<A, false>;
 
-/// One limit of the algorithm `A`, whose words live in a `W`.
-pub struct One<A, W>(PhantomData<(A, W)>);
+/// One limit of the algorithm `A`: for each of many keys, or for everything.
+pub struct One<A, const KEYED: bool>(PhantomData<A>);
 
-impl<A, W> sealed::Sealed for One<A, W> {}
+impl<A, const KEYED: bool> sealed::Sealed for One<A, KEYED> {}
 
-/// The words of a limiter with a single limit: a table of keys, or one word.
-pub trait SingleLimitWords: Words + Sized + 'static {
-    #[doc(hidden)]
-    const KIND: Kind;
-    #[doc(hidden)]
-    fn bytes_for(space: &Space, ring_len: u64) -> Result<usize, BuildError>;
-    #[doc(hidden)]
-    fn new(space: &Space, ring_len: u64) -> Result<Self, BuildError>;
+/// The size of the table.
+fn size<const KEYED: bool>(space: &Space, rules: &[impl Rule]) -> Result<Size, BuildError> {
+    let ring_len = rules.first().map_or(0, Ringed::ring_len);
+    if KEYED { space.size(ring_len) } else { Ok(Size::of_one_key(ring_len)) }
 }
 
-impl SingleLimitWords for Table {
-    const KIND: Kind = Kind::Keyed;
-
-    fn bytes_for(space: &Space, ring_len: u64) -> Result<usize, BuildError> {
-        Ok(space.size(ring_len)?.bytes())
-    }
-
-    fn new(space: &Space, ring_len: u64) -> Result<Self, BuildError> {
-        space.table(space.size(ring_len)?)
-    }
-}
-
-impl SingleLimitWords for OneWord {
-    const KIND: Kind = Kind::Global;
-
-    fn bytes_for(_: &Space, ring_len: u64) -> Result<usize, BuildError> {
-        Ok(usize::try_from(ring_len).unwrap_or(usize::MAX).saturating_mul(size_of::<u64>()))
-    }
-
-    fn new(_: &Space, ring_len: u64) -> Result<Self, BuildError> {
-        // The budget was judged.
-        Self::new(ring_len as usize)
-    }
-}
-
-fn ring_len(rules: &[impl Rule]) -> u64 {
-    rules.first().map_or(0, Ringed::ring_len)
-}
-
-impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
+impl<A: Algorithm, const KEYED: bool> Limits for One<A, KEYED> {
     type Quota = A;
-    type Words = W;
-    type Places = W;
+    type Places = Table;
     type Tier<'l> = &'l Compiled<A::Rule>;
     type Decision<'l> = Decision<'l>;
     type Receipt = Receipt;
 
-    const KIND: Kind = W::KIND;
+    const KIND: Kind = if KEYED { Kind::Keyed } else { Kind::Global };
 
     fn in_order(quotas: Vec<A>) -> (Vec<A>, Vec<usize>) {
         (quotas, Vec::new())
@@ -89,19 +54,19 @@ impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
 
     fn bytes(space: &Space, rules: &[A::Rule]) -> Result<usize, BuildError> {
         within("tiers", rules.len() as u64, 1_u64, MOST_TIERS as u64)?;
-        W::bytes_for(space, ring_len(rules))
+        Ok(size::<KEYED>(space, rules)?.bytes())
     }
 
-    fn reserve_memory(space: &Space, rules: &[A::Rule], _: &[usize], _: bool) -> Result<W, BuildError> {
-        W::new(space, ring_len(rules))
+    fn reserve_memory(space: &Space, rules: &[A::Rule], _: &[usize], _: bool) -> Result<Table, BuildError> {
+        space.table(size::<KEYED>(space, rules)?)
     }
 
     #[inline]
-    fn each(words: &W) -> &[W] {
-        std::slice::from_ref(words)
+    fn each(table: &Table) -> &[Table] {
+        std::slice::from_ref(table)
     }
 
-    fn as_given(_: &W, rules: usize) -> Vec<usize> {
+    fn as_given(_: &Table, rules: usize) -> Vec<usize> {
         (0..rules).collect()
     }
 
@@ -158,12 +123,11 @@ impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
             let (rule, shown) = (compiled.dated(), &compiled.shown);
             let ask = Ask { rule, fingerprint, cost };
             let decision = if cost > 0 && cost <= rule.limit() {
-                Decision::of(peek(&core.places, ask, now), shown, now, cost, fingerprint, 0)
+                Decision::of(core.places.peek(ask, now), shown, now, cost, fingerprint, 0)
             } else {
                 // Nothing to decide: only the numbers, as they are.
                 let found = core.places.probe(Ask { cost: 1, ..ask }, rule.moment_to_read(now));
-                let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
-                Decision::trivial(payload, ring, shown, now, cost)
+                Decision::trivial(found.unwrap_or_else(Standing::from), shown, now, cost)
             };
             match core.versions.after(compiled, now) {
                 Some(newer) => compiled = newer,
@@ -221,13 +185,13 @@ impl<A: Algorithm, W: SingleLimitWords> Limits for One<A, W> {
     }
 }
 
-impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
+impl<A: Algorithm, const KEYED: bool, C: Clock> Core<One<A, KEYED>, C> {
     /// Decides a request of any cost by the current quota, which need not be the first, and tells
     /// the observer.
     #[inline(never)]
     fn charge_special<'l>(
         &'l self,
-        Asked { fingerprint, tier }: Asked<'l, One<A, W>>,
+        Asked { fingerprint, tier }: Asked<'l, One<A, KEYED>>,
         cost: u64,
         time: impl Fn() -> Timestamp + Copy,
     ) -> Decision<'l> {
@@ -248,7 +212,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     /// Charges a request for its turn as of now.
     fn reserve_now<'l>(
         &'l self,
-        asked: Asked<'l, One<A, W>>,
+        asked: Asked<'l, One<A, KEYED>>,
         request: Patient,
     ) -> Result<Turn<Decision<'l>>, ReserveError> {
         let decision = self.charge_by(asked, Some(Manner::Patient(request)), request.cost, || request.now);
@@ -265,7 +229,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     /// faster, it is computed anew: that thread has then been admitted.
     fn reserve_departure<'l>(
         &'l self,
-        asked: Asked<'l, One<A, W>>,
+        asked: Asked<'l, One<A, KEYED>>,
         request: Patient,
     ) -> Result<Turn<Decision<'l>>, ReserveError> {
         let Patient { cost, max_wait, now } = request;
@@ -277,12 +241,12 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
             let ask = Ask { rule: dated, fingerprint: asked.fingerprint, cost: 1 };
             let found = self.places.probe(ask, dated.moment_to_read(now)).ok();
             let is_departure = compiled.shown.any.refills_by_steps() && (1..=rule.limit()).contains(&cost);
-            let Some((payload, _)) = found.filter(|_| is_departure) else {
+            let Some(Standing { payload, .. }) = found.filter(|_| is_departure) else {
                 return self.reserve_now(asked, request);
             };
             let wait = rule.wait(payload, now, cost);
             if wait > max_wait {
-                let decision = <One<A, W>>::peek(self, asked, cost, now);
+                let decision = <One<A, KEYED>>::peek(self, asked, cost, now);
                 if decision.outcome() == Outcome::Denied {
                     let wait = decision.wait_for_turn();
                     return Ok(Turn { decision, wait });
@@ -307,7 +271,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
     #[inline(never)]
     fn charge_by<'l>(
         &'l self,
-        Asked { fingerprint, tier }: Asked<'l, One<A, W>>,
+        Asked { fingerprint, tier }: Asked<'l, One<A, KEYED>>,
         manner: Option<Manner>,
         cost: u64,
         time: impl Fn() -> Timestamp,
@@ -320,7 +284,8 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
                 Some(manner) => manner.rule(compiled.rule())?,
             };
             if cost == 0 || cost > compiled.rule().limit() {
-                let decision = <One<A, W>>::peek(self, Asked { fingerprint, tier: compiled }, cost, time());
+                let decision =
+                    <One<A, KEYED>>::peek(self, Asked { fingerprint, tier: compiled }, cost, time());
                 if cost == 0 || decision.is_never() {
                     return Some(decision);
                 }
@@ -329,7 +294,7 @@ impl<A: Algorithm, W: SingleLimitWords, C: Clock> Core<One<A, W>, C> {
                 continue;
             }
             if let Some(until) = manner.and_then(Manner::departs_until) {
-                self.places.refunds().book(fingerprint, until);
+                self.places.refunds.book(fingerprint, until);
             }
             // Not the function above: one that is called from two places is inlined into neither.
             let rule = Dated { rule: &rule, ..compiled.dated() };

@@ -4,12 +4,12 @@ use std::io::Read;
 
 use crate::algorithm::{Algorithm, Carry, Payload, Rule, Settings};
 use crate::clock::Clock;
-use crate::core::{Core, Limits, OnDecision, Space, Words};
+use crate::core::{Core, Limits, OnDecision, Space};
 use crate::key::KeyHasher;
 use crate::observe::Observer;
 use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, Tier, payload, same};
 use crate::table::dated::Dated;
-use crate::table::{Debt, Fingerprint};
+use crate::table::{Debt, Fingerprint, Table};
 use crate::time::{Reading, Shift, Timestamp, nanos};
 
 impl<L: Limits, C: Clock> Core<L, C> {
@@ -41,11 +41,11 @@ impl<L: Limits, C: Clock> Core<L, C> {
         let version = core.versions.current();
         let mut room = Ok(());
         for index in given {
-            if let Some(words) = core.each().get(index) {
+            if let Some(table) = core.each().get(index) {
                 let (dated, saved) = (version.dated(index), &in_order[index]);
                 let carry = |payload| dated.rule.carry(payload, saved, shift);
                 let carry_time = |when| dated.rule.carry_time(when, saved, shift);
-                room = room.and(debts.enter(&mut input, words, dated, carry, carry_time)?);
+                room = room.and(debts.enter(&mut input, table, dated, carry, carry_time)?);
             }
         }
         input.finish()?;
@@ -56,7 +56,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 /// The hasher of the saved keys, if it hashes them here as it did there.
 pub(crate) fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
     let Naming { secret, fingerprint, buckets } = &header.naming;
-    if header.is_without_keys() {
+    if !header.has_keys() {
         return Ok(KeyHasher::random(trusted_keys));
     }
     same("trusted_keys", secret.trusted, trusted_keys)?;
@@ -90,23 +90,33 @@ impl SavedDebts<'_> {
     pub(crate) fn enter<R: Rule>(
         &self,
         input: &mut Reader<impl Read>,
-        words: &impl Words,
+        table: &Table,
         rule: Dated<'_, R>,
         carry: impl Fn(u64) -> Payload,
         carry_time: impl Fn(u64) -> Option<u64>,
     ) -> Result<Result<(), RestoreError>, RestoreError> {
         let Self { header, now, max_keys } = *self;
         let at = rule.moment_to_read(now);
-        let (mut has_room, mut found) = (true, 0_u64);
+        let (mut has_room, mut found, mut shared) = (true, 0_u64, false);
         let keys = records(input, rule, carry, carry_time, |debt| {
+            let debt = match debt {
+                Debt::Key { payload, times, .. } if !header.has_keys() => {
+                    Debt::Key { fingerprint: Fingerprint::ONLY, payload, times }
+                }
+                debt => debt,
+            };
             let (Debt::Key { payload, .. } | Debt::Shared { payload, .. }) = debt;
+            shared |= matches!(debt, Debt::Shared { .. });
             if rule.expired(payload.stored(), at) {
                 return;
             }
             found += u64::from(matches!(debt, Debt::Key { .. }));
-            has_room &= words.enter(rule, at, debt);
+            has_room &= table.enter(rule, at, debt);
         })?;
-        let has_shrunk = (words.buckets() as u64) < header.naming.buckets;
+        if !header.has_keys() && (keys > 1 || shared) {
+            return Err(RestoreError::Corrupt);
+        }
+        let has_shrunk = (table.buckets() as u64) < header.naming.buckets;
         let is_full = !has_room || has_shrunk && found > max_keys as u64;
         Ok(if is_full { Err(RestoreError::NoRoom { keys, max_keys }) } else { Ok(()) })
     }

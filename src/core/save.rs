@@ -1,15 +1,16 @@
 //! Writing down every debt, for the next process.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use crate::algorithm::{Algorithm, Moment, Numbers, Rule, Settings};
 use crate::clock::Clock;
 use crate::core::version::{Compiled, Version};
-use crate::core::{Core, Limits, Words};
+use crate::core::{Core, Limits};
 use crate::key::KeyHasher;
-use crate::saved::{END, Header, KEY, Naming, SHARED, Tier, Writer};
-use crate::table::Debt;
+use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Tier, Writer, replace};
 use crate::table::dated::Dated;
+use crate::table::{Debt, Table};
 use crate::time::{Reading, Timestamp, nanos};
 
 impl<L: Limits, C: Clock> Core<L, C> {
@@ -22,30 +23,35 @@ impl<L: Limits, C: Clock> Core<L, C> {
             let tiers: Vec<&Tier<Settings>> =
                 given.iter().filter_map(|&index| book.tiers.get(index)).collect();
             // The tables of several limits are of one size.
-            let naming = naming(&self.hasher, self.each().first());
+            let naming = naming(L::KIND, &self.hasher, self.each().first());
             let mut out = Writer::begin(out)?;
             Header::write(&mut out, L::KIND, self.unix_at_zero, reading, &tiers, &naming)?;
             let mut keys = 0;
             for index in given {
-                // Tiers share the words of the first.
-                if let Some(words) = self.each().get(index) {
+                // Tiers share the table of the first.
+                if let Some(table) = self.each().get(index) {
                     let (rule, at) = (book.rule(index), book.at(index));
-                    keys += debts(&mut out, words, rule, at, |debt| book.anew(index, debt))?;
+                    keys += debts(&mut out, table, rule, at, |debt| book.anew(index, debt))?;
                 }
             }
             out.finish()?;
             Ok(keys)
         })
     }
+
+    /// The same to a file, which is whole or the one before.
+    pub(crate) fn save_to(&self, path: &Path) -> io::Result<usize> {
+        replace(path, |file| self.save(file))
+    }
 }
 
-/// By which secret the keys of this table are hashed; none without a table.
-pub(crate) fn naming(hasher: &KeyHasher, words: Option<&impl Words>) -> Naming {
-    match words {
-        Some(words) if words.buckets() > 0 => Naming {
+/// By which secret the keys of this table are hashed; none where there are no keys.
+pub(crate) fn naming(kind: Kind, hasher: &KeyHasher, table: Option<&Table>) -> Naming {
+    match table {
+        Some(table) if kind.has_keys() => Naming {
             secret: hasher.secret().clone(),
             fingerprint: hasher.sample(),
-            buckets: words.buckets() as u64,
+            buckets: table.buckets() as u64,
         },
         _ => Naming::NONE,
     }
@@ -115,13 +121,13 @@ impl<'l, R: Numbers> Book<'l, R> {
 /// their end. Returns how many keys that is.
 pub(crate) fn debts<R: Rule, W: Write>(
     out: &mut Writer<W>,
-    words: &impl Words,
+    table: &Table,
     rule: Dated<'_, R>,
     at: Moment,
     anew: impl Fn(Debt<'_>) -> Debt<'_>,
 ) -> io::Result<usize> {
     let mut keys = 0;
-    words.debts(rule, at, |debt| {
+    table.debts(rule, at, |debt| {
         keys += usize::from(matches!(debt, Debt::Key { .. }));
         record(out, anew(debt))
     })?;

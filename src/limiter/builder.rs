@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::limiter::time_and_tier::TierOf;
 use crate::observe::Observer;
 use crate::saved::RestoreError;
-use crate::table::{Table, WhenFull};
+use crate::table::WhenFull;
 
 /// The settings of a [`Limiter`](crate::Limiter), a [`MultiLimiter`](crate::MultiLimiter) or a
 /// [`GlobalLimiter`](crate::GlobalLimiter). Nothing is judged or reserved before
@@ -35,7 +35,8 @@ use crate::table::{Table, WhenFull};
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 ///
-/// A [`GlobalLimiter`](crate::GlobalLimiter) has no table, and none of the settings of one:
+/// A [`GlobalLimiter`](crate::GlobalLimiter) has no keys, and none of the settings of a table of
+/// keys:
 ///
 /// ```compile_fail,E0599
 /// use tollgate::{GlobalLimiter, Rate, TokenBucket};
@@ -66,7 +67,7 @@ impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
 }
 
 /// The settings of tables, which a [`GlobalLimiter`](crate::GlobalLimiter) does not have.
-impl<K: Key + ?Sized, L: Limits<Words = Table>, C: Clock> Builder<K, L, C> {
+impl<K: Key + ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     /// Each of several limits has a table for as many.
     ///

@@ -5,17 +5,18 @@ use std::io::{self, Write};
 
 use crate::algorithm::{Algorithm, Inherit, Resolution, TokenBucket};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Asked, Core, Global, Limits, OneWord};
+use crate::core::{Asked, Core, Global, Limits};
 use crate::decision::Decision;
 use crate::error::BuildError;
 use crate::limiter::time_and_tier::TierOf;
 use crate::limiter::{Builder, ByClock, Face, Prepared};
+use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
 /// One limit for everything, shared by all threads: the same algorithms and verbs as
 /// [`Limiter`](crate::Limiter), without a key.
 ///
-/// **Cost.** A few loads and one compare-exchange on one padded cache line when no other thread
+/// **Cost.** A few loads and one compare-exchange on one cache line when no other thread
 /// interferes; a refusal writes nothing. Never blocks, never allocates.
 ///
 /// # Examples
@@ -72,7 +73,7 @@ impl<A: Algorithm, C: Clock> GlobalLimiter<A, C> {
     #[inline]
     pub fn prepare(&self) -> Prepared<'_, Global<A>, C> {
         let tier = Global::<A>::default_tier(&self.core.versions);
-        Prepared { core: &self.core, asked: Asked { fingerprint: OneWord::KEY, tier }, time: ByClock }
+        Prepared { core: &self.core, asked: Asked { fingerprint: Fingerprint::ONLY, tier }, time: ByClock }
     }
 
     /// Makes another quota current: see [`Limiter::reconfigure`](crate::Limiter::reconfigure).
@@ -128,7 +129,7 @@ impl<A: Algorithm, C: Clock> Face<(), C> for Global<A> {
     }
 }
 
-impl<A: Algorithm, C: Clock> fmt::Debug for GlobalLimiter<A, C> {
+impl<A: Algorithm, C> fmt::Debug for GlobalLimiter<A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GlobalLimiter").field("rules", &self.core.rules()).finish_non_exhaustive()
     }

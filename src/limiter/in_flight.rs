@@ -254,7 +254,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
         let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: 1 };
         // A key for which there is no room has nothing in flight.
         let standing = self.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
-        standing.map_or(0, |(payload, _)| InFlightRule::count(payload))
+        standing.map_or(0, |standing| InFlightRule::count(standing.payload))
     }
 
     /// The current limit: the most units that a key may have in flight.

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
 use crate::algorithm::{Algorithm, Inherit, Resolution, TokenBucket};
 use crate::clock::{Clock, TscClock};
@@ -375,8 +376,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// (and 8 for each unit in its [log](crate::SlidingLog)) in pieces of 64 KiB. Allocates one
     /// such piece, and one log.
     ///
-    /// Write to a new file and rename it when this has returned, so that a crash leaves the old
-    /// one.
+    /// To a file: [`save_to`](Self::save_to), so that a crash leaves the old one.
     ///
     /// # Errors
     ///
@@ -402,6 +402,42 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Limiter<K, A, C> {
     /// ```
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
         self.core.save(out)
+    }
+
+    /// [`save`](Self::save) to a file, which is then whole, or the one that was there before: also
+    /// after a crash, a full disk or a loss of power. Returns how many debts of keys it holds.
+    ///
+    /// It is written beside `path`, under the name with `.new` behind it, to the disk, and renamed.
+    /// Only its owner may read it, where the system has such permissions (Unix): it is a secret.
+    /// Call it from one thread at a time.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system. The file at `path` is as it was then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::fs::File;
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// # let directory = format!("tollgate-saved-{}", std::process::id());
+    /// # let directory = std::env::temp_dir().join(directory);
+    /// # std::fs::create_dir_all(&directory)?;
+    /// # let path = directory.join("limiter");
+    /// let quota = TokenBucket::new(Rate::per_hour(5));
+    /// let limiter = Limiter::<str>::builder(quota).build()?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// limiter.save_to(&path)?;
+    ///
+    /// // Another day, another process:
+    /// let limiter = Limiter::<str>::builder(quota).restore(File::open(&path)?)?;
+    /// assert_eq!(limiter.check("alice").remaining(), 3);
+    /// # std::fs::remove_dir_all(&directory)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save_to(&self, path: impl AsRef<Path>) -> io::Result<usize> {
+        self.core.save_to(path.as_ref())
     }
 
     /// The limiter's time: read it once and pass it to several requests [`at`](Self::at) it.
@@ -442,7 +478,7 @@ impl<K: Key + ?Sized, A: Algorithm, C: Clock> Face<K, C> for Keyed<A> {
     }
 }
 
-impl<K: ?Sized, A: Algorithm, C: Clock> fmt::Debug for Limiter<K, A, C> {
+impl<K: ?Sized, A: Algorithm, C> fmt::Debug for Limiter<K, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter")
             .field("rules", &self.core.rules())

@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::path::Path;
 
 use crate::algorithm::{Each, Inherit, Quota};
 use crate::clock::{Clock, TscClock};
@@ -361,6 +362,16 @@ impl<K: Key + ?Sized, C: Clock> MultiLimiter<K, C> {
     /// ```
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
         self.core.save(out)
+    }
+
+    /// [`save`](Self::save) to a file, which is then whole, or the one that was there before: see
+    /// [`Limiter::save_to`](crate::Limiter::save_to).
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system. The file at `path` is as it was then.
+    pub fn save_to(&self, path: impl AsRef<Path>) -> io::Result<usize> {
+        self.core.save_to(path.as_ref())
     }
 
     /// The limiter's time: read it once and pass it to several requests [`at`](Self::at) it.

@@ -39,6 +39,11 @@ impl Kind {
         }
     }
 
+    /// Whether it has a state for each of many keys.
+    pub(crate) fn has_keys(self) -> bool {
+        self != Self::Global
+    }
+
     /// The word for its quotas, for errors.
     fn quota(self) -> &'static str {
         match self {
@@ -81,9 +86,9 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Whether the limiter has no keys.
-    pub(crate) fn is_without_keys(&self) -> bool {
-        self.kind == Kind::Global
+    /// Whether the limiter has a state for each of many keys.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.kind.has_keys()
     }
 }
 

@@ -20,10 +20,12 @@
 
 mod blocks;
 mod error;
+mod file;
 mod header;
 
 pub(crate) use blocks::{Reader, Writer};
 pub use error::RestoreError;
+pub(crate) use file::replace;
 pub(crate) use header::{Header, Kind, Naming, Tier, payload, same};
 
 /// The version written, and the only one read.

@@ -50,9 +50,12 @@ impl<'a> View<'a> {
                     {
                         return true;
                     }
+                    // The key was charged meanwhile: forgive that, too.
                 }
+                // In a bucket that stayed the same, the key has no slot.
                 Found::Others if !view.has_changed_since(header) => return false,
-                _ => {}
+                // The bucket changed during the scan: look again.
+                Found::Others | Found::Changed => {}
             }
         }
     }
@@ -97,9 +100,12 @@ impl<'a> View<'a> {
                     if let Some(units) = view.bucket.slot(index).refund(word, fingerprint, less) {
                         return units;
                     }
+                    // The key was charged meanwhile: lower the word that is there now.
                 }
+                // In a bucket that stayed the same, the key has no slot.
                 Found::Others if !view.has_changed_since(header) => return 0,
-                _ => {}
+                // The bucket changed during the scan: look again.
+                Found::Others | Found::Changed => {}
             }
         }
     }

@@ -97,13 +97,17 @@ impl Bucket {
 
     /// Changes the overflow word. `false` when it is no longer `from`.
     pub(super) fn change_shared(&self, from: Stored, to: Stored) -> bool {
+        // Where it fails, another thread has charged the word: it is read again with the header.
         self.overflow().compare_exchange(from.bits(), to.bits(), Release, Relaxed).is_ok() // B2
     }
 
+    /// Reads the header.
     pub(super) fn header(&self) -> Header {
         Header::from_bits(self.entries[0].header().load(Acquire)) // B1, B4, B5
     }
 
+    /// Changes the header. `false` when it is no longer `from`: an insertion, a split or a shared
+    /// charge came in between.
     pub(super) fn advance(&self, from: Header, to: Header) -> bool {
         let (from, to) = (from.bits(), to.bits());
         self.entries[0].header().compare_exchange(from, to, Release, Relaxed).is_ok() // B1, B4, B5

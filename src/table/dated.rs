@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// A rule of a version, and its term: its own, or where the rule comes with a call, a lent one.
 #[derive(Debug)]
-pub struct Current<R, T = Term> {
+pub(crate) struct Current<R, T = Term> {
     pub(crate) rule: R,
     pub(crate) term: T,
 }
@@ -25,7 +25,7 @@ impl<R, T: Borrow<Term>> Current<R, T> {
 }
 
 /// A rule for as long as its version is current: the version's own, or what a verb makes of it.
-pub struct Dated<'v, R> {
+pub(crate) struct Dated<'v, R> {
     pub(crate) rule: &'v R,
     pub(crate) term: &'v Term,
 }
@@ -39,7 +39,7 @@ impl<R> Clone for Dated<'_, R> {
 impl<R> Copy for Dated<'_, R> {}
 
 /// The rule that charged a request, and the current one of its key.
-pub struct ThenAndNow<'v, R> {
+pub(crate) struct ThenAndNow<'v, R> {
     pub(crate) then: Dated<'v, R>,
     pub(crate) now: Dated<'v, R>,
 }
@@ -104,6 +104,11 @@ impl<'v, R: Rule> Dated<'v, R> {
     /// this version only up to that end: from then on the debt follows the next version.
     pub(crate) fn before_its_end(self, now: Timestamp) -> Timestamp {
         Timestamp::from_nanos(self.term.before_its_end(now.as_nanos()))
+    }
+
+    /// The first instant that this version decides nothing at, once it has ended.
+    pub(crate) fn beyond_its_horizon(self) -> Timestamp {
+        Timestamp::from_nanos(self.term.beyond_its_horizon())
     }
 
     /// The decision, if a few instructions show that the payload is the rule's own. Not for a rule

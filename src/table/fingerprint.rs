@@ -50,6 +50,9 @@ impl Fingerprint {
         self.0
     }
 
+    /// The only key of a limiter without keys.
+    pub(crate) const ONLY: Self = Self(0);
+
     /// What the slot of this key stores.
     #[inline]
     pub(crate) fn kept(self) -> Self {

@@ -116,6 +116,7 @@ impl Table {
             return;
         }
         let later = (next + AHEAD).min(next.next_power_of_two());
+        // Where it fails, another thread commits that piece.
         if self.ahead.compare_exchange(next, later, TallyOrdering::Relaxed, TallyOrdering::Relaxed).is_ok() {
             self.commit(next as usize);
         }
@@ -308,6 +309,7 @@ impl<'a> View<'a> {
             let fullness = fullness();
             if fullness >= CROWDED {
                 let (wider, order) = (seen << 1 | 1, TallyOrdering::Relaxed);
+                // Where it fails, another thread has taken the table to that level.
                 let _ = mask.compare_exchange(seen, wider, order, order);
             } else if fullness >= NEARLY_CROWDED {
                 self.table.begin_ahead();
@@ -360,6 +362,7 @@ impl<'a> View<'a> {
     fn split(self, level: u32, header: Header) {
         let splitting = header.splitting();
         if !header.is_splitting() && !self.bucket.advance(header, splitting) {
+            // The bucket has changed: the caller looks again whether it must be split.
             return;
         }
         // First, so that a walk over all buckets that misses a key here reaches the sibling.
@@ -384,10 +387,12 @@ impl<'a> View<'a> {
             let counts = |word| splitting.commits(index, word);
             let moved = self.bucket.slot(index).detach(leaves, counts, is_over);
             if is_over() {
+                // Other helpers have finished.
                 return;
             }
             sibling.slot(index).receive(moved);
         }
+        // Each of the two fails where another helper took the step.
         sibling.advance(Header::UNTOUCHED, splitting.sibling(level + 1)); // B4
         self.bucket.advance(splitting, splitting.split(level + 1)); // B5
     }

@@ -1,7 +1,8 @@
 //! The insertion of a new key, and the answer when its bucket is full.
 
 use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
-use crate::ring::{Mark, Ring};
+use crate::ring::Ring;
+use crate::table::basis::Basis;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement};
@@ -38,6 +39,7 @@ impl<'a> View<'a> {
             // A charge of the overflow word needs both it and the header unchanged.
             let overflow = view.bucket.shared();
             let (home, header) = match view.home_bucket_now(fingerprint) {
+                // At rest.
                 Some(home) => home,
                 // The key's bucket is being split: a refusal reads it as it is, everything else
                 // helps.
@@ -50,6 +52,7 @@ impl<'a> View<'a> {
                 },
             };
             if home.number() != view.number() {
+                // The key has migrated: go on there.
                 (view, is_untried) = (home, true);
                 continue;
             }
@@ -68,10 +71,12 @@ impl<'a> View<'a> {
                     events.retried(retries);
                     match ruling {
                         Some(ruling) => return (ruling, if ruling.allowed { rule.within(now) } else { now }),
+                        // The key lost its slot meanwhile: look for it anew.
                         None => continue,
                     }
                 }
                 Found::Others => {}
+                // Another insertion came in between: scan again.
                 Found::Changed => continue,
             }
             let before = std::mem::replace(&mut now, clock());
@@ -86,6 +91,7 @@ impl<'a> View<'a> {
             if !matches!(placement, Placement::Vacant(..))
                 && view.make_room(header, || view.fullness(rule, at))
             {
+                // The bucket was split: there may be room now.
                 is_untried = true;
                 continue;
             }
@@ -99,40 +105,46 @@ impl<'a> View<'a> {
                 Placement::Evict(..) if rule.is_later(overflow) => {
                     Some(refused::<R>(rule.current(overflow), Ring::NONE))
                 }
+                // The key with the least debt loses its slot, and the new key inherits that debt.
                 Placement::Evict(index, word) if evictions < TRIES => {
                     evictions += 1;
                     view.insert(ask, header, (index, word, Fingerprint::IN_DEBT), at, || {
                         events.evicted_with_debt()
                     })
                 }
+                // No debt is small enough to be inherited.
                 Placement::Shared(least) if shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, least, at)
                 }
+                // Other keys evicted first, each time.
                 Placement::Evict(..) if R::SHARES && shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, Payload::UNSEEN, at)
                 }
+                // And charged the overflow word first, each time.
                 Placement::Evict(..) | Placement::Shared(_) => {
                     Some(refused::<R>(shared_debt(rule, overflow, at), Ring::NONE))
                 }
                 Placement::Refuse(payload, index) => {
-                    let ring = view.ring::<R>(index).marked(Mark::Another);
-                    Some(Ruling { allowed: false, payload, ring })
+                    let ring = view.ring::<R>(index);
+                    Some(Ruling { allowed: false, payload, ring, basis: Basis::Full })
                 }
                 Placement::AdmitUncounted(payload) => {
                     events.admitted_uncounted();
-                    Some(Ruling { allowed: true, payload, ring: Ring::NONE.marked(Mark::Uncounted) })
+                    Some(Ruling { allowed: true, payload, ring: Ring::NONE, basis: Basis::Uncounted })
                 }
             };
-            if let Some(ruling) = ruling {
-                // A refusal by a version that has ended is no answer: from this time the caller
-                // sees that.
-                let is_answer = ruling.allowed || judged == now;
-                if is_answer && !ruling.allowed {
-                    events.refused(ruling.ring.mark());
+            match ruling {
+                Some(ruling) if ruling.allowed => return (ruling, judged),
+                // No answer: the version has ended, which the caller sees by this time.
+                Some(ruling) if judged != now => return (ruling, rule.beyond_its_horizon()),
+                Some(ruling) => {
+                    events.refused(ruling.basis);
+                    return (ruling, judged);
                 }
-                return (ruling, if is_answer { judged } else { Timestamp::from_nanos(u64::MAX) });
+                // The bucket has changed.
+                None => {}
             }
         }
     }
@@ -170,16 +182,17 @@ impl<'a> View<'a> {
             Verdict::Deny(_) if left == Fingerprint::IN_DEBT || shared => {
                 return Some(refused::<R>(debt, ring));
             }
-            Verdict::Deny(_) => return Some(Ruling { allowed: false, payload: debt, ring }),
+            Verdict::Deny(_) => return Some(Ruling::own(false, debt, ring)),
         };
         if !rule.stage(base.stored(), ring, at, ask.cost, || slot.is_still(word)) {
+            // The slot was charged or claimed meanwhile.
             return None;
         }
         let header = if left == Fingerprint::IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
         let shared = shared || left == Fingerprint::IN_DEBT;
         self.take_slot(ask.fingerprint, header, shared, (index, word, left), rule, payload)?;
         inserted();
-        Some(Ruling { allowed, payload, ring })
+        Some(Ruling::own(allowed, payload, ring))
     }
 
     /// Gives slot `index` to the key. `None` when the bucket changed.
@@ -201,6 +214,7 @@ impl<'a> View<'a> {
         let claim = self.bucket.slot(index).claim(word, payload)?;
         claim.write_fingerprint(fingerprint);
         if !self.bucket.advance(header, header.committing(index, shared)) {
+            // Another insertion committed first: this one leaves the slot without a key.
             claim.abandon(left, |stored| rule.bump(stored));
             return None;
         }
@@ -246,7 +260,7 @@ impl<'a> View<'a> {
     ) -> Option<Ruling<'a>> {
         let Some(payload) = shared_allowance(ask, overflow, at) else {
             let payload = waited_debt(ask, overflow, least, at);
-            return Some(Ruling { allowed: false, payload, ring: Ring::NONE.marked(Mark::Shared) });
+            return Some(Ruling { allowed: false, payload, ring: Ring::NONE, basis: Basis::Shared });
         };
         // The header last: an insertion that has not seen this charge can no longer commit, and if
         // one committed before, the header is not the one that was read.
@@ -254,19 +268,19 @@ impl<'a> View<'a> {
             && self.bucket.advance(header, header.sharing());
         shares.then(|| {
             self.table.events(ask.fingerprint).shared();
-            Ruling { allowed: true, payload, ring: Ring::NONE }
+            Ruling { allowed: true, payload, ring: Ring::NONE, basis: Basis::Shared }
         })
     }
 }
 
 /// A refusal by a debt of other keys.
 fn refused<R: Rule>(payload: Payload, ring: Ring<'_>) -> Ruling<'_> {
-    Ruling { allowed: false, payload, ring: inheriting::<R>(ring) }
+    Ruling { allowed: false, payload, ring, basis: inherited::<R>() }
 }
 
-/// The ring beside a debt of other keys.
-pub(super) fn inheriting<R: Rule>(ring: Ring<'_>) -> Ring<'_> {
-    ring.marked(if R::SHARES { Mark::Inherited } else { Mark::Another })
+/// The basis of a refusal by a debt of other keys.
+pub(super) fn inherited<R: Rule>() -> Basis {
+    if R::SHARES { Basis::Inherited } else { Basis::Full }
 }
 
 /// The debt of the bucket's new keys together: at least the half that a key may have debt when it

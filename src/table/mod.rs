@@ -7,7 +7,8 @@
 //! `fingerprint`, `word` and `header` are values. Only `slot`, `bucket` and `growth` change memory.
 
 mod account;
-pub(crate) mod bucket;
+pub(crate) mod basis;
+mod bucket;
 pub(crate) mod dated;
 #[cfg(loom)]
 pub mod edges;
@@ -32,13 +33,16 @@ pub(crate) mod view;
 mod word;
 mod zeroed;
 
-use crate::algorithm::{Moment, Rule};
+use crate::algorithm::{Moment, Rule, Taken};
 use crate::error::{BuildError, within};
-use crate::ring::{Mark, Ring};
+use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
+use crate::time::Timestamp;
+use basis::Basis;
 use bucket::Bucket;
-use dated::Dated;
+use dated::{Current, Dated, ThenAndNow};
 use refunds::Refunds;
+use slot::{Ask, Ruling, Standing};
 use slot_index::{SLOTS, SlotIndex};
 
 pub(crate) use fingerprint::Fingerprint;
@@ -54,7 +58,7 @@ pub use stats::Stats;
 /// The most keys of a table.
 const MOST_KEYS: usize = (1_u64 << 36) as usize;
 
-/// Which ring of a key's bucket a decision is about.
+/// Which ring of a key's bucket a decision is about, and its basis.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct RingPlace(u8);
@@ -63,8 +67,8 @@ impl RingPlace {
     /// No ring.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The lowest bit of the mark of the ring, above the slot index.
-    const MARK: u32 = 4;
+    /// The lowest bit of the basis, above the slot index.
+    const BASIS: u32 = 4;
 
     /// The ring of this slot.
     #[inline]
@@ -72,21 +76,27 @@ impl RingPlace {
         Self(index.get() as u8)
     }
 
+    /// The index of the slot whose ring it is; 0 for none.
+    #[inline]
+    fn index(self) -> u8 {
+        self.0 % (1 << Self::BASIS)
+    }
+
     #[inline]
     pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
+        self.index() == 0
     }
 
-    /// The same place of a ring with a mark.
+    /// The same place with this basis instead of the key's own word.
     #[inline]
-    fn marked(self, mark: Option<Mark>) -> Self {
-        Self(self.0 | mark.map_or(0, |mark| mark as u8) << Self::MARK)
+    fn on(self, basis: Basis) -> Self {
+        Self(self.0 | (basis as u8) << Self::BASIS)
     }
 
-    /// The mark of the ring.
+    /// On what the request was decided.
     #[inline]
-    pub(crate) fn mark(self) -> Option<Mark> {
-        Mark::of((self.0 >> Self::MARK).into())
+    pub(crate) fn basis(self) -> Basis {
+        Basis::numbered(self.0 >> Self::BASIS)
     }
 }
 
@@ -125,6 +135,8 @@ pub struct Table {
     ahead: Tally,
     rings: Zeroed<AtomicU64>,
     ring_len: usize,
+    /// How many slots of a bucket have a ring.
+    ringed: usize,
     when_full: WhenFull,
     pub(crate) refunds: Refunds,
     shards: [Events; SHARDS],
@@ -137,6 +149,8 @@ pub(crate) struct Size {
     /// How many of them are in use from the start.
     roots: usize,
     ring_len: usize,
+    /// How many slots of a bucket have a ring.
+    ringed: usize,
 }
 
 impl Size {
@@ -149,9 +163,18 @@ impl Size {
         within("max_keys", max_keys as u128, 1_u64, MOST_KEYS as u128)?;
         let buckets =
             (max_keys * 25).div_ceil(SLOTS * 16).next_power_of_two().max(Fingerprint::LEAST_BUCKETS);
-        let size =
-            Self { buckets, roots: buckets, ring_len: usize::try_from(ring_len).unwrap_or(usize::MAX) };
-        Ok(if ring_len == 0 { Self { roots: buckets.min(ROOTS), ..size } } else { size })
+        let size = Self { buckets, ..Self::of_one_key(ring_len) };
+        Ok(match ring_len {
+            0 => Self { roots: buckets.min(ROOTS), ..size },
+            _ => Self { roots: buckets, ringed: SLOTS, ..size },
+        })
+    }
+
+    /// One bucket, for [the only key](Fingerprint::ONLY) of a limiter. It is in its home slot,
+    /// which is the first.
+    pub(crate) fn of_one_key(ring_len: u64) -> Self {
+        let ring_len = usize::try_from(ring_len).unwrap_or(usize::MAX);
+        Self { buckets: 1, roots: 1, ring_len, ringed: ring_len.min(1) }
     }
 
     /// The same, all in use from the start: no key ever migrates.
@@ -161,7 +184,7 @@ impl Size {
 
     /// Bytes that the table reserves.
     pub(crate) fn bytes(self) -> usize {
-        let rings = self.ring_len.saturating_mul(SLOTS * size_of::<AtomicU64>());
+        let rings = self.ring_len.saturating_mul(self.ringed * size_of::<AtomicU64>());
         self.buckets.saturating_mul(size_of::<Bucket>().saturating_add(rings))
     }
 
@@ -169,11 +192,20 @@ impl Size {
     pub(crate) fn slots(self) -> usize {
         self.buckets * SLOTS
     }
+
+    /// How many marks the refunds of all keys share, and how many keys each remembers.
+    fn marks(self) -> (usize, usize) {
+        match self.buckets {
+            1 => (1, 1),
+            _ => (MARKS.max(self.slots() / SLOTS_OF_A_MARK), KEYS_OF_A_MARK),
+        }
+    }
 }
 
 impl Table {
     pub(crate) fn new(size: Size, when_full: WhenFull) -> Result<Self, BuildError> {
-        let entries = size.slots().saturating_mul(size.ring_len);
+        let entries = (size.buckets * size.ringed).saturating_mul(size.ring_len);
+        let (marks, keys) = size.marks();
         Ok(Self {
             #[cfg(not(loom))]
             buckets: Zeroed::new(size.buckets)?,
@@ -185,8 +217,9 @@ impl Table {
             ahead: Tally::new(0),
             rings: zeroed_words(entries)?,
             ring_len: size.ring_len,
+            ringed: size.ringed,
             when_full,
-            refunds: Refunds::new(MARKS.max(size.slots() / SLOTS_OF_A_MARK), KEYS_OF_A_MARK)?,
+            refunds: Refunds::new(marks, keys)?,
             shards: std::array::from_fn(|_| Events::new()),
         })
     }
@@ -194,35 +227,105 @@ impl Table {
     /// Whether slots have rings.
     #[inline]
     fn has_rings(&self) -> bool {
-        self.ring_len != 0
+        self.ringed != 0
     }
 
     /// The ring of a slot.
     #[inline]
     fn ring(&self, bucket: &Bucket, index: SlotIndex) -> Ring<'_> {
-        if !self.has_rings() {
+        let slot = index.get() - 1;
+        if slot >= self.ringed {
             return Ring::NONE;
         }
         let offset = std::ptr::from_ref(bucket).addr() - self.buckets.as_ptr().addr();
-        let first = (offset / size_of::<Bucket>() * SLOTS + (index.get() - 1)) * self.ring_len;
+        let first = (offset / size_of::<Bucket>() * self.ringed + slot) * self.ring_len;
         Ring::new(&self.rings[first..][..self.ring_len])
     }
 
-    /// Where this ring is in its bucket: for [`ring_at`](Self::ring_at).
+    /// Where this ring is in its bucket, for [`ring_at`](Self::ring_at); with the basis of the
+    /// decision.
     #[inline]
-    pub(crate) fn place_of(&self, ring: Ring<'_>) -> RingPlace {
-        let slot = || SlotIndex::new(ring.offset_in(&self.rings) / self.ring_len % SLOTS + 1);
+    pub(crate) fn place_of(&self, ring: Ring<'_>, basis: Basis) -> RingPlace {
+        let slot = || SlotIndex::new(ring.offset_in(&self.rings) / self.ring_len % self.ringed + 1);
         let place = if ring.len() == 0 { RingPlace::NONE } else { RingPlace::of(slot()) };
-        place.marked(ring.mark())
+        place.on(basis)
     }
 
     /// The ring at this place in the key's bucket.
     pub(crate) fn ring_at(&self, fingerprint: Fingerprint, place: RingPlace) -> Ring<'_> {
-        let ring = match place.0 % (1 << RingPlace::MARK) {
+        match place.index() {
             0 => Ring::NONE,
             index => self.ring(self.view(fingerprint).bucket, SlotIndex::new(index.into())),
-        };
-        place.mark().map_or(ring, |mark| ring.marked(mark))
+        }
+    }
+
+    /// Decides a request and charges it. Returns the time that was read from `clock`, too.
+    #[inline(always)]
+    pub(crate) fn check<R: Rule>(
+        &self,
+        rule: &Current<R>,
+        fingerprint: Fingerprint,
+        cost: u64,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
+        self.view(fingerprint).check(rule, fingerprint.kept(), cost, clock)
+    }
+
+    /// The same, never inlined: for requests that are in no hurry.
+    pub(crate) fn check_anywhere<R: Rule>(
+        &self,
+        ask: Ask<'_, R>,
+        clock: impl Fn() -> Timestamp,
+    ) -> (Ruling<'_>, Timestamp) {
+        self.view(ask.fingerprint).check_anywhere(ask.kept(), clock)
+    }
+
+    /// How the key stands before the request; or the request's answer, when there is no room for
+    /// the key. Writes nothing.
+    pub(crate) fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<Standing<'_>, Ruling<'_>> {
+        self.view(ask.fingerprint).probe(ask.kept(), at)
+    }
+
+    /// What a check would decide now. Writes nothing.
+    pub(crate) fn peek<R: Rule>(&self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'_> {
+        self.view(ask.fingerprint).peek(ask.kept(), now)
+    }
+
+    /// Gives back the units `taken`, which were `charged` at this time and after the reset of this
+    /// number, unless a later one forgave them. Returns how many units came back, and how many
+    /// [may be lost](crate::algorithm::Refund::short).
+    pub(crate) fn refund<R: Rule>(
+        &self,
+        rules: &ThenAndNow<'_, R>,
+        fingerprint: Fingerprint,
+        taken: Taken,
+        charged: (Timestamp, u32),
+        clock: impl Fn() -> Timestamp,
+    ) -> (u64, u64) {
+        self.view(fingerprint).refund(rules, fingerprint.kept(), taken, charged, clock)
+    }
+
+    /// Gives the key up to `ask.cost` units without a receipt. Returns how many.
+    pub(crate) fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
+        self.view(ask.fingerprint).credit(ask.kept(), clock)
+    }
+
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
+    /// when the key has no slot.
+    pub(crate) fn reset<R: Rule>(
+        &self,
+        rule: Dated<'_, R>,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+        count: impl Fn() -> u32,
+    ) -> bool {
+        self.view(fingerprint).reset(rule, fingerprint.kept(), now, count)
+    }
+
+    /// Asks for the cache line that a check of this key looks at first.
+    #[inline]
+    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
+        self.view(fingerprint).prefetch(fingerprint);
     }
 
     /// The event counters of this fingerprint's stripe.
@@ -252,7 +355,7 @@ impl Table {
             page.clone().any(|number| self.at(number).is_open()).then_some(page.len())
         };
         let buckets = (0..self.end()).step_by(PAGE).filter_map(in_use).sum();
-        Size { buckets, roots: self.roots, ring_len: self.ring_len }.bytes()
+        Size { buckets, roots: self.roots, ring_len: self.ring_len, ringed: self.ringed }.bytes()
     }
 
     /// How many buckets are in use from the start.

@@ -5,14 +5,15 @@
 //! word until the sibling's slot has its fingerprint, and in its new word from then on. Once the
 //! sibling is open, the sibling is read.
 
-use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
-use crate::ring::{Mark, Ring};
+use crate::algorithm::{Moment, Rule, Stored, Verdict};
+use crate::ring::Ring;
+use crate::table::basis::Basis;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
-use crate::table::insert::{inheriting, waited_debt};
-use crate::table::slot::{Ask, Ruling};
+use crate::table::insert::{inherited, waited_debt};
+use crate::table::slot::{Ask, Ruling, Standing};
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::view::{Found, View};
 use crate::table::word::Word;
@@ -33,7 +34,7 @@ impl<'a> View<'a> {
     pub(crate) fn peek<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'a> {
         let at = ask.rule.moment_to_read(now);
         match self.probe(ask, at) {
-            Ok((debt, ring)) => foresee(ask, debt, ring, at),
+            Ok(standing) => foresee(ask, standing, at),
             Err(full) => full,
         }
     }
@@ -55,16 +56,12 @@ impl<'a> View<'a> {
         let is_refused = matches!(ask.rule.rule.decide(payload, ring, at, ask.cost), Verdict::Deny(_));
         // Once the sibling is open, the key may have a refund there.
         let is_there = !sibling.is_some_and(View::is_open);
-        (is_refused && is_there).then_some(Ruling { allowed: false, payload, ring })
+        (is_refused && is_there).then_some(Ruling::own(false, payload, ring))
     }
 
-    /// The key's debt before the request, and its ring; or the request's answer, when there is no
-    /// room for the key. Writes nothing.
-    pub(crate) fn probe<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        at: Moment,
-    ) -> Result<(Payload, Ring<'a>), Ruling<'a>> {
+    /// How the key stands before the request; or the request's answer, when there is no room for
+    /// the key. Writes nothing.
+    pub(crate) fn probe<R: Rule>(self, ask: Ask<'_, R>, at: Moment) -> Result<Standing<'a>, Ruling<'a>> {
         loop {
             let Reading { view, header, sibling } = self.bucket_to_read(ask.fingerprint);
             let mut best = Best::default();
@@ -72,7 +69,8 @@ impl<'a> View<'a> {
             let is_open = sibling.is_some_and(View::is_open);
             match seen {
                 Seen::Key(payload, index) if !is_open => {
-                    return Ok((ask.rule.read(payload), view.ring::<R>(index)));
+                    let (payload, ring) = (ask.rule.read(payload), view.ring::<R>(index));
+                    return Ok(Standing { payload, ring, basis: Basis::Own });
                 }
                 Seen::Others if !is_open && !view.has_changed_since(header) => {}
                 _ => continue,
@@ -85,24 +83,24 @@ impl<'a> View<'a> {
                 }
                 Placement::Evict(index, word) => (index, word, Fingerprint::IN_DEBT),
                 Placement::Shared(least) => {
-                    let debt = waited_debt(ask, overflow, least, at);
-                    return Ok((debt, Ring::NONE.marked(Mark::Shared)));
+                    let payload = waited_debt(ask, overflow, least, at);
+                    return Ok(Standing { payload, ring: Ring::NONE, basis: Basis::Shared });
                 }
                 Placement::Refuse(payload, index) => {
-                    let ring = view.ring::<R>(index).marked(Mark::Another);
-                    return Err(Ruling { allowed: false, payload, ring });
+                    let ring = view.ring::<R>(index);
+                    return Err(Ruling { allowed: false, payload, ring, basis: Basis::Full });
                 }
                 Placement::AdmitUncounted(payload) => {
-                    let ring = Ring::NONE.marked(Mark::Uncounted);
-                    return Err(Ruling { allowed: true, payload, ring });
+                    let (ring, basis) = (Ring::NONE, Basis::Uncounted);
+                    return Err(Ruling { allowed: true, payload, ring, basis });
                 }
             };
             let shared = header.is_shared() && !ask.rule.expired(overflow, at);
             let debt = view.inherited_debt(ask.rule, word, left, at);
-            let debt = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
+            let payload = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
             let inherits = shared || left == Fingerprint::IN_DEBT;
-            let ring = view.ring::<R>(index);
-            return Ok((debt, if inherits { inheriting::<R>(ring) } else { ring }));
+            let basis = if inherits { inherited::<R>() } else { Basis::Own };
+            return Ok(Standing { payload, ring: view.ring::<R>(index), basis });
         }
     }
 
@@ -165,14 +163,15 @@ impl<'a> View<'a> {
     }
 }
 
-/// The answer to a request on top of this payload, without charging it.
-pub(crate) fn foresee<'a, R: Rule>(ask: Ask<'_, R>, debt: Payload, ring: Ring<'a>, at: Moment) -> Ruling<'a> {
+/// The answer to a request of a key that stands so, without charging it.
+fn foresee<'a, R: Rule>(ask: Ask<'_, R>, standing: Standing<'a>, at: Moment) -> Ruling<'a> {
+    let Standing { payload, ring, basis } = standing;
     // By the rule itself: nothing is booked, so the horizon stays.
-    let (allowed, payload) = match ask.rule.rule.decide(debt, ring, at, ask.cost) {
+    let (allowed, payload) = match ask.rule.rule.decide(payload, ring, at, ask.cost) {
         Verdict::Allow(payload) => (true, payload),
         // What keys share counts no refusals.
-        Verdict::DenyAndCount(payload) if ring.mark() != Some(Mark::Shared) => (false, payload),
-        _ => return Ruling { allowed: false, payload: debt, ring },
+        Verdict::DenyAndCount(payload) if basis != Basis::Shared => (false, payload),
+        _ => return Ruling { allowed: false, payload, ring, basis },
     };
-    Ruling { allowed, payload, ring: ring.with_unstaged(ask.cost) }
+    Ruling { allowed, payload, ring, basis: Basis::Foreseen }
 }

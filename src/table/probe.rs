@@ -6,6 +6,7 @@
 
 use crate::algorithm::{Payload, Rule, Verdict};
 use crate::table::RingPlace;
+use crate::table::basis::Basis;
 use crate::table::slot::{Ask, Ruling, Slot};
 use crate::table::slot_index::{SlotIndex, home_slot};
 use crate::table::view::View;
@@ -88,9 +89,10 @@ impl<'a> View<'a> {
 
     /// The same for a key that has no slot at rest.
     fn probe_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Probe<'a> {
-        let Ruling { allowed, payload, ring } = self.peek(ask, now);
-        let counts = !allowed && ring.unstaged() > 0;
-        Probe { payload, before: payload, seen: None, place: self.table.place_of(ring), allowed, counts }
+        let Ruling { allowed, payload, ring, basis } = self.peek(ask, now);
+        let counts = !allowed && basis == Basis::Foreseen;
+        let place = self.table.place_of(ring, basis);
+        Probe { payload, before: payload, seen: None, place, allowed, counts }
     }
 
     /// The answer by this slot, if it is the key's and at rest. A refusal is only valid while the
@@ -108,7 +110,7 @@ impl<'a> View<'a> {
             Verdict::Deny(_) => (false, false, before),
             Verdict::DenyAndCount(_) => (false, true, before),
         };
-        let place = self.table.place_of(ring);
+        let place = self.table.place_of(ring, Basis::Own);
         Some(Probe { payload, before, seen: Some((slot, word)), place, allowed, counts })
     }
 }

@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         let Vacancy { index, word, owner, payload } = self.vacancy(ask, header, now)?;
         let change = (index, word, Fingerprint::VACANT);
         self.take_slot(ask.fingerprint, header, false, change, ask.rule, payload)?;
-        Some((Ruling { allowed: true, payload, ring: Ring::NONE }, owner))
+        Some((Ruling::own(true, payload, Ring::NONE), owner))
     }
 
     /// Whether `recycle` would insert a key that has no slot here. A hint, and writes nothing.

@@ -62,7 +62,7 @@ const TURNS: usize = if cfg!(loom) { 0 } else { 256 };
 
 /// The marks of a limiter.
 #[derive(Debug)]
-pub struct Refunds {
+pub(crate) struct Refunds {
     /// The words of the marks, as drawn above.
     marks: Zeroed<AtomicU64>,
     /// For each mark, one more than the latest nanosecond at which a request of its keys may depart
@@ -116,6 +116,7 @@ impl Refunds {
             let others = u64::from(RUNNING.get(seen) > 0);
             is_open(seen).then(|| OUTDATED.set(seen, others) + RUNNING.of(1))
         };
+        // `None`: it is not open. The exchange itself is repeated until it succeeds.
         let seen = mark.fetch_update(Acquire, Relaxed, joined).ok()?; // M1
         let owns = RUNNING.get(seen) == 0;
         let is_outdated = Cell::new(owns && OUTDATED.get(seen) != 0);

@@ -14,7 +14,7 @@ use crate::table::word::Word;
 
 /// A debt.
 #[derive(Clone, Copy, Debug)]
-pub enum Debt<'t> {
+pub(crate) enum Debt<'t> {
     /// A key's, with its times, newest first.
     Key { fingerprint: Fingerprint, payload: Payload, times: &'t [u64] },
     /// The shared debt of the keys without a slot in their bucket. `ending`: the end of their

@@ -37,6 +37,7 @@
 use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+use crate::table::basis::Basis;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::word::Word;
@@ -51,7 +52,7 @@ pub(crate) struct Slot {
 }
 
 /// A request, in the terms of the table.
-pub struct Ask<'r, R> {
+pub(crate) struct Ask<'r, R> {
     pub(crate) rule: Dated<'r, R>,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u64,
@@ -65,13 +66,43 @@ impl<R> Clone for Ask<'_, R> {
 
 impl<R> Copy for Ask<'_, R> {}
 
+impl<R> Ask<'_, R> {
+    /// The same by what the slot of the key stores.
+    pub(crate) fn kept(self) -> Self {
+        Self { fingerprint: self.fingerprint.kept(), ..self }
+    }
+}
+
 /// The table's answer.
 #[derive(Clone, Copy)]
-pub struct Ruling<'a> {
+pub(crate) struct Ruling<'a> {
     pub(crate) allowed: bool,
     /// The key's payload after the request.
     pub(crate) payload: Payload,
     pub(crate) ring: Ring<'a>,
+    pub(crate) basis: Basis,
+}
+
+impl<'a> Ruling<'a> {
+    /// By the key's own word.
+    #[inline]
+    pub(crate) fn own(allowed: bool, payload: Payload, ring: Ring<'a>) -> Self {
+        Self { allowed, payload, ring, basis: Basis::Own }
+    }
+}
+
+/// How a key stands with a limit before a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    pub(crate) payload: Payload,
+    pub(crate) ring: Ring<'a>,
+    pub(crate) basis: Basis,
+}
+
+impl<'a> From<Ruling<'a>> for Standing<'a> {
+    fn from(Ruling { payload, ring, basis, .. }: Ruling<'a>) -> Self {
+        Self { payload, ring, basis }
+    }
 }
 
 /// The outcome of an attempt to charge a word.
@@ -121,6 +152,7 @@ impl Slot {
     }
 
     /// A slot at rest that belongs to `fingerprint` and was never charged.
+    #[cfg(any(loom, test))]
     pub(crate) fn new(fingerprint: Fingerprint) -> Self {
         Self { fingerprint: AtomicU64::new(fingerprint.bits()), word: AtomicU64::new(Word::ZERO.bits()) }
     }
@@ -225,7 +257,9 @@ impl Slot {
                     }
                     return Some(ruling);
                 }
+                // The slot is another key's by now: the caller looks for the key anew.
                 Attempt::Lost => return None,
+                // Lost to another charge: decide on the word that it left.
                 Attempt::Changed => {
                     *retries += 1;
                     seen = self.reload(ask.fingerprint)?;
@@ -246,7 +280,8 @@ impl Slot {
         let decide = |stored| ask.rule.decide_own(stored, ring, at, ask.cost);
         match self.attempt(seen, ask, ring, at, decide) {
             Attempt::Ruled(ruling, _) => Some(ruling),
-            _ => None,
+            // Lost to another charge, or to another key: the slow path looks again.
+            Attempt::Changed | Attempt::Lost => None,
         }
     }
 
@@ -263,21 +298,29 @@ impl Slot {
         let (allowed, payload) = match decide(seen.payload()) {
             Some(Verdict::Allow(payload)) => (true, payload),
             Some(Verdict::DenyAndCount(payload)) => (false, payload),
+            // Nobody has charged the word since it was read: the refusal stands.
             Some(Verdict::Deny(payload)) if self.is_still(seen) => {
-                return Attempt::Ruled(Ruling { allowed: false, payload, ring }, false);
+                return Attempt::Ruled(Ruling::own(false, payload, ring), false);
             }
+            // Refused by a word that is gone: the one in its place may admit the request.
             Some(Verdict::Deny(_)) => return Attempt::Changed,
+            // The word may be another version's: only the slow path reads it.
             None => return Attempt::Lost,
         };
         if !ask.rule.stage(seen.payload(), ring, at, ask.cost, || self.is_still(seen)) {
+            // Another request took the ring's entries.
             return Attempt::Changed;
         }
         let charged = seen.charged(payload.stored());
         match self.word.compare_exchange(seen.bits(), charged.bits(), AcqRel, Relaxed) {
             // S1, S3, S4, S5
-            Ok(_) if self.was_of(ask.fingerprint) => Attempt::Ruled(Ruling { allowed, payload, ring }, true),
+            // Charged.
+            Ok(_) if self.was_of(ask.fingerprint) => {
+                Attempt::Ruled(Ruling::own(allowed, payload, ring), true)
+            }
             // Another owner's word came to the same value: that key has been charged.
             Ok(_) => Attempt::Lost,
+            // Another thread changed the word first.
             Err(_) => Attempt::Changed,
         }
     }
@@ -326,6 +369,7 @@ impl Slot {
     ) -> Option<u64> {
         let held = seen.held();
         if !seen.is_frozen() {
+            // `None`: charged, claimed or held by another thread since it was read.
             self.word.compare_exchange(seen.bits(), held.bits(), Acquire, Relaxed).ok()?; // S1, S4
         }
         let mine = self.was_of(fingerprint);
@@ -333,6 +377,7 @@ impl Slot {
         let refund = if mine { less(seen.payload()) } else { None };
         holding.end();
         let lowered = seen.charged(refund.map_or(seen.payload(), |refund| refund.payload.stored()));
+        // `None`: charged while it was held, and so not lowered.
         self.word.compare_exchange(held.bits(), lowered.bits(), Release, Relaxed).ok()?; // S1, S3
         mine.then_some(refund.map_or(0, |refund| refund.units))
     }
@@ -374,10 +419,13 @@ impl Slot {
             }
             if fingerprint.is_key() {
                 let (old, new) = (fingerprint.bits(), fingerprint.migrating().bits());
+                // Where it fails, another helper was first: the next turn reads what it left.
                 let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S6
             } else if !counts(word) {
+                // By its parity the word is detached: nobody changes the slot any more.
                 return Some((fingerprint.kept(), word));
             } else {
+                // Where it fails, the key was charged meanwhile: that charge migrates with it.
                 self.flip_parity(word);
             }
         }
@@ -386,6 +434,7 @@ impl Slot {
     /// Flips the word's parity, if the word is still `seen`.
     pub(crate) fn flip_parity(&self, seen: Word) {
         let flipped = seen.detached();
+        // Where it fails, the word has changed: the caller reads it again.
         let _ = self.word.compare_exchange(seen.bits(), flipped.bits(), Release, Relaxed); // S6
     }
 
@@ -395,10 +444,13 @@ impl Slot {
     pub(crate) fn receive(&self, moved: Option<(Fingerprint, Word)>) {
         let arrived = moved.map(|(_, word)| Word::ZERO.charged(word.payload()));
         if let Some(arrived) = arrived {
+            // Where it fails, another helper has written the same word, or the key's first charge
+            // came on top of it.
             let _ = self.word.compare_exchange(Word::ZERO.bits(), arrived.held().bits(), Relaxed, Relaxed);
         }
         let fingerprint = moved.map_or(Fingerprint::VACANT, |(fingerprint, _)| fingerprint);
         let (old, new) = (Fingerprint::UNTOUCHED.bits(), fingerprint.bits());
+        // Where it fails, another helper has named the same key.
         let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S2, S7
         if let Some(arrived) = arrived {
             self.release(arrived.held());
@@ -408,6 +460,7 @@ impl Slot {
     /// held or committed -> at rest, if the word is still `held`.
     pub(crate) fn release(&self, held: Word) {
         let released = held.published();
+        // Where it fails, a charge on top of the held word has released it.
         let _ = self.word.compare_exchange(held.bits(), released.bits(), Release, Relaxed); // S1
     }
 
@@ -425,12 +478,14 @@ impl Slot {
             self.word.store(word.bits(), Release); // S1
             self.fingerprint.store(Fingerprint::VACANT.bits(), Release); // S2
         }
+        // Where it failed, another thread vacates the slot.
     }
 
     /// at rest -> claimed: takes the slot for a new key with this payload. `None` when the word is
     /// no longer `seen`.
     pub(crate) fn claim(&self, seen: Word, payload: Payload) -> Option<Claim<'_>> {
         let new = seen.claimed(payload);
+        // `None`: the owner was charged meanwhile, or another key was faster.
         self.word.compare_exchange(seen.bits(), new.bits(), Release, Relaxed).ok()?; // S1
         Some(Claim { slot: self, old: seen, new })
     }

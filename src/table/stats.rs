@@ -2,8 +2,8 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::ring::Mark;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
+use crate::table::basis::Basis;
 
 /// How often the table's membership changed, since the limiter was built.
 ///
@@ -85,12 +85,12 @@ impl Events {
         self.count(4);
     }
 
-    /// Counts a refusal by a ring with this mark: of a full bucket, or else nothing.
-    pub(crate) fn refused(&self, mark: Option<Mark>) {
-        match mark {
-            Some(Mark::Shared) => self.shared(),
-            Some(Mark::Another | Mark::Inherited) => self.refused_full(),
-            Some(Mark::Uncounted) | None => {}
+    /// Counts a refusal on this basis, if it is a full bucket's.
+    pub(crate) fn refused(&self, basis: Basis) {
+        match basis {
+            Basis::Shared => self.shared(),
+            Basis::Full | Basis::Inherited => self.refused_full(),
+            Basis::Own | Basis::Foreseen | Basis::Uncounted => {}
         }
     }
 

@@ -76,7 +76,9 @@ impl Horizon {
             (!stays).then(|| UNTIL.of(needed.saturating_add(STEP).min(last)))
         };
         match self.word.fetch_update(Relaxed, Relaxed, raised) {
+            // Raised.
             Ok(_) => needed.saturating_add(STEP).min(last),
+            // Another thread has raised it far enough, or sealed it.
             Err(seen) => UNTIL.get(seen),
         }
     }
@@ -113,7 +115,7 @@ impl Horizon {
 
 /// The time for which one rule of a version is current, and the versions before it.
 #[derive(Debug)]
-pub struct Term {
+pub(crate) struct Term {
     /// Start of the version, on the clock of the limiter.
     since: u64,
     /// The last nanosecond after `since` that the payloads of all rules of the version have room
@@ -191,6 +193,11 @@ impl Term {
     /// The earlier of `now` and the end of the version.
     pub(crate) fn before_its_end(&self, now: u64) -> u64 {
         self.horizon().and_then(Horizon::end).map_or(now, |end| now.min(end))
+    }
+
+    /// The first nanosecond after the horizon, on the clock of the limiter.
+    pub(crate) fn beyond_its_horizon(&self) -> u64 {
+        self.since.saturating_add(self.until()).saturating_add(1)
     }
 
     /// Whether the rule's `early` reads this time.

@@ -2,11 +2,11 @@
 
 use std::borrow::Borrow;
 
-use crate::algorithm::Rule;
+use crate::algorithm::{Rule, Visit};
 use crate::ring::Ring;
 use crate::table::Table;
 use crate::table::bucket::Bucket;
-use crate::table::dated::Current;
+use crate::table::dated::{Current, Dated};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::Rest;
 use crate::table::header::Header;
@@ -22,6 +22,29 @@ use crate::time::Timestamp;
 pub(crate) struct View<'a> {
     pub(crate) bucket: &'a Bucket,
     pub(crate) table: &'a Table,
+}
+
+/// A request of a key that is in its home slot, which has this word.
+struct AtHome<'v, 'a> {
+    view: View<'a>,
+    word: Word,
+    term: &'v Term,
+    fingerprint: Fingerprint,
+    cost: u64,
+    now: Timestamp,
+}
+
+/// Decides the request in one attempt. `None`: it takes more than that.
+impl<'a> Visit for AtHome<'_, 'a> {
+    type Output = Option<Ruling<'a>>;
+
+    #[inline(always)]
+    fn visit<R: Rule>(self, rule: &R) -> Option<Ruling<'a>> {
+        let Self { view, word, term, fingerprint, cost, now } = self;
+        let (rule, home) = (Dated { rule, term }, home_slot(fingerprint));
+        let ask = Ask { rule, fingerprint, cost };
+        view.bucket.slot(home).charge_quickly(word, ask, view.ring::<R>(home), rule.quick_moment(now)?)
+    }
 }
 
 /// The outcome of a scan.
@@ -64,15 +87,14 @@ impl<'a> View<'a> {
         cost: u64,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        let ask = Ask { rule: rule.dated(), fingerprint, cost };
-        let home = home_slot(ask.fingerprint);
+        let Dated { rule: by, term } = rule.dated();
         self.prefetch_all();
         let now = clock();
+        let home = home_slot(fingerprint);
         let (word, owner) = self.bucket.slot(home).read();
         if owner == fingerprint
             && !word.is_frozen()
-            && let Some(at) = ask.rule.quick_moment(now)
-            && let Some(ruling) = self.bucket.slot(home).charge_quickly(word, ask, self.ring::<R>(home), at)
+            && let Some(ruling) = by.by_algorithm(AtHome { view: self, word, term, fingerprint, cost, now })
         {
             return (ruling, now);
         }

@@ -3,6 +3,7 @@
 mod changed;
 mod damage;
 mod exact;
+mod file;
 mod gaps;
 mod meanwhile;
 mod sealed;

@@ -48,9 +48,9 @@ pub(crate) enum Way {
 
 /// A limiter, or one for each key.
 pub(crate) enum Engine {
-    Keyed(Limiter<Placed, Quota, Hooked>),
-    Global([GlobalLimiter<Quota, Hooked>; KEYS]),
-    Multi(MultiLimiter<Placed, Hooked>),
+    Keyed(Box<Limiter<Placed, Quota, Hooked>>),
+    Global(Box<[GlobalLimiter<Quota, Hooked>]>),
+    Multi(Box<MultiLimiter<Placed, Hooked>>),
 }
 
 fn placed(key: usize) -> Placed {
@@ -204,26 +204,26 @@ impl Engine {
                 let builder = Limiter::builder(quotas[0]).max_keys(max_keys).when_full(when_full);
                 let builder = quotas[1..].iter().fold(builder, |builder, quota| builder.tier(*quota));
                 let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
-                Self::Keyed(match files {
+                Self::Keyed(Box::new(match files {
                     None => builder.build().expect("the limits are valid"),
                     Some(files) => builder.restore(&files[0][..]).expect("it was saved just now"),
-                })
+                }))
             }
-            Sort::Global => Self::Global(std::array::from_fn(|key| {
+            Sort::Global => Self::Global(Box::from_iter((0..KEYS).map(|key| {
                 let builder =
                     GlobalLimiter::builder(quotas[0]).clock(clock.clone()).memory_budget(usize::MAX);
                 match files {
                     None => builder.build().expect("the limits are valid"),
                     Some(files) => builder.restore(&files[key][..]).expect("it was saved just now"),
                 }
-            })),
+            }))),
             Sort::Multi => {
                 let builder = MultiLimiter::builder(quotas).max_keys(max_keys).when_full(when_full);
                 let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
-                Self::Multi(match files {
+                Self::Multi(Box::new(match files {
                     None => builder.build().expect("the limits are valid"),
                     Some(files) => builder.restore(&files[0][..]).expect("it was saved just now"),
-                })
+                }))
             }
         }
     }
@@ -463,6 +463,7 @@ where
         match self.check_n(cost) {
             Leased::Permit => None,
             Leased::Decided(decision) => Some(both(decision)),
+            _ => unreachable!("a lease answers in two ways"),
         }
     }
 

@@ -5,7 +5,6 @@ use crate::core::as_much::{Debit, DebitError, MAX_RETRIES, keeps_debts};
 use crate::core::several::Several;
 use crate::core::several::asks::OneKey;
 use crate::core::several::decision::MultiDecision;
-use crate::core::words::Words;
 use crate::core::{Core, Manner};
 use crate::receipt::Set;
 use crate::table::Fingerprint;

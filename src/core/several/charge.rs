@@ -6,7 +6,6 @@ use crate::core::several::asks::Asks;
 use crate::core::several::decision::MultiDecision;
 use crate::core::several::{By, Several};
 use crate::core::version::State;
-use crate::core::words::{Words, peek};
 use crate::core::{Core, Manner};
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
@@ -166,7 +165,7 @@ impl<C: Clock> Core<Several, C> {
         let until = manner.and_then(Manner::departs_until);
         if let Some(until) = until.filter(|_| decision.asks.fit(decision.version)) {
             for (index, table) in self.each().iter().enumerate() {
-                table.refunds().book(decision.asks.fingerprint(index), until);
+                table.refunds.book(decision.asks.fingerprint(index), until);
             }
         }
         Some(by)
@@ -347,7 +346,7 @@ impl<C: Clock> Core<Several, C> {
     pub(super) fn count_full<A: Asks>(&self, decision: &MultiDecision<'_, A>, index: usize) {
         if self.versions.following(decision.version, decision.now).is_none() {
             let events = self.places[index].events(decision.asks.fingerprint(index));
-            events.refused(decision.places[index].mark());
+            events.refused(decision.places[index].basis());
         }
     }
 
@@ -368,7 +367,7 @@ impl<C: Clock> Core<Several, C> {
                 decision.show_without_request(index);
                 continue;
             }
-            let ruling = peek(table, ask(version.dated(index), decision, index), now);
+            let ruling = table.peek(ask(version.dated(index), decision, index), now);
             decision.set(index, ruling);
             if !ruling.allowed {
                 decision.refused.add(index);

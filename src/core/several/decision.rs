@@ -12,6 +12,7 @@ use crate::decision::{Outcome, Shown};
 use crate::receipt::{Charged, MOST, Receipt, Set};
 use crate::ring::Ring;
 use crate::table::RingPlace;
+use crate::table::basis::Basis;
 use crate::table::slot::Ruling;
 use crate::time::{Timestamp, nanos};
 
@@ -58,11 +59,9 @@ pub struct MultiDecision<'l, A = OneKey> {
     pub(super) refused: Set,
     /// Those that the request was charged to.
     pub(super) taken: Set,
-    /// Those whose ring does not have the request, because it was only peeked at.
-    pub(super) unstaged: Set,
     /// The limiter's resets before the request was charged.
     pub(super) resets: u32,
-    /// For each limit the key's ring.
+    /// For each limit the key's ring, and on what the limit decided.
     pub(super) places: [RingPlace; MOST],
     /// For each limit the key's payload after the request.
     pub(super) payloads: [Payload; MOST],
@@ -89,7 +88,6 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
             outcome: Outcome::Allowed,
             refused: Set::default(),
             taken: Set::default(),
-            unstaged: Set::default(),
             resets,
             places: [RingPlace::NONE; MOST],
             payloads: [Payload::UNSEEN; MOST],
@@ -99,12 +97,8 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
     /// Sets what limit `index` said.
     pub(super) fn set(&mut self, index: usize, ruling: Ruling<'_>) {
         self.payloads[index] = ruling.payload;
-        self.places[index] = self.tables[index].place_of(ruling.ring);
-        if ruling.ring.unstaged() > 0 {
-            self.unstaged.add(index);
-        } else if ruling.allowed && ruling.ring.is_charged() {
-            self.taken.add(index);
-        }
+        self.places[index] = self.tables[index].place_of(ruling.ring, ruling.basis);
+        self.taken.add_if(ruling.allowed && ruling.basis.is_charged(), index);
     }
 
     /// Nanoseconds until the request may act. If it was refused: until its turn would come.
@@ -124,7 +118,6 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
         let (rule, fingerprint) = (self.version.dated(index), self.asks.fingerprint(index));
         let (payload, place) = self.tables.probe(index, rule, fingerprint, self.now);
         (self.payloads[index], self.places[index]) = (payload, place);
-        self.unstaged.remove(index);
     }
 
     /// The limits that do not refuse.
@@ -231,12 +224,14 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
     /// What limit `index` says, which is of this number.
     fn part(&self, number: usize, index: usize) -> LimitDecision<'_> {
         let (fingerprint, cost) = (self.asks.fingerprint(index), self.asks.cost(index));
-        let ring = self.tables[index].ring_at(fingerprint, self.places[index]);
+        let place = self.places[index];
+        let (ring, basis) = (self.tables[index].ring_at(fingerprint, place), place.basis());
         LimitDecision {
             number,
             rule: self.version.rule(index),
             payload: self.payloads[index],
-            ring: if self.unstaged.has(index) { ring.with_unstaged(cost) } else { ring },
+            ring: if basis == Basis::Foreseen { ring.foreseeing(cost) } else { ring },
+            basis,
             cost,
             now: self.now,
             refuses: self.refused.has(index),
@@ -294,6 +289,7 @@ pub struct LimitDecision<'d> {
     rule: &'d AnyRule,
     payload: Payload,
     ring: Ring<'d>,
+    basis: Basis,
     cost: u64,
     now: Timestamp,
     refuses: bool,
@@ -337,12 +333,12 @@ impl LimitDecision<'_> {
     /// ```
     #[must_use]
     pub fn refuses_full(&self) -> bool {
-        self.refuses && !self.is_never && self.ring.is_full()
+        self.refuses && !self.is_never && self.basis.refuses_full()
     }
 
     /// Whether the key's bucket has no room for it in this limit's table.
     fn is_full(&self) -> bool {
-        self.ring.is_anothers()
+        self.basis == Basis::Full
     }
 
     /// The most that this limit can admit at once.

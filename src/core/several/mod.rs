@@ -38,7 +38,6 @@ mod tables;
 use crate::algorithm::{AnyRule, Booking, Each, Quota, Ringed, Rule};
 use crate::clock::Clock;
 use crate::core::version::{Version, Versions};
-use crate::core::words::Words;
 use crate::core::{Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn};
 use crate::decision::Outcome;
 use crate::error::{BuildError, within};
@@ -99,7 +98,6 @@ fn reluctance(limit: Quota) -> u8 {
 
 impl Limits for Several {
     type Quota = Each;
-    type Words = Table;
     type Places = Tables;
     type Tier<'l> = ();
     type Decision<'l> = MultiDecision<'l>;
@@ -256,7 +254,7 @@ impl<C: Clock> Core<Several, C> {
                 }
                 let cost = cost.min(rule.limit());
                 match table.probe(Ask { rule: dated, fingerprint, cost: 1 }, dated.moment_to_read(now)) {
-                    Ok((payload, _)) => wait = wait.max(rule.wait(payload, now, cost)),
+                    Ok(standing) => wait = wait.max(rule.wait(standing.payload, now, cost)),
                     Err(full) => is_full |= !full.allowed,
                 }
             }

@@ -4,9 +4,8 @@ use std::ops::Deref;
 
 use crate::algorithm::{AnyRule, Payload, for_rule};
 use crate::core::sealed;
-use crate::core::words::Words;
 use crate::table::dated::Dated;
-use crate::table::slot::Ask;
+use crate::table::slot::{Ask, Standing};
 use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
 use crate::time::Timestamp;
 
@@ -68,7 +67,7 @@ impl Tables {
         for_rule!(rule, rule => view.probe_slot(Ask { rule: Dated { rule, term }, fingerprint, cost }, now))
     }
 
-    /// The key's payload, and its ring.
+    /// The key's payload, and its place.
     pub(super) fn probe(
         &self,
         index: usize,
@@ -78,8 +77,8 @@ impl Tables {
     ) -> (Payload, RingPlace) {
         let table = &self[index];
         let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
-        let (payload, ring) = found.unwrap_or_else(|full| (full.payload, full.ring));
-        (payload, table.place_of(ring))
+        let Standing { payload, ring, basis } = found.unwrap_or_else(Standing::from);
+        (payload, table.place_of(ring, basis))
     }
 
     /// The table of the limit of this number, as given to the builder.

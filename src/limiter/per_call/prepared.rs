@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::algorithm::{CallQuota, PerCallRule, Refusal, Rule};
 use crate::clock::Clock;
-use crate::core::Words;
 use crate::decision::Outcome;
 use crate::limiter::per_call::{CallDecision, CallError, State};
 use crate::limiter::{ByClock, Time};
 use crate::table::Fingerprint;
+use crate::table::basis::Basis;
 use crate::table::dated::{Current, ThenAndNow};
 use crate::table::slot::{Ask, Ruling};
 use crate::time::{Timestamp, nanos};
@@ -88,7 +88,7 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
             }
             // Nothing to decide: only the key as it is.
             let outcome = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
-            let (payload, _) = view.probe(ask(1), at).map_err(|_| state.full(quota, now))?;
+            let payload = view.probe(ask(1), at).map_err(|_| state.full(quota, now))?.payload;
             return Ok(CallDecision::without_charge(outcome, payload, quota, cost, now));
         };
         let ruling = view.peek(ask(charge), now);
@@ -140,7 +140,7 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     pub fn credit(&self, amount: Duration) -> Duration {
         let Self { state, fingerprint, time } = *self;
         let ask = Ask { rule: state.dated(&PerCallRule::ANY), fingerprint, cost: nanos(amount) };
-        Duration::from_nanos(Words::credit(&state.table, ask, || time.now(&state.clock)))
+        Duration::from_nanos(state.table.credit(ask, || time.now(&state.clock)))
     }
 
     /// Forgives the key its debt, as if it had never been seen. `false` when it has no slot.
@@ -169,7 +169,7 @@ impl<'l, C: Clock, T: Time> PreparedCall<'l, C, T> {
     pub fn reset(&self) -> bool {
         let Self { state, fingerprint, time } = *self;
         let (rule, now) = (PerCallRule::ANY, time.now(&state.clock));
-        Words::reset(&state.table, state.dated(&rule), fingerprint, now, || state.count_reset())
+        state.table.reset(state.dated(&rule), fingerprint, now, || state.count_reset())
     }
 }
 
@@ -184,7 +184,7 @@ impl<C: Clock> State<C> {
         cost: u64,
         now: Timestamp,
     ) -> Result<CallDecision, CallError> {
-        if ruling.ring.is_anothers() {
+        if ruling.basis == Basis::Full {
             return Err(self.full(quota, now));
         }
         let decision = CallDecision::without_charge(Outcome::Denied, ruling.payload, quota, cost, now);
@@ -211,7 +211,7 @@ impl<C: Clock> State<C> {
         let (fingerprint, since) = (charge.fingerprint, Timestamp::from_nanos(taken.since.tick));
         let charged = (since, charge.resets);
         let rules = ThenAndNow { then: rule, now: rule };
-        let (back, short) = Words::refund(&self.table, &rules, fingerprint, taken, charged, time);
+        let (back, short) = self.table.refund(&rules, fingerprint, taken, charged, time);
         self.table.refunds.count_short(short / charge.quota.nanos(1));
         back.div_ceil(charge.quota.nanos(1))
     }

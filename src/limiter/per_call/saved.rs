@@ -42,7 +42,7 @@ impl<K: Key + ?Sized, C: Clock> PerCallLimiter<K, C> {
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
         let (rule, reading) = (PerCallRule::ANY, reading(&self.state.clock));
         let mut out = Writer::begin(out)?;
-        let naming = naming(&self.state.hasher, Some(&self.state.table));
+        let naming = naming(Kind::PerCall, &self.state.hasher, Some(&self.state.table));
         Header::write(&mut out, Kind::PerCall, 0, reading, &[], &naming)?;
         let at = rule.moment(Timestamp::from_nanos(reading.at));
         let keys = debts(&mut out, &self.state.table, self.state.dated(&rule), at, |debt| debt)?;

@@ -219,3 +219,15 @@ fn a_cost_above_the_burst_is_never_and_changes_nothing() {
     assert_eq!(limit.drain(0), 5);
     assert_eq!(limit.wait(0, 1), Some(200 * MS));
 }
+
+/// A bucket has fifteen slots; the only key is in the first.
+#[test]
+fn a_limit_for_everything_has_one_ring() {
+    let builder = GlobalLimiter::builder(SlidingLog::new(Rate::per_hour(20_000))).clock(ManualClock::new());
+    assert_eq!(builder.memory(), Ok(256 + 20_000 * 8));
+    let limiter = builder.build().unwrap();
+    assert!(limiter.check_n(20_000).is_allowed());
+    let refused = limiter.check();
+    assert!(!refused.is_allowed());
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(3_600)));
+}

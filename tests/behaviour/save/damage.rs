@@ -176,3 +176,31 @@ fn restore_reads_no_bytes_after_the_limiter() {
     assert_eq!(first.usage().live_keys, 2);
     assert!(!second.check().is_allowed());
 }
+
+#[test]
+fn a_limiter_without_keys_has_one_debt() {
+    let bucket = TokenBucket::new(Rate::per_hour(3));
+    let builder = || GlobalLimiter::builder(bucket).clock(clock(BEGUN, SECOND));
+    let limiter = builder().build().unwrap();
+    assert!(limiter.check_n(3).is_allowed());
+    let mut file = Vec::new();
+    limiter.save(&mut file).unwrap();
+    let body = body(&file);
+    // Tag, fingerprint, payload and the number of times; then a tag and the number of keys.
+    let (head, end) = body.split_at(body.len() - 9);
+    let (head, debt) = head.split_at(head.len() - 21);
+    let file = |debts: &[&[u8]], keys: u64| {
+        sealed(&[head, &debts.concat(), &end[..1], &keys.to_le_bytes()].concat())
+    };
+    assert!(!builder().restore(&file(&[debt], 1)[..]).unwrap().check().is_allowed());
+    // As another format numbered its only key.
+    let mut renamed = debt.to_vec();
+    renamed[1] = 77;
+    assert!(!builder().restore(&file(&[&renamed], 1)[..]).unwrap().check().is_allowed());
+    let two = builder().restore(&file(&[debt, &renamed], 2)[..]);
+    assert!(matches!(two, Err(RestoreError::Corrupt)), "{two:?}");
+    let mut shared = debt[..17].to_vec();
+    shared[0] = 2;
+    let shared = builder().restore(&file(&[&shared], 0)[..]);
+    assert!(matches!(shared, Err(RestoreError::Corrupt)), "{shared:?}");
+}
