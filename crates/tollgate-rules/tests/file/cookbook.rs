@@ -109,7 +109,7 @@ fn each_rule_of_the_cookbook_means_its_need() {
         ("banned", "match client=198.51.100.7/32|203.0.113.128/25|2001:db8:bad::/48; key everyone; limits block; refuse 403".into()),
         ("posts", "match method=POST and path=/posts; key label.user; limits token-bucket:2/s".into()),
         ("accounts", "match method=POST and path=/accounts; key client; limits sliding-log:10/d".into()),
-        ("rewards", "match path=/rewards; key label.device; missing Refuse; limits sliding-log:5/604800s".into()),
+        ("rewards", "match path=/rewards; key label.device; missing Refuse; limits sliding-log:5/w".into()),
         ("marketing", "match domain=messaging and entry.message_type=marketing; key entry.to_number; limits sliding-log:5/d".into()),
         ("messages", "match domain=messaging; except entry.message_type=*; key entry.to_number; limits sliding-log:100/d".into()),
         ("failed-logins", format!("{LOGIN}; key client; limits sliding-window:4/min,subwindows=6 + sliding-window:10/600s,subwindows=6; {failed}")),
