@@ -8,7 +8,7 @@ use crate::receipt::{Charged, Receipt};
 use crate::ring::Ring;
 use crate::table::Fingerprint;
 use crate::table::basis::Basis;
-use crate::table::slot::{Ruling, Standing};
+use crate::table::ruling::{Ruling, Standing};
 use crate::time::{Timestamp, nanos};
 
 /// The answer to one request: admitted, refused for now, or never to be admitted.

@@ -221,7 +221,7 @@ pub struct Moment {
     pub(crate) elapsed: u64,
 }
 
-/// What is done with a rule whose algorithm the compiler knows.
+/// Work on a rule whose algorithm the compiler knows.
 pub trait Visit {
     /// What comes of it.
     type Output;

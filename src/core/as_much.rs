@@ -12,7 +12,7 @@ use crate::core::{Asked, Core, Limits, One, RuleOf};
 use crate::decision::Decision;
 use crate::table::basis::Basis;
 use crate::table::dated::Dated;
-use crate::table::slot::{Ask, Ruling};
+use crate::table::ruling::{Ask, Ruling};
 use crate::table::{Fingerprint, Table};
 use crate::time::Timestamp;
 

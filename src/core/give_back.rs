@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::core::{Asked, Core, Limits};
 use crate::receipt::Receipt;
 use crate::table::dated::ThenAndNow;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::time::Timestamp;
 
 impl<L: Limits, C: Clock> Core<L, C> {

@@ -13,7 +13,7 @@ use crate::error::{BuildError, within};
 use crate::receipt::Receipt;
 use crate::saved::Kind;
 use crate::table::dated::Dated;
-use crate::table::slot::{Ask, Standing};
+use crate::table::ruling::{Ask, Standing};
 use crate::table::{Size, Table};
 use crate::time::Timestamp;
 

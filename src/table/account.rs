@@ -6,7 +6,7 @@ use crate::table::Table;
 use crate::table::dated::{Dated, ThenAndNow};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::table::slot_index::SlotIndex;
 use crate::table::view::{Found, View};
 use crate::time::Timestamp;

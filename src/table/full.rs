@@ -3,7 +3,7 @@
 use crate::algorithm::{Moment, Payload, Rule};
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::table::slot_index::SlotIndex;
 use crate::table::word::Word;
 

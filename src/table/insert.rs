@@ -7,7 +7,7 @@ use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement};
 use crate::table::header::Header;
-use crate::table::slot::{Ask, Ruling};
+use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::SlotIndex;
 use crate::table::view::{Found, View};
 use crate::table::word::Word;

@@ -24,6 +24,7 @@ pub(crate) mod peek;
 mod probe;
 mod recycle;
 pub(crate) mod refunds;
+pub(crate) mod ruling;
 mod saved;
 pub(crate) mod slot;
 mod slot_index;
@@ -42,7 +43,7 @@ use basis::Basis;
 use bucket::Bucket;
 use dated::{Current, Dated, ThenAndNow};
 use refunds::Refunds;
-use slot::{Ask, Ruling, Standing};
+use ruling::{Ask, Ruling, Standing};
 use slot_index::{SLOTS, SlotIndex};
 
 pub(crate) use fingerprint::Fingerprint;

@@ -13,7 +13,7 @@ use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
 use crate::table::insert::{inherited, waited_debt};
-use crate::table::slot::{Ask, Ruling, Standing};
+use crate::table::ruling::{Ask, Ruling, Standing};
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::view::{Found, View};
 use crate::table::word::Word;

@@ -7,7 +7,8 @@
 use crate::algorithm::{Payload, Rule, Verdict};
 use crate::table::RingPlace;
 use crate::table::basis::Basis;
-use crate::table::slot::{Ask, Ruling, Slot};
+use crate::table::ruling::{Ask, Ruling};
+use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, home_slot};
 use crate::table::view::View;
 use crate::table::word::Word;

@@ -18,7 +18,7 @@ use crate::ring::Ring;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
-use crate::table::slot::{Ask, Ruling};
+use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, home_slot, probes};
 use crate::table::view::View;
 use crate::table::word::Word;

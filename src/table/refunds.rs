@@ -45,7 +45,7 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering, Tally, TallyOrdering};
 use crate::table::dated::ThenAndNow;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::table::stats::Stats;
 use crate::table::zeroed::{Zeroed, zeroed_tallies, zeroed_words};
 use crate::time::Timestamp;

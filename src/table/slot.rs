@@ -37,9 +37,8 @@
 use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::basis::Basis;
-use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
+use crate::table::ruling::{Ask, Ruling};
 use crate::table::word::Word;
 use Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -49,60 +48,6 @@ use Ordering::{AcqRel, Acquire, Relaxed, Release};
 pub(crate) struct Slot {
     fingerprint: AtomicU64,
     word: AtomicU64,
-}
-
-/// A request, in the terms of the table.
-pub(crate) struct Ask<'r, R> {
-    pub(crate) rule: Dated<'r, R>,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) cost: u64,
-}
-
-impl<R> Clone for Ask<'_, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for Ask<'_, R> {}
-
-impl<R> Ask<'_, R> {
-    /// The same by what the slot of the key stores.
-    pub(crate) fn kept(self) -> Self {
-        Self { fingerprint: self.fingerprint.kept(), ..self }
-    }
-}
-
-/// The table's answer.
-#[derive(Clone, Copy)]
-pub(crate) struct Ruling<'a> {
-    pub(crate) allowed: bool,
-    /// The key's payload after the request.
-    pub(crate) payload: Payload,
-    pub(crate) ring: Ring<'a>,
-    pub(crate) basis: Basis,
-}
-
-impl<'a> Ruling<'a> {
-    /// By the key's own word.
-    #[inline]
-    pub(crate) fn own(allowed: bool, payload: Payload, ring: Ring<'a>) -> Self {
-        Self { allowed, payload, ring, basis: Basis::Own }
-    }
-}
-
-/// How a key stands with a limit before a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Standing<'a> {
-    pub(crate) payload: Payload,
-    pub(crate) ring: Ring<'a>,
-    pub(crate) basis: Basis,
-}
-
-impl<'a> From<Ruling<'a>> for Standing<'a> {
-    fn from(Ruling { payload, ring, basis, .. }: Ruling<'a>) -> Self {
-        Self { payload, ring, basis }
-    }
 }
 
 /// The outcome of an attempt to charge a word.
@@ -298,7 +243,7 @@ impl Slot {
         let (allowed, payload) = match decide(seen.payload()) {
             Some(Verdict::Allow(payload)) => (true, payload),
             Some(Verdict::DenyAndCount(payload)) => (false, payload),
-            // Nobody has charged the word since it was read: the refusal stands.
+            // No thread has charged the word since it was read: the refusal stands.
             Some(Verdict::Deny(payload)) if self.is_still(seen) => {
                 return Attempt::Ruled(Ruling::own(false, payload, ring), false);
             }
@@ -422,7 +367,7 @@ impl Slot {
                 // Where it fails, another helper was first: the next turn reads what it left.
                 let _ = self.fingerprint.compare_exchange(old, new, Release, Relaxed); // S6
             } else if !counts(word) {
-                // By its parity the word is detached: nobody changes the slot any more.
+                // By its parity the word is detached: no thread changes the slot any more.
                 return Some((fingerprint.kept(), word));
             } else {
                 // Where it fails, the key was charged meanwhile: that charge migrates with it.
@@ -519,6 +464,7 @@ impl Claim<'_> {
 mod tests {
     use super::*;
     use crate::algorithm::InFlightRule;
+    use crate::table::dated::Dated;
     use crate::table::term::Term;
     use crate::time::Timestamp;
 

@@ -10,7 +10,7 @@ use crate::table::dated::{Current, Dated};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::Rest;
 use crate::table::header::Header;
-use crate::table::slot::{Ask, Ruling};
+use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::{ENTRIES, LINE, SlotIndex, home_slot, probes};
 use crate::table::term::Term;
 use crate::table::word::Word;

@@ -7,7 +7,7 @@
 //!
 //! Each part ends where the URL syntax ends it, so a password with `/`, `?`, `#` or `%` has these
 //! as `%2F`, `%3F`, `%23`, `%25`. An address that says something that no client would do is an
-//! error: what is accepted here is what is connected to.
+//! error: the server connects to the very address that was checked.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -109,7 +109,7 @@ impl StoreAddress {
     ///
     /// # Errors
     ///
-    /// [`AddressError`] says what is wrong, and has no part of the text.
+    /// [`AddressError`] names the wrong part, and has none of the text.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = text.split_once("://").ok_or(AddressError::NoScheme)?;
         if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {

@@ -8,7 +8,7 @@ use crate::core::several::decision::MultiDecision;
 use crate::core::{Core, Manner};
 use crate::receipt::Set;
 use crate::table::Fingerprint;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::time::Timestamp;
 
 impl<C: Clock> Core<Several, C> {

@@ -11,7 +11,8 @@ use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
 use crate::table::Word;
 use crate::table::dated::Dated;
-use crate::table::slot::{Ask, Slot};
+use crate::table::ruling::Ask;
+use crate::table::slot::Slot;
 use crate::time::Timestamp;
 
 /// The first pass over the limits: the word of each.

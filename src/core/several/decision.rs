@@ -13,7 +13,7 @@ use crate::receipt::{Charged, MOST, Receipt, Set};
 use crate::ring::Ring;
 use crate::table::RingPlace;
 use crate::table::basis::Basis;
-use crate::table::slot::Ruling;
+use crate::table::ruling::Ruling;
 use crate::time::{Timestamp, nanos};
 
 /// The answer of several limits to one request: admitted by all, or refused for now or forever by

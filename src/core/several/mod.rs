@@ -44,7 +44,7 @@ use crate::error::{BuildError, within};
 use crate::receipt::{MOST, Receipt};
 use crate::saved::Kind;
 use crate::table::dated::Dated;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::table::{Fingerprint, Table};
 use crate::time::{Timestamp, nanos};
 use asks::OneKey;

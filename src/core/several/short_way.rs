@@ -28,7 +28,7 @@ use crate::core::version::State;
 use crate::decision::Outcome;
 use crate::receipt::{MOST, Set};
 use crate::table::dated::Dated;
-use crate::table::slot::Ask;
+use crate::table::ruling::Ask;
 use crate::table::{HomeProbe, Table};
 use crate::time::Timestamp;
 

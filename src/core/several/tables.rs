@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::algorithm::{AnyRule, Payload, for_rule};
 use crate::core::sealed;
 use crate::table::dated::Dated;
-use crate::table::slot::{Ask, Standing};
+use crate::table::ruling::{Ask, Standing};
 use crate::table::{Fingerprint, HomeProbe, Probe, RingPlace, Table};
 use crate::time::Timestamp;
 

@@ -11,7 +11,7 @@ use crate::limiter::{ByClock, Time};
 use crate::table::Fingerprint;
 use crate::table::basis::Basis;
 use crate::table::dated::{Current, ThenAndNow};
-use crate::table::slot::{Ask, Ruling};
+use crate::table::ruling::{Ask, Ruling};
 use crate::time::{Timestamp, nanos};
 
 /// One key of a [`PerCallLimiter`](crate::PerCallLimiter), ready to be checked: see

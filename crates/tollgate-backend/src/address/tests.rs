@@ -1,4 +1,4 @@
-//! What an address says, what is none, and that none tells its password.
+//! Addresses that are right, texts that are none, and no password in either.
 
 use super::*;
 

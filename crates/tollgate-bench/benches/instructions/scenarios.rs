@@ -198,7 +198,7 @@ fn two_limits(checks: usize) {
     }
 }
 
-/// What is called from two places, the compiler may leave out of line.
+/// The compiler may leave a function with two callers out of line.
 fn two_limits_from_two_places(checks: usize) {
     let limiter = several(two());
     for _ in 0..checks / 2 {

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(headers[CACHE_CONTROL], "private");
     }
 
-    /// The other limit leaves less, as much for longer, as much, more, or nobody can read what.
+    /// The other limit leaves less, as much for longer, as much, more, or a text that is no number.
     #[test]
     fn the_stricter_of_two_limits_is_told_whole() {
         let theirs = |remaining: &str, reset: &str, retry_after: &str| {

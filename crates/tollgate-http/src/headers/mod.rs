@@ -47,7 +47,7 @@ pub fn expose_limits(headers: &mut HeaderMap) {
 const MAX_SF_INTEGER: u64 = 999_999_999_999_999;
 
 /// The longest wait that a client is told: the seconds that 32 bits hold, which clients read them
-/// into (68 years). A key that owes more than time can pay has a longer one.
+/// into (68 years). A debt that takes longer to pay has a longer one.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// Returns a wait in whole seconds, rounded up, so that a client that waits them is not early.

@@ -10,7 +10,7 @@ use http::header::RETRY_AFTER;
 use super::HeaderSink;
 use super::written::{RATELIMIT, unix_now};
 
-/// How the names of headers begin that tell what is left of a limit, and for how long.
+/// How the names of headers begin that tell the rest of a limit, and for how long.
 const DIALECTS: [&str; 3] = ["x-ratelimit-", "x-rate-limit-", "ratelimit-"];
 
 /// A reset above this is in Unix time.

@@ -219,7 +219,7 @@ impl Part {
                         return;
                     }
                     if !is_one {
-                        // What is cut may be longer in another spelling, and not too long.
+                        // In its one spelling a long value may be short enough: it is cut after that.
                         let most = if self.steps.is_empty() { MAX_VALUE + 1 } else { usize::MAX };
                         key.extend_from_slice(&value[..value.len().min(most)]);
                         is_one = true;

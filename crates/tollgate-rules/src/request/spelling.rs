@@ -71,7 +71,7 @@ pub(crate) fn credentials(text: &mut Vec<u8>, begin: usize) {
     }
 }
 
-/// Writes base64 as it is encoded. Python, PHP and Node skip what is no digit and the bits beyond
+/// Writes base64 as it is encoded. Python, PHP and Node skip other letters and the bits beyond
 /// the last byte, and Python skips all behind the padding.
 fn base64(text: &mut Vec<u8>, begin: usize) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -94,7 +94,7 @@ fn w4_a_tier_behind_a_broader_one() {
 #[test]
 fn limits_and_costs_that_surprise_are_told() {
     assert_eq!(warnings(&[("r", "limits = [\"1/s\", \"fixed-window:5/d\"]")]), [("W5", 9)]);
-    // What is recommended can be built: six sub-windows have no room for a thousand an hour.
+    // The recommendation can be built: six sub-windows have no room for a thousand an hour.
     for (limit, instead) in [
         ("fixed-window:5/d", "sliding-window:5/d,subwindows=6"),
         ("fixed-window:70000/d", "sliding-window:70000/d,subwindows=4"),

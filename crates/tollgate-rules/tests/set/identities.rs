@@ -163,7 +163,7 @@ fn a_key_has_the_spelling_that_its_rule_says() {
     assert!(!Desk::new(missing).check(&with(&[("x", " ")])).is_admitted(), "nothing is left");
 }
 
-/// Python, PHP and Node skip what is no base64.
+/// Python, PHP and Node skip letters that are no base64.
 #[test]
 fn a_user_has_one_limit_however_the_base64_is_spelled() {
     let junk = (0..64).map(|number| format!("basic dTpw!MQ==junk{number}"));
