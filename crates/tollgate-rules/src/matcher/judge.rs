@@ -219,7 +219,7 @@ impl Part {
                         return;
                     }
                     if !is_one {
-                        // In its one spelling a long value may be short enough: it is cut after that.
+                        // Its one spelling may be short enough: it is cut after that.
                         let most = if self.steps.is_empty() { MAX_VALUE + 1 } else { usize::MAX };
                         key.extend_from_slice(&value[..value.len().min(most)]);
                         is_one = true;
