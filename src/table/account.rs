@@ -22,21 +22,20 @@ impl Table {
         let sampled = (0..self.end()).step_by(step).map(|number| self.at(number).live(rule, at));
         sampled.sum::<usize>() * step
     }
-}
 
-impl<'a> View<'a> {
-    /// Forgives the key's debt; the reset is number `count`. `false` when the bucket does not hold
-    /// the key.
+    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
+    /// when the key has no slot.
     pub(crate) fn reset<R: Rule>(
-        self,
+        &self,
         rule: Dated<'_, R>,
         fingerprint: Fingerprint,
         now: Timestamp,
         count: impl Fn() -> u32,
     ) -> bool {
-        let (at, running) = (rule.moment(now), self.table.refunds.begin_reset(fingerprint));
+        let (begin, fingerprint) = (self.view(fingerprint), fingerprint.kept());
+        let (at, running) = (rule.moment(now), self.refunds.begin_reset(fingerprint));
         loop {
-            let (view, header) = self.home_bucket(fingerprint);
+            let (view, header) = begin.home_bucket(fingerprint);
             match view.scan(fingerprint, header, |_| ()) {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
@@ -60,31 +59,35 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Gives back the units `taken` under `fingerprint`, unless a reset later than number `resets`
-    /// forgave them. Returns the units, 0 when the bucket does not hold the key; and those that
-    /// [may be lost](Refund::short).
+    /// Gives back the units `taken`, which were `charged` at this time and after the reset of this
+    /// number, unless a later one forgave them. Returns how many units came back, 0 when the key
+    /// has no slot; and how many [may be lost](Refund::short).
     pub(crate) fn refund<R: Rule>(
-        self,
+        &self,
         rules: &ThenAndNow<'_, R>,
         fingerprint: Fingerprint,
         taken: Taken,
         charged: (Timestamp, u32),
         clock: impl Fn() -> Timestamp,
     ) -> (u64, u64) {
-        let begun = Refunding::begin(&self.table.refunds, fingerprint, taken, charged, clock);
+        let (view, fingerprint) = (self.view(fingerprint), fingerprint.kept());
+        let begun = Refunding::begin(&self.refunds, fingerprint, taken, charged, clock);
         // One still runs beside which a reset forgave.
         let Some(mut refunding) = begun else { return (0, taken.cost) };
-        let units = self.lower::<R>(fingerprint, |payload, _| refunding.less(rules, payload));
+        let units = view.lower::<R>(fingerprint, |payload, _| refunding.less(rules, payload));
         (units, refunding.done())
     }
 
-    /// Gives the key up to `ask.cost` units without a receipt. Returns the units; 0 when the bucket
-    /// does not hold the key.
-    pub(crate) fn credit<R: Rule>(self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
-        let Some(running) = self.table.refunds.begin(ask.fingerprint) else { return 0 };
-        self.lower::<R>(ask.fingerprint, |payload, ring| running.credit(ask, payload, ring, clock()))
+    /// Gives the key up to `ask.cost` units without a receipt. Returns how many; 0 when the key has
+    /// no slot.
+    pub(crate) fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
+        let (view, ask) = (self.view(ask.fingerprint), ask.kept());
+        let Some(running) = self.refunds.begin(ask.fingerprint) else { return 0 };
+        view.lower::<R>(ask.fingerprint, |payload, ring| running.credit(ask, payload, ring, clock()))
     }
+}
 
+impl<'a> View<'a> {
     /// Changes the key's word as `less` says while it is held. Returns the units that came back; 0
     /// when the bucket does not hold the key.
     fn lower<R: Rule>(

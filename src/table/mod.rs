@@ -34,14 +34,14 @@ pub(crate) mod view;
 mod word;
 mod zeroed;
 
-use crate::algorithm::{Moment, Rule, Taken};
+use crate::algorithm::{Moment, Rule};
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
 use crate::time::Timestamp;
 use basis::Basis;
 use bucket::Bucket;
-use dated::{Current, Dated, ThenAndNow};
+use dated::{Current, Dated};
 use refunds::Refunds;
 use ruling::{Ask, Ruling, Standing};
 use slot_index::{SLOTS, SlotIndex};
@@ -290,37 +290,6 @@ impl Table {
     /// What a check would decide now. Writes nothing.
     pub(crate) fn peek<R: Rule>(&self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'_> {
         self.view(ask.fingerprint).peek(ask.kept(), now)
-    }
-
-    /// Gives back the units `taken`, which were `charged` at this time and after the reset of this
-    /// number, unless a later one forgave them. Returns how many units came back, and how many
-    /// [may be lost](crate::algorithm::Refund::short).
-    pub(crate) fn refund<R: Rule>(
-        &self,
-        rules: &ThenAndNow<'_, R>,
-        fingerprint: Fingerprint,
-        taken: Taken,
-        charged: (Timestamp, u32),
-        clock: impl Fn() -> Timestamp,
-    ) -> (u64, u64) {
-        self.view(fingerprint).refund(rules, fingerprint.kept(), taken, charged, clock)
-    }
-
-    /// Gives the key up to `ask.cost` units without a receipt. Returns how many.
-    pub(crate) fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
-        self.view(ask.fingerprint).credit(ask.kept(), clock)
-    }
-
-    /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
-    /// when the key has no slot.
-    pub(crate) fn reset<R: Rule>(
-        &self,
-        rule: Dated<'_, R>,
-        fingerprint: Fingerprint,
-        now: Timestamp,
-        count: impl Fn() -> u32,
-    ) -> bool {
-        self.view(fingerprint).reset(rule, fingerprint.kept(), now, count)
     }
 
     /// Asks for the cache line that a check of this key looks at first.

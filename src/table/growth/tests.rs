@@ -75,7 +75,7 @@ fn another_keys_detached_word_is_repaired_before_a_claim() {
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
     skew(view, index);
     let current = Current { rule, term: Term::of_first(&rule) };
-    assert!(view.reset(current.dated(), KEY, NOW, || 1), "nor is it held so");
+    assert!(table.reset(current.dated(), KEY, NOW, || 1), "nor is it held so");
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
 }
@@ -117,7 +117,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
     let meddle = || {
         readings.set(readings.get() + 1);
         if readings.get() == 2 {
-            let reset = |key: Fingerprint| table.view(key).reset(current.dated(), key.kept(), at(5)(), || 1);
+            let reset = |key: Fingerprint| table.reset(current.dated(), key, at(5)(), || 1);
             assert!(check(other, 1, &at(12)) && reset(other));
             assert!(check(mine, 6, &at(5)));
             assert!(table.at(7).bucket.slot(home_slot(mine)).has_fingerprint(mine.kept()));
