@@ -162,3 +162,25 @@ fn damaged_counts_are_never_restored() {
         assert!(EnvoySet::<ManualClock>::skip(&damaged[..]).is_err(), "byte {at}");
     }
 }
+
+/// A call that the old configuration decides counts for the new one, too.
+#[test]
+fn hits_of_all_threads_are_told_across_reloads() {
+    let both = |count| limit("a", "year", count, "") + &limit("b", "year", count, "");
+    let (set, _) = set(&both(1_000), EnvoyCharge::Together);
+    let calls = 500;
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut asker = Asker::of(&set);
+                (0..calls).for_each(|_| _ = asker.ask(&[call(&[("a", "x")]), call(&[("b", "x")])]));
+            });
+        }
+        (0..50).for_each(|turn| reload(&set, &both(1_000 + turn % 2)));
+    });
+    reload(&set, &both(1_000));
+    let told = [0, 1].map(|index| set.handle().hits(index));
+    assert_eq!(told.map(|hits| hits.total), [3 * calls; 2]);
+    let refused = told.map(|hits| hits.total - hits.within);
+    assert!(refused[0] + refused[1] >= 3 * calls - 1_001, "{told:?}");
+}

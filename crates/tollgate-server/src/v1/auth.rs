@@ -84,7 +84,8 @@ impl Auth {
 
     /// Tells an operator once of a query that was probably meant to be `deny=`.
     fn tell_of(&self, query: Option<&str>) {
-        if let Some(told) = query.and_then(unread)
+        if !self.has_told.load(Relaxed)
+            && let Some(told) = query.and_then(unread)
             && !self.has_told.swap(true, Relaxed)
         {
             tracing::warn!("{told}");
