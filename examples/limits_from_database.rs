@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::time::Duration;
 
-use tollgate::{CallError, CallQuota, Clock, ManualClock, PerCallLimiter, Rate};
+use tollgate::{CallQuota, Clock, Limiter, ManualClock, Rate};
 
 /// A row of the table `plans`: so many requests an hour, and so many at once.
 #[derive(Clone, Copy)]
@@ -14,24 +14,25 @@ struct Plan {
     at_once: u64,
 }
 
+type Limits<C> = Limiter<str, CallQuota, C>;
+
 /// Whether a request of this user may go on; if not, after how long it may.
-fn admit<C: Clock>(limiter: &PerCallLimiter<str, C>, user: &str, plan: Plan) -> Result<(), Option<Duration>> {
+fn admit<C: Clock>(limits: &Limits<C>, user: &str, plan: Plan) -> Result<(), Option<Duration>> {
     // What the row says may be nonsense: a rate of zero is an error here, and refused below.
     let Ok(quota) = CallQuota::new(Rate::per_hour(plan.an_hour), plan.at_once) else { return Err(None) };
-    match limiter.check(user, quota, 1) {
-        Ok(decision) if decision.is_allowed() => Ok(()),
-        Ok(decision) => Err(decision.retry_after()),
-        // The table is full of keys in debt. Say which way your service fails.
-        Err(CallError::Full { .. }) => Err(Some(Duration::from_secs(1))),
-        Err(_) => Err(None),
-    }
+    let quota = quota.lend();
+    let decision = limits.prepare(user).under(&quota).check();
+    // A table that is full of keys in debt refuses, too: `decision.is_full()`.
+    if decision.is_allowed() { Ok(()) } else { Err(decision.retry_after()) }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     // In the place of a query, or of the claims of a token.
     let mut plans = HashMap::from([("alice", Plan { an_hour: 3_600, at_once: 2 })]);
     let clock = ManualClock::new();
-    let limiter = PerCallLimiter::<str>::builder().max_keys(1_000_000).clock(clock.clone()).build()?;
+    // For a user without a row.
+    let default = CallQuota::new(Rate::per_hour(1), 1)?;
+    let limiter: Limits<_> = Limiter::builder(default).max_keys(1_000_000).clock(clock.clone()).build()?;
 
     assert_eq!(admit(&limiter, "alice", plans["alice"]), Ok(()));
     assert_eq!(admit(&limiter, "alice", plans["alice"]), Ok(()));

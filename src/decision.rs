@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
-use crate::receipt::{Charged, Receipt};
+use crate::receipt::{Charged, ChargedBy, Receipt};
 use crate::ring::Ring;
 use crate::table::Fingerprint;
 use crate::table::basis::Basis;
@@ -51,6 +51,8 @@ pub struct Decision<'l> {
     pub(crate) cost: u64,
     pub(crate) now: Timestamp,
     by: &'l Shown,
+    /// The limiter's number among all of this process.
+    limiter: u64,
     ring: Ring<'l>,
     /// The key's fingerprint.
     fingerprint: Fingerprint,
@@ -60,12 +62,23 @@ pub struct Decision<'l> {
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) any: AnyRule,
-    /// The limiter's number among all of this process.
-    pub(crate) limiter: u64,
-    /// The number of the version of its quotas.
+    /// The number of the version of its limiter's quotas; `LENT`: it came with a call.
     pub(crate) version: u32,
     /// Which rule of the version.
     pub(crate) index: u16,
+}
+
+impl Shown {
+    /// No version has this number.
+    pub(crate) const LENT: u32 = u32::MAX;
+
+    /// By which quota a request was charged that the rule admitted.
+    pub(crate) fn charged_by(&self) -> ChargedBy {
+        match (self.version, &self.any) {
+            (Self::LENT, AnyRule::Gcra(rule)) => ChargedBy::Call { emission: rule.price },
+            (number, _) => ChargedBy::Version { number, rule: self.index },
+        }
+    }
 }
 
 /// The outcome of a request.
@@ -89,7 +102,7 @@ impl<'l> Decision<'l> {
     #[inline(always)]
     pub(crate) fn of(
         ruling: Ruling<'l>,
-        by: &'l Shown,
+        (by, limiter): (&'l Shown, u64),
         now: Timestamp,
         cost: u64,
         fingerprint: Fingerprint,
@@ -97,23 +110,23 @@ impl<'l> Decision<'l> {
     ) -> Self {
         let Ruling { allowed, payload, ring, basis } = ruling;
         let verdict = if allowed { Outcome::Allowed } else { Outcome::Denied };
-        Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint }
+        Self { verdict, basis, resets, payload, cost, now, by, limiter, ring, fingerprint }
     }
 
     /// The answer to a request that changes nothing: of cost 0, or of more than the limit.
     pub(crate) fn trivial(standing: Standing<'l>, by: &'l Shown, now: Timestamp, cost: u64) -> Self {
         let Standing { payload, ring, basis } = standing;
         let verdict = if cost == 0 { Outcome::Allowed } else { Outcome::Never };
-        let (resets, fingerprint) = (0, Fingerprint::UNTOUCHED);
-        Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint }
+        let (limiter, resets, fingerprint) = (0, 0, Fingerprint::UNTOUCHED);
+        Self { verdict, basis, resets, payload, cost, now, by, limiter, ring, fingerprint }
     }
 
     /// The same, field by field: returned as it is, the decision would live in memory on every
     /// check.
     #[inline(always)]
     pub(crate) fn by_fields(self) -> Self {
-        let Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint } = self;
-        Self { verdict, basis, resets, payload, cost, now, by, ring, fingerprint }
+        let Self { verdict, basis, resets, payload, cost, now, by, limiter, ring, fingerprint } = self;
+        Self { verdict, basis, resets, payload, cost, now, by, limiter, ring, fingerprint }
     }
 
     /// Nanoseconds until the request may act. If it was refused: until its turn would come, or
@@ -121,14 +134,14 @@ impl<'l> Decision<'l> {
     pub(crate) fn wait_for_turn(&self) -> u64 {
         match self.verdict {
             // The turn of a key whose bucket is full begins when a slot is vacant.
-            Outcome::Denied if self.is_full() => self.until_vacant(),
+            Outcome::Denied if self.waits_for_slot() => self.until_vacant(),
             Outcome::Denied => self.by.any.wait(self.payload, self.now, self.cost),
             _ => nanos(self.delay()),
         }
     }
 
-    /// Whether the key was refused because its bucket is full, and waits for another key's slot.
-    fn is_full(&self) -> bool {
+    /// Whether the key has no slot and may inherit none, so that it waits until one is vacant.
+    fn waits_for_slot(&self) -> bool {
         self.basis == Basis::Full
     }
 
@@ -164,11 +177,10 @@ impl<'l> Decision<'l> {
         let took = self.is_allowed() && self.basis.is_charged();
         let left = if took { self.cost } else { 0 };
         Receipt {
-            limiter: self.by.limiter,
+            limiter: self.limiter,
             since: self.now,
-            version: self.by.version,
+            by: self.by.charged_by(),
             resets: self.resets,
-            rule: self.by.index,
             charged: [Charged { fingerprint: self.fingerprint, payload: self.payload, left }],
         }
     }
@@ -195,6 +207,31 @@ impl<'l> Decision<'l> {
         self.verdict == Outcome::Never
     }
 
+    /// Whether the table had no room for the key: it has no slot, its bucket is full of keys in
+    /// debt (see [`WhenFull`](crate::WhenFull)), and the request was refused for that, and not by
+    /// the key's own debt. [`Stats`](crate::Stats) count such refusals. A larger
+    /// [`max_keys`](crate::Builder::max_keys) would have had room.
+    ///
+    /// A request of cost 0, which is not refused, is told so too, when it finds no slot that its
+    /// key may have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket, WhenFull};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_hour(1));
+    /// let limiter = Limiter::<u64>::builder(quota).max_keys(1).when_full(WhenFull::Deny).build()?;
+    /// assert!(limiter.check(&0).is_allowed());
+    /// assert!(!limiter.check(&0).is_full(), "its own debt refuses it");
+    /// assert!((1..1_000).any(|key| limiter.check(&key).is_full()));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.waits_for_slot() || self.verdict == Outcome::Denied && self.basis.refuses_full()
+    }
+
     /// The most that can be admitted at once: burst, capacity, or the window's limit.
     #[must_use]
     pub fn limit(&self) -> u64 {
@@ -204,7 +241,7 @@ impl<'l> Decision<'l> {
     /// What could still be admitted now, after this request.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        if self.is_full() { 0 } else { self.by.any.remaining(self.payload, self.ring(), self.now) }
+        if self.waits_for_slot() { 0 } else { self.by.any.remaining(self.payload, self.ring(), self.now) }
     }
 
     /// How long until this request would be admitted, if no other request comes: refused one
@@ -216,7 +253,7 @@ impl<'l> Decision<'l> {
     /// clock's time, beyond ten years, it is 584 years.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let wait = || match self.is_full() {
+        let wait = || match self.waits_for_slot() {
             true => self.until_vacant(),
             false => self.by.any.retry_after(self.payload, self.ring(), self.now, self.cost),
         };
@@ -242,7 +279,7 @@ impl<'l> Decision<'l> {
     /// ```
     #[must_use]
     pub fn more_after(&self) -> Duration {
-        let nanos = match self.is_full() {
+        let nanos = match self.waits_for_slot() {
             true => self.until_vacant(),
             false => self.by.any.more_after(self.payload, self.ring(), self.now),
         };

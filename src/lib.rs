@@ -1,6 +1,7 @@
 #![cfg_attr(not(doctest), doc = include_str!("../docs/charts/headline.uri"))]
 // What docs.rs needs otherwise than a forge: the picture inline, and where names and pages are.
 // Of two references with one name Markdown takes the first, so these come before the page.
+//! [`CallQuota`]: crate::CallQuota
 //! [`Counters`]: crate::Counters
 //! [`Decision`]: crate::Decision
 //! [`FirstHit`]: crate::FirstHit
@@ -13,7 +14,6 @@
 //! [`LeakyBucket`]: crate::LeakyBucket
 //! [`ManualClock`]: crate::ManualClock
 //! [`MultiLimiter`]: crate::MultiLimiter
-//! [`PerCallLimiter`]: crate::PerCallLimiter
 //! [`Quota`]: crate::Quota
 //! [`SlidingLog`]: crate::SlidingLog
 //! [`SlidingWindow`]: crate::SlidingWindow
@@ -76,9 +76,8 @@ pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
-    AcquireError, Batch, Builder, ByClock, CallDecision, CallError, Face, GlobalLimiter, InFlight,
-    InFlightBuilder, InFlightLimiter, Limiter, MultiLimiter, OwnedInFlight, PerCallBuilder, PerCallLimiter,
-    Prepared, PreparedCall, Time, View,
+    AcquireError, Batch, Builder, ByClock, Face, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
+    Lent, Limiter, MultiLimiter, OwnedInFlight, Prepared, Time, View,
 };
 pub use observe::{Counters, Counts};
 pub use rate::Rate;

@@ -40,14 +40,30 @@ pub struct Receipt<const LIMITS: usize = 1> {
     pub(crate) limiter: u64,
     /// No later than the time of any of the charges.
     pub(crate) since: Timestamp,
-    /// The version of the quotas that decided.
-    pub(crate) version: u32,
+    pub(crate) by: ChargedBy,
     /// The limiter's resets before the request was charged.
     pub(crate) resets: u32,
-    /// Of the version, the rule of the first limit.
-    pub(crate) rule: u16,
     /// For each limit what it was charged.
     pub(crate) charged: [Charged; LIMITS],
+}
+
+/// By which quota a request was charged.
+#[derive(Clone, Copy)]
+pub(crate) enum ChargedBy {
+    /// By those of the version of this number, the first limit by this rule of it.
+    Version { number: u32, rule: u16 },
+    /// By a quota that came with the call, of so many nanoseconds a unit.
+    Call { emission: u64 },
+}
+
+impl ChargedBy {
+    /// The nanoseconds a unit, if the quota came with the call.
+    pub(crate) fn emission(self) -> Option<u64> {
+        match self {
+            Self::Version { .. } => None,
+            Self::Call { emission } => Some(emission),
+        }
+    }
 }
 
 /// What one limit was charged.
@@ -71,10 +87,10 @@ impl<const LIMITS: usize> Receipt<LIMITS> {
 
 /// The same receipt, with room for more limits.
 impl From<Receipt> for Receipt<MOST> {
-    fn from(Receipt { limiter, since, version, resets, rule, charged: [first] }: Receipt) -> Self {
+    fn from(Receipt { limiter, since, by, resets, charged: [first] }: Receipt) -> Self {
         let mut charged = [Charged { left: 0, ..first }; MOST];
         charged[0] = first;
-        Self { limiter, since, version, resets, rule, charged }
+        Self { limiter, since, by, resets, charged }
     }
 }
 

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use tollgate::{
-    BuildError, CallQuota, Counters, GlobalLimiter, Inherit, Limiter, ManualClock, MultiLimiter,
-    PerCallLimiter, Quota, Rate, TokenBucket,
+    BuildError, CallQuota, Counters, GlobalLimiter, Inherit, Limiter, ManualClock, MultiLimiter, Quota, Rate,
+    TokenBucket,
 };
 use tollgate_testing::limits;
 
@@ -40,11 +40,12 @@ fn a_check_allocates_nothing() {
 
 #[test]
 fn a_call_with_its_quota_allocates_nothing() {
-    let limiter = PerCallLimiter::<u64, _>::builder().clock(ManualClock::new()).max_keys(60).build().unwrap();
+    let default = CallQuota::from_nanos(1, 1).unwrap();
+    let limiter = Limiter::<u64, _>::builder(default).clock(ManualClock::new()).max_keys(60).build().unwrap();
     let seen = allocation_counter::measure(|| {
         for key in 0..500_u64 {
-            let quota = CallQuota::new(Rate::per_second(5), 1 + key % 9).unwrap();
-            black_box(limiter.check(&(key % 300), quota, key % 3).is_ok());
+            let quota = CallQuota::new(Rate::per_second(5), 1 + key % 9).unwrap().lend();
+            black_box(limiter.prepare(&(key % 300)).under(&quota).check_n(key % 3).retry_after());
         }
     });
     assert_eq!(seen.count_total, 0);

@@ -4,36 +4,36 @@
 use std::sync::Arc;
 
 use loom_tests::{Named, Run, X, Y, Z, admitted, explore};
-use tollgate::{CallDecision, CallError, CallQuota, ManualClock, PerCallLimiter};
+use tollgate::{CallQuota, Lent, Limiter, ManualClock};
 
-type Shared = Arc<PerCallLimiter<Named, ManualClock>>;
+type Shared = Arc<Limiter<Named, CallQuota, ManualClock>>;
 
 /// A limiter of two slots a bucket.
 fn limiter() -> Shared {
-    let builder = PerCallLimiter::builder().max_keys(1).clock(ManualClock::new());
+    let any = CallQuota::from_nanos(1, 1).expect("the model's quota is valid");
+    let builder = Limiter::builder(any).max_keys(1).clock(ManualClock::new());
     Arc::new(builder.build().expect("one key fits"))
 }
 
-fn quota(emission: u64, tolerance: u64) -> CallQuota {
-    CallQuota::from_nanos(emission, tolerance).expect("the model's quota is valid")
+fn quota(emission: u64, tolerance: u64) -> Lent {
+    CallQuota::from_nanos(emission, tolerance).expect("the model's quota is valid").lend()
 }
 
-fn check(limiter: &Shared, key: Named, quota: CallQuota) -> Result<CallDecision, CallError> {
-    limiter.check(&key, quota, 1)
+/// Whether a request of a key that has a slot, or finds one, is admitted.
+fn check(limiter: &Shared, key: Named, quota: &Lent) -> bool {
+    let decision = limiter.prepare(&key).under(quota).check();
+    assert!(!decision.is_full(), "there is room");
+    decision.is_allowed()
 }
 
 fn debt(limiter: &Shared, key: Named) -> u64 {
-    let look = limiter.peek(&key, quota(1, 1), 0).expect("it has a slot");
-    look.reset_after().as_nanos() as u64
+    limiter.prepare(&key).peek_n(0).reset_after().as_nanos() as u64
 }
 
 /// Checks the key so many times: the nanoseconds that it was charged.
 fn charge(limiter: &Shared, key: Named, times: usize, emission: u64, tolerance: u64) -> Run {
-    let limiter = limiter.clone();
-    let each = move |_| {
-        let decision = check(&limiter, key, quota(emission, tolerance)).expect("there is room");
-        if decision.is_allowed() { emission } else { 0 }
-    };
+    let (limiter, quota) = (limiter.clone(), quota(emission, tolerance));
+    let each = move |_| if check(&limiter, key, &quota) { emission } else { 0 };
     Box::new(move || (0..times).map(each).sum())
 }
 
@@ -53,21 +53,23 @@ fn two_quotas_charge_one_key_exactly() {
 fn a_full_bucket_forgets_no_debt_under_two_quotas() {
     explore(Some(2), || {
         let limiter = limiter();
-        assert!(check(&limiter, Y, quota(2, 2)).expect("there is room").is_allowed());
-        assert!(check(&limiter, Z, quota(6, 6)).expect("there is room").is_allowed());
+        assert!(check(&limiter, Y, &quota(2, 2)));
+        assert!(check(&limiter, Z, &quota(6, 6)));
         let taken = |key, emission: u64, tolerance| -> Run {
-            let limiter = limiter.clone();
-            Box::new(move || match check(&limiter, key, quota(emission, tolerance)) {
-                Ok(decision) if decision.is_allowed() => decision.reset_after().as_nanos() as u64,
-                Ok(decision) => panic!("the debt is not the key's: {decision:?}"),
-                Err(_) => 0,
+            let (limiter, quota) = (limiter.clone(), quota(emission, tolerance));
+            Box::new(move || {
+                let decision = limiter.prepare(&key).under(&quota).check();
+                assert!(decision.is_allowed() || decision.is_full(), "the debt is not the key's: {decision:?}");
+                if decision.is_allowed() { decision.reset_after().as_nanos() as u64 } else { 0 }
             })
         };
         let [large, small] = [taken(X, 1, 4), taken(Named::new(3), 1, 3)];
         // X inherits two; the other has no room beside two, and none beside what X has.
         assert_eq!(admitted([large, small]), 3);
-        assert!(check(&limiter, Y, quota(1, 2)).is_err(), "it has lost its slot and owes two");
-        assert!(!check(&limiter, Z, quota(1, 6)).expect("it has its slot").is_allowed());
+        let small = quota(1, 2);
+        let lost = limiter.prepare(&Y).under(&small).check();
+        assert!(!lost.is_allowed() && lost.is_full(), "it has lost its slot and owes two");
+        assert!(!check(&limiter, Z, &quota(1, 6)), "it has its slot");
     });
 }
 
@@ -76,16 +78,16 @@ fn a_full_bucket_forgets_no_debt_under_two_quotas() {
 fn a_call_is_not_forgiven_and_refunded_by_two_threads() {
     explore(Some(3), || {
         let limiter = limiter();
-        let two = || quota(1, 2);
-        let mut charged = check(&limiter, X, two()).expect("there is room");
+        let two = quota(1, 2);
+        let charged = limiter.prepare(&X).under(&two).check().receipt();
         let (refunder, resetter) = (limiter.clone(), limiter.clone());
         let refund: Run = Box::new(move || {
-            refunder.refund(&mut charged, 1);
+            refunder.refund(charged);
             0
         });
         let reset: Run = Box::new(move || {
             resetter.prepare(&X).reset();
-            u64::from(check(&resetter, X, two()).expect("it has its slot").is_allowed())
+            u64::from(check(&resetter, X, &two))
         });
         assert_eq!(admitted([refund, reset]), 1);
         assert_eq!(debt(&limiter, X), 1);

@@ -38,6 +38,9 @@
 //!
 //! Source: ITU-T I.371 (1996), virtual scheduling; the equivalence with the token bucket is in its
 //! annex.
+//!
+//! Where quotas come with calls, a grain is a nanosecond. Every debt falls by a nanosecond each
+//! nanosecond, under any quotas. So the order of two debts holds at every later time.
 
 use crate::algorithm::change::Unit;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
@@ -72,9 +75,35 @@ pub struct Gcra {
     pub(crate) burst: u64,
     /// Whether admitted requests wait for their turn.
     pub(crate) queue: bool,
+    /// Whether quotas come with calls: a grain is a nanosecond, under every quota and in every
+    /// version.
+    by_call: bool,
 }
 
 impl Gcra {
+    /// The longest emission interval and the largest tolerance of a quota that comes with a call:
+    /// 36 years. So the words have room for every TAT within the first 73 years of the clock and
+    /// more, which is the time that [`Refill::nanoseconds`] counts.
+    pub(crate) const MOST_OF_CALL: u64 = (1 << 60) - 1;
+
+    /// The rule of a quota that comes with a call, both numbers in nanoseconds up to
+    /// `MOST_OF_CALL`. Half of the tolerance of the call that asks may be inherited.
+    #[inline]
+    pub(crate) fn by_call(emission: u64, tolerance: u64) -> Self {
+        Self {
+            refill: Refill::nanoseconds(tolerance, Self::MOST_OF_CALL),
+            price: emission,
+            full: tolerance,
+            room: tolerance,
+            half: tolerance / 2,
+            start: 0,
+            idle: 0,
+            burst: tolerance / emission,
+            queue: false,
+            by_call: true,
+        }
+    }
+
     /// The rules of all tiers of a table. After a change, for a table that the older rules have
     /// written.
     pub(crate) fn tiers(
@@ -89,7 +118,8 @@ impl Gcra {
         let half = half(buckets, &prices);
         let rule = |(bucket, &price): (&Bucket, &u64)| {
             let (burst, full, start) = (bucket.burst, bucket.burst * price, refill.floor());
-            Self { refill, price, full, room: full, half, start, idle: start, burst, queue: bucket.queue }
+            let (queue, by_call) = (bucket.queue, false);
+            Self { refill, price, full, room: full, half, start, idle: start, burst, queue, by_call }
         };
         Ok(buckets.iter().zip(&prices).map(rule).collect())
     }
@@ -111,6 +141,11 @@ impl Gcra {
 
 impl Ranged for Gcra {
     const RANGED: bool = true;
+
+    #[inline]
+    fn is_ranged(&self) -> bool {
+        !self.by_call
+    }
 
     fn is_early(&self) -> bool {
         self.refill.is_whole()
@@ -207,6 +242,8 @@ impl Rule for Gcra {
             _ if self.queue => (0, 0, back + short),
             // A reset has forgiven the debt meanwhile.
             Order::Kept | Order::KeptAndBooked if payload < charged => (0, 0, 0),
+            // The quotas of the requests that are booked ahead may be any.
+            Order::KeptAndBooked if self.by_call => (0, 0, back + short),
             Order::KeptAndBooked if payload > now + self.full => {
                 // What requests that are booked ahead rely on stays.
                 let kept = back.min(payload - charged);
@@ -220,6 +257,11 @@ impl Rule for Gcra {
 
     fn half(&self, at: Moment) -> Option<Payload> {
         Some(Payload(at.tick + self.half))
+    }
+
+    /// Half of the tolerance of one call may be any time at all of another's.
+    fn may_share(&self) -> bool {
+        !self.by_call
     }
 
     fn less(&self, charged: Payload, units: u64) -> Payload {
@@ -299,6 +341,10 @@ impl Numbers for Gcra {
 }
 
 impl Carry for Gcra {
+    fn of_call(emission: u64) -> Option<Self> {
+        Some(Self::by_call(emission, emission))
+    }
+
     /// The TAT at the start of the first clock. Later clocks do not start with a debt again.
     fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
         self.anew(Payload(self.start), fresh, now).0

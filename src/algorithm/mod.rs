@@ -1,5 +1,4 @@
-//! The five algorithms, the in-flight limit and the quota with the call: each is a pure function on
-//! one packed word.
+//! The five algorithms and the in-flight limit: each is a pure function on one packed word.
 //!
 //! A user describes an [`Algorithm`] (`TokenBucket`, ...). `compile` checks it and turns it into a
 //! [`Rule`], the same settings in the integers of one table. A rule reads no clock. It touches no
@@ -23,6 +22,7 @@
 
 mod any_rule;
 mod as_much;
+mod call_quota;
 mod change;
 mod each;
 mod first_hit;
@@ -33,7 +33,6 @@ mod leaky_bucket;
 mod packing;
 mod parse;
 mod payload;
-mod per_call;
 mod quota;
 mod refill;
 mod settings;
@@ -55,17 +54,17 @@ use crate::time::Timestamp;
 pub(crate) use any_rule::ToAny;
 pub(crate) use any_rule::{AnyRule, for_rule};
 pub(crate) use as_much::AsMuch;
+pub use call_quota::CallQuota;
 pub use change::Inherit;
 pub(crate) use change::{Carry, Change, Past, Ranged, WithPast};
 pub(crate) use each::Each;
 pub use first_hit::FirstHit;
 pub use fixed_window::FixedWindow;
+pub(crate) use gcra::Gcra;
 pub(crate) use in_flight::InFlightRule;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
 pub use payload::{Payload, Stored};
-pub use per_call::CallQuota;
-pub(crate) use per_call::{PerCallRule, Refusal};
 pub use quota::Quota;
 pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
@@ -117,8 +116,8 @@ pub struct Resolution {
 }
 
 /// A rate-limiting algorithm with its settings: [`TokenBucket`], [`LeakyBucket`], [`FixedWindow`],
-/// [`SlidingWindow`], [`SlidingLog`]; [`FirstHit`], a form of the fixed window; or [`Quota`] for
-/// any of them chosen at run time.
+/// [`SlidingWindow`], [`SlidingLog`]; [`FirstHit`], a form of the fixed window; [`Quota`] for any
+/// of them chosen at run time; or [`CallQuota`], where the numbers come with each call.
 ///
 /// Sealed: the table relies on the properties of its rules.
 pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
@@ -233,12 +232,6 @@ pub trait Visit {
 /// An algorithm in the integers of one table, as the table calls it: plain data, and pure
 /// functions. Costs are between 1 and the limit.
 pub trait Rule: Ranged + Ringed {
-    /// Whether the new keys of a full bucket may share its overflow word where they may not
-    /// [inherit](Self::half) a slot. Otherwise such a request is refused, and so is one that the
-    /// inherited debt has no room for: the ruling's ring is then marked as
-    /// another's.
-    const SHARES: bool = true;
-
     /// Hands the rule over as that of its algorithm. So a rule that may be any is told apart once,
     /// and not at each step of a check.
     #[inline(always)]
@@ -297,6 +290,12 @@ pub trait Rule: Ranged + Ringed {
     /// every later time.
     fn half(&self, _at: Moment) -> Option<Payload> {
         None
+    }
+
+    /// Whether the new keys of a full bucket may share an allowance, where none may inherit a slot.
+    /// The table is built accordingly.
+    fn may_share(&self) -> bool {
+        true
     }
 
     /// A larger payload that grants the same to within one step of the clock or count of the rule.

@@ -109,6 +109,14 @@ impl Refill {
     /// Payloads of buckets stay at or below this.
     pub(crate) const TOP: u64 = (1 << PAYLOAD_BITS) - 2;
 
+    /// The clock of quotas that come with calls: it counts nanoseconds, and leaves room for a
+    /// bucket of `most` nanoseconds. This one's bucket holds `tolerance` of them.
+    #[inline]
+    pub(crate) fn nanoseconds(tolerance: u64, most: u64) -> Self {
+        let (last, scale) = (Self::TOP - most, 1 << POINT);
+        Self { a: 1, b: 1, scale, step: 1, offset: 0, steps: false, since: 0, last, floor: 0, tolerance }
+    }
+
     /// One refill clock for all `buckets` in the given `room`, and the price of each bucket's token
     /// in grains.
     pub(crate) fn fit(buckets: &[Bucket], room: Room) -> Result<(Self, Vec<u64>), BuildError> {

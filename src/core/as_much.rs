@@ -149,7 +149,8 @@ impl<A: Algorithm, const KEYED: bool, C: Clock> Core<One<A, KEYED>, C> {
                 // A full bucket, and nothing was counted.
                 true => cost,
             };
-            return Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
+            let by = (&compiled.shown, self.versions.limiter());
+            return Decision::of(ruling, by, now, cost, fingerprint, state.resets());
         }
     }
 
@@ -180,10 +181,10 @@ impl<A: Algorithm, const KEYED: bool, C: Clock> Core<One<A, KEYED>, C> {
                     continue;
                 }
             };
-            let shown = &compiled.shown;
+            let by = (&compiled.shown, self.versions.limiter());
             return Ok(match units {
-                0 => Decision::trivial(ruling.into(), shown, now, 0),
-                units => Decision::of(ruling, shown, now, units, fingerprint, state.resets()),
+                0 => Decision::trivial(ruling.into(), by.0, now, 0),
+                units => Decision::of(ruling, by, now, units, fingerprint, state.resets()),
             });
         }
     }

@@ -9,11 +9,11 @@
 //! A credit has no receipt. It lowers the word as a refund of the newest request would, and what it
 //! gives is on top of what the limit admits. So it need not know which charges were forgiven.
 
-use crate::algorithm::{Rule, Taken};
+use crate::algorithm::{Carry, Rule, Taken};
 use crate::clock::Clock;
-use crate::core::{Asked, Core, Limits};
-use crate::receipt::Receipt;
-use crate::table::dated::ThenAndNow;
+use crate::core::{Asked, Core, Limits, RuleOf};
+use crate::receipt::{ChargedBy, Receipt};
+use crate::table::dated::{Current, ThenAndNow};
 use crate::table::ruling::Ask;
 use crate::time::Timestamp;
 
@@ -30,17 +30,23 @@ impl<L: Limits, C: Clock> Core<L, C> {
         if receipt.limiter != self.versions.limiter() {
             return 0;
         }
-        let (version, current) = (self.versions.numbered(receipt.version.into()), self.versions.current());
+        let current = self.versions.current();
+        let (version, first) = match receipt.by {
+            ChargedBy::Version { number, rule } => (self.versions.numbered(number.into()), usize::from(rule)),
+            ChargedBy::Call { .. } => (current, 0),
+        };
+        // A quota that came with the call means the same in every version.
+        let lent = receipt.by.emission().and_then(RuleOf::<L>::of_call).map(Current::endless);
         let mut least = None;
         for (index, charged) in receipt.charged.iter_mut().enumerate().rev() {
             let cost = units.min(charged.left);
             let Some(table) = self.each().get(index).filter(|_| cost > 0) else { continue };
             charged.left -= cost;
-            let number = usize::from(receipt.rule) + index;
-            let rule = version.dated(number);
+            let lent = lent.as_ref().map(Current::dated);
+            let rule = lent.unwrap_or_else(|| version.dated(first + index));
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let charge = (receipt.since, receipt.resets);
-            let rules = ThenAndNow { then: rule, now: current.dated(number) };
+            let rules = ThenAndNow { then: rule, now: lent.unwrap_or_else(|| current.dated(first + index)) };
             let (back, short) = table.refund(&rules, charged.fingerprint, taken, charge, &time);
             table.refunds.count_short(short);
             // As if the units that are left had been a request of their own, right before the units
@@ -52,12 +58,12 @@ impl<L: Limits, C: Clock> Core<L, C> {
     }
 
     /// Gives the key up to `units` without a receipt: the least of what the limits gave.
-    pub(crate) fn credit(&self, asked: Asked<'_, L>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
+    pub(crate) fn credit<'l>(&'l self, asked: Asked<'l, L>, units: u64, time: impl Fn() -> Timestamp) -> u64 {
         let Asked { fingerprint, tier } = asked;
         let mut version = self.versions.current();
         let given = self.each().iter().enumerate().map(|(index, table)| {
             loop {
-                let rule = version.dated(L::first_rule(tier) + index);
+                let rule = L::compiled(version, tier, index).dated();
                 let given = table.credit(Ask { rule, fingerprint, cost: units }, &time);
                 // A rule of an older version than the word's gives nothing.
                 match self.versions.following(version, time()) {
@@ -70,13 +76,13 @@ impl<L: Limits, C: Clock> Core<L, C> {
     }
 
     /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.
-    pub(crate) fn reset(&self, asked: Asked<'_, L>, time: impl Fn() -> Timestamp) -> bool {
+    pub(crate) fn reset<'l>(&'l self, asked: Asked<'l, L>, time: impl Fn() -> Timestamp) -> bool {
         let Asked { fingerprint, tier } = asked;
         let mut version = self.versions.current();
         loop {
             let (now, mut known) = (time(), false);
             for (index, table) in self.each().iter().enumerate() {
-                let rule = version.dated(L::first_rule(tier) + index);
+                let rule = L::compiled(version, tier, index).dated();
                 known |= table.reset(rule, fingerprint, now, || self.versions.count_reset());
             }
             // A rule of an older version than the word's forgives nothing.

@@ -40,13 +40,12 @@ pub use as_much::DebitError;
 pub use lease::{Lease, Leased};
 pub use one::{Global, Keyed, One};
 pub use reserve::{Reservation, ReserveError};
-pub(crate) use restore::{SavedDebts, hasher, shift};
-pub(crate) use save::{debts, naming, reading};
 pub use several::{Glance, LimitDecision, MultiDecision, Refusal, Several};
 pub(crate) use several::{recall, recall_refusal};
 pub(crate) use space::Space;
+pub(crate) use version::Compiled;
 
-use version::Versions;
+use version::{Version, Versions};
 
 /// The limits that a limiter decides together: [`One`] for each key or for everything, or
 /// [`Several`] for each key.
@@ -105,9 +104,13 @@ pub trait Limits: sealed::Sealed + Sized + 'static {
     #[doc(hidden)]
     fn default_tier(versions: &Versions<Self::Quota>) -> Self::Tier<'_>;
 
-    /// Of a version, the number of the first limit's rule under this tier.
+    /// The rule of this limit under this tier, in a version.
     #[doc(hidden)]
-    fn first_rule(tier: Self::Tier<'_>) -> usize;
+    fn compiled<'v>(
+        version: &'v Version<RuleOf<Self>>,
+        tier: Self::Tier<'v>,
+        index: usize,
+    ) -> &'v Compiled<RuleOf<Self>>;
 
     /// The largest cost that can be admitted at once.
     #[doc(hidden)]

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::algorithm::{Algorithm, Booking, Ringed, Rule};
 use crate::clock::Clock;
-use crate::core::version::{Compiled, MOST_TIERS, Versions};
+use crate::core::version::{Compiled, MOST_TIERS, Version, Versions};
 use crate::core::{
     Answer, Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn, sealed,
 };
@@ -58,7 +58,9 @@ impl<A: Algorithm, const KEYED: bool> Limits for One<A, KEYED> {
     }
 
     fn reserve_memory(space: &Space, rules: &[A::Rule], _: &[usize], _: bool) -> Result<Table, BuildError> {
-        space.table(size::<KEYED>(space, rules)?)
+        let may_share = rules.iter().all(Rule::may_share);
+        let when_full = if may_share { space.when_full } else { space.when_full.unshared() };
+        Space { when_full, ..*space }.table(size::<KEYED>(space, rules)?)
     }
 
     #[inline]
@@ -80,8 +82,12 @@ impl<A: Algorithm, const KEYED: bool> Limits for One<A, KEYED> {
         &versions.first().default
     }
 
-    fn first_rule(tier: &Compiled<A::Rule>) -> usize {
-        tier.shown.index.into()
+    fn compiled<'v>(
+        version: &'v Version<A::Rule>,
+        tier: &'v Compiled<A::Rule>,
+        _: usize,
+    ) -> &'v Compiled<A::Rule> {
+        if tier.is_lent() { tier } else { version.compiled(tier.shown.index.into()) }
     }
 
     fn limit<C: Clock>(core: &Core<Self, C>, tier: &Compiled<A::Rule>) -> u64 {
@@ -107,7 +113,8 @@ impl<A: Algorithm, const KEYED: bool> Limits for One<A, KEYED> {
         if !ruling.allowed && !core.versions.stands(tier, now) {
             return core.charge_special(asked, cost, time).by_fields();
         }
-        Decision::of(ruling, &tier.shown, now, cost, fingerprint, state.resets())
+        let by = (&tier.shown, core.versions.limiter());
+        Decision::of(ruling, by, now, cost, fingerprint, state.resets())
     }
 
     #[cold]
@@ -118,12 +125,12 @@ impl<A: Algorithm, const KEYED: bool> Limits for One<A, KEYED> {
         cost: u64,
         now: Timestamp,
     ) -> Decision<'l> {
-        let mut compiled = core.versions.renewed(tier);
+        let (mut compiled, limiter) = (core.versions.renewed(tier), core.versions.limiter());
         loop {
             let (rule, shown) = (compiled.dated(), &compiled.shown);
             let ask = Ask { rule, fingerprint, cost };
             let decision = if cost > 0 && cost <= rule.limit() {
-                Decision::of(core.places.peek(ask, now), shown, now, cost, fingerprint, 0)
+                Decision::of(core.places.peek(ask, now), (shown, limiter), now, cost, fingerprint, 0)
             } else {
                 // Nothing to decide: only the numbers, as they are.
                 let found = core.places.probe(Ask { cost: 1, ..ask }, rule.moment_to_read(now));
@@ -200,7 +207,8 @@ impl<A: Algorithm, const KEYED: bool, C: Clock> Core<One<A, KEYED>, C> {
         if cost > 0 && cost <= compiled.rule().limit() {
             let (ruling, now) = self.places.check(&compiled.current, fingerprint, cost, time);
             if ruling.allowed || self.versions.after(compiled, now).is_none() {
-                let decision = Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets());
+                let by = (&compiled.shown, self.versions.limiter());
+                let decision = Decision::of(ruling, by, now, cost, fingerprint, state.resets());
                 return if self.observer.is_some() { self.observer.tell(decision) } else { decision };
             }
         }
@@ -306,7 +314,8 @@ impl<A: Algorithm, const KEYED: bool, C: Clock> Core<One<A, KEYED>, C> {
                 compiled = newer;
                 continue;
             }
-            return Some(Decision::of(ruling, &compiled.shown, now, cost, fingerprint, state.resets()));
+            let by = (&compiled.shown, self.versions.limiter());
+            return Some(Decision::of(ruling, by, now, cost, fingerprint, state.resets()));
         }
     }
 }

@@ -54,7 +54,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 }
 
 /// The hasher of the saved keys, if it hashes them here as it did there.
-pub(crate) fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
+fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
     let Naming { secret, fingerprint, buckets } = &header.naming;
     if !header.has_keys() {
         return Ok(KeyHasher::random(trusted_keys));
@@ -70,24 +70,24 @@ pub(crate) fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, R
 
 /// How much later the new clock reads than the saved one did, and what it reads. The Unix time
 /// first: if the thread is held up in between, debts last longer.
-pub(crate) fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
+fn shift(header: &Header, clock: &impl Clock) -> (Shift, Timestamp) {
     let unix = nanos(clock.unix_now());
     let now = clock.now();
     (Shift::between(header.reading, Reading { at: now.as_nanos(), unix }), now)
 }
 
 /// The debts in a saved limiter, and what the limiter that gets them has room for.
-pub(crate) struct SavedDebts<'h> {
-    pub(crate) header: &'h Header,
-    pub(crate) now: Timestamp,
-    pub(crate) max_keys: usize,
+struct SavedDebts<'h> {
+    header: &'h Header,
+    now: Timestamp,
+    max_keys: usize,
 }
 
 impl SavedDebts<'_> {
     /// Enters the debts to one limit that have not run out. `carry` and `carry_time` convert a
     /// saved payload, and a time of a log, to this clock. The inner result says whether there was
     /// room: it counts once the whole input has been found right.
-    pub(crate) fn enter<R: Rule>(
+    fn enter<R: Rule>(
         &self,
         input: &mut Reader<impl Read>,
         table: &Table,

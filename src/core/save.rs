@@ -46,7 +46,7 @@ impl<L: Limits, C: Clock> Core<L, C> {
 }
 
 /// By which secret the keys of this table are hashed; none where there are no keys.
-pub(crate) fn naming(kind: Kind, hasher: &KeyHasher, table: Option<&Table>) -> Naming {
+fn naming(kind: Kind, hasher: &KeyHasher, table: Option<&Table>) -> Naming {
     match table {
         Some(table) if kind.has_keys() => Naming {
             secret: hasher.secret().clone(),
@@ -59,7 +59,7 @@ pub(crate) fn naming(kind: Kind, hasher: &KeyHasher, table: Option<&Table>) -> N
 
 /// What the clock shows, and then the Unix time: if the thread is held up in between, debts last
 /// longer.
-pub(crate) fn reading(clock: &impl Clock) -> Reading {
+fn reading(clock: &impl Clock) -> Reading {
     Reading { at: clock.now().as_nanos(), unix: nanos(clock.unix_now()) }
 }
 
@@ -119,7 +119,7 @@ impl<'l, R: Numbers> Book<'l, R> {
 
 /// Writes down the debts of a table at `at`, each as `anew` makes it for the next process, and
 /// their end. Returns how many keys that is.
-pub(crate) fn debts<R: Rule, W: Write>(
+fn debts<R: Rule, W: Write>(
     out: &mut Writer<W>,
     table: &Table,
     rule: Dated<'_, R>,

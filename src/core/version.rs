@@ -42,6 +42,7 @@ use crate::bits::Field;
 use crate::clock::Clock;
 use crate::decision::Shown;
 use crate::error::BuildError;
+use crate::receipt::ChargedBy;
 use crate::sync::{AtomicU64, Mutex, Ordering, Tally, TallyOrdering};
 use crate::table::dated::{Current, Dated};
 use crate::table::term::{Horizon, Term};
@@ -89,6 +90,12 @@ pub struct Compiled<R> {
 }
 
 impl<R> Compiled<R> {
+    /// Whether it came with a call: it is no tier of a version, and means the same in each of them.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.shown.version == Shown::LENT
+    }
+
     /// The rule as the table is handed it.
     #[inline]
     pub(crate) fn dated(&self) -> Dated<'_, R> {
@@ -107,6 +114,8 @@ type Chunk<R> = OnceLock<Box<[OnceLock<Version<R>>]>>;
 pub struct Version<R> {
     pub(crate) default: Compiled<R>,
     tiers: Box<[Compiled<R>]>,
+    /// The limiter's number among all of this process: receipts carry it.
+    pub(crate) limiter: u64,
     /// When it began, on the limiter's clock.
     since: u64,
 }
@@ -114,8 +123,6 @@ pub struct Version<R> {
 /// All versions of a limiter's quotas, and its state.
 pub struct Versions<A: Algorithm> {
     state: AtomicU64,
-    /// The limiter's number among all of this process: receipts carry it.
-    limiter: u64,
     first: Version<A::Rule>,
     later: Box<[Chunk<A::Rule>]>,
     writer: Mutex<Writer<A>>,
@@ -133,11 +140,11 @@ impl<R: Numbers> Version<R> {
     fn new(rules: Vec<WithPast<R>>, limiter: u64, number: u64, since: u64) -> Self {
         let mut compiled = Term::all(rules, since).into_iter().enumerate().map(|(index, (rule, term))| {
             let (version, index) = (number as u32, index as u16);
-            let shown = Shown { any: rule.any(), limiter, version, index };
+            let shown = Shown { any: rule.any(), version, index };
             Compiled { current: Current { rule, term }, shown }
         });
         let Some(default) = compiled.next() else { unreachable!("a limiter has at least one quota") };
-        Self { default, tiers: compiled.collect(), since }
+        Self { default, tiers: compiled.collect(), limiter, since }
     }
 
     /// The tier of this number, 0 being the default. `None` for a number that is no tier's.
@@ -161,6 +168,12 @@ impl<R: Numbers> Version<R> {
     #[inline]
     pub(crate) fn compiled(&self, number: usize) -> &Compiled<R> {
         self.tiers.get(number.wrapping_sub(1)).unwrap_or(&self.default)
+    }
+
+    /// How receipts say that all of its rules have charged a request.
+    #[inline]
+    pub(crate) fn charged_by(&self) -> ChargedBy {
+        ChargedBy::Version { number: self.default.shown.version, rule: 0 }
     }
 
     /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock.
@@ -205,7 +218,6 @@ impl<A: Algorithm> Versions<A> {
         let limiter = LIMITERS.fetch_add(1, TallyOrdering::Relaxed);
         Self {
             state: AtomicU64::new(OBSERVED.of(observed.into())),
-            limiter,
             first: Version::new(rules.into_iter().map(|rule| (rule, None)).collect(), limiter, 0, 0),
             later: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
             writer: Mutex::new(Writer { quotas, last: 0 }),
@@ -216,7 +228,7 @@ impl<A: Algorithm> Versions<A> {
     pub(crate) fn resume(&mut self, saved: &[A::Rule], shift: Shift) {
         let resumed =
             |(compiled, saved): (&Compiled<A::Rule>, _)| (compiled.rule().resuming(saved, shift), None);
-        self.first = Version::new(self.first.all().zip(saved).map(resumed).collect(), self.limiter, 0, 0);
+        self.first = Version::new(self.first.all().zip(saved).map(resumed).collect(), self.limiter(), 0, 0);
     }
 
     /// The first version. A check asks whether it is current.
@@ -227,7 +239,7 @@ impl<A: Algorithm> Versions<A> {
 
     /// The limiter's number among all of this process.
     pub(crate) fn limiter(&self) -> u64 {
-        self.limiter
+        self.first.limiter
     }
 
     /// The state. Load it before the key's word.
@@ -325,9 +337,12 @@ impl<A: Algorithm> Versions<A> {
         chunk.get(number as usize - length)?.set(version).ok()
     }
 
-    /// The same tier of the current version.
+    /// The same tier of the current version; a lent quota as it is.
     #[inline]
-    pub(crate) fn renewed(&self, compiled: &Compiled<A::Rule>) -> &Compiled<A::Rule> {
+    pub(crate) fn renewed<'l>(&'l self, compiled: &'l Compiled<A::Rule>) -> &'l Compiled<A::Rule> {
+        if compiled.is_lent() {
+            return compiled;
+        }
         let current = self.current();
         current.tier(compiled.shown.index.into()).unwrap_or(&current.default)
     }
@@ -338,7 +353,7 @@ impl<A: Algorithm> Versions<A> {
     #[inline]
     pub(crate) fn after<'l>(
         &'l self,
-        compiled: &Compiled<A::Rule>,
+        compiled: &'l Compiled<A::Rule>,
         now: Timestamp,
     ) -> Option<&'l Compiled<A::Rule>> {
         let stands = self.number() == u64::from(compiled.shown.version) && compiled.dated().is_timely(now);
@@ -348,7 +363,7 @@ impl<A: Algorithm> Versions<A> {
     /// The same at any time: a booking is also refused because the version ends before it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn after_all(&self, compiled: &Compiled<A::Rule>) -> Option<&Compiled<A::Rule>> {
+    pub(crate) fn after_all<'l>(&'l self, compiled: &'l Compiled<A::Rule>) -> Option<&'l Compiled<A::Rule>> {
         self.announce_next(Some(&compiled.current.term));
         let renewed = self.renewed(compiled);
         (renewed.shown.version != compiled.shown.version).then_some(renewed)
@@ -444,6 +459,6 @@ impl<A: Algorithm> Versions<A> {
         if number > NUMBER.max() {
             return Err(BuildError::ChangedTooOften);
         }
-        Ok(Version::new(rules, self.limiter, number, change.since))
+        Ok(Version::new(rules, self.limiter(), number, change.since))
     }
 }

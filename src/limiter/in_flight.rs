@@ -455,7 +455,7 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
         let space = Space { when_full: WhenFull::Deny, ..self.space };
         Ok(InFlightLimiter {
             limit: CurrentLimit::new(rule),
-            term: Term::endless(),
+            term: Term::endless(u64::MAX),
             hasher: space.hasher(),
             // A guard holds its slot, so no key may move.
             table: space.table(space.size(rule.ring_len())?.fixed())?,

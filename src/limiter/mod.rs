@@ -1,15 +1,13 @@
-//! The limiters, as users hold them: faces of [`core`](crate::core), one for units in flight, and
-//! one for quotas that come with their calls.
+//! The limiters, as users hold them: faces of [`core`](crate::core), and one for units in flight.
 
 mod batch;
 mod builder;
 mod current_limit;
 mod global;
 mod in_flight;
-
 mod keyed;
+mod lent;
 mod multi;
-mod per_call;
 mod prepared;
 mod time_and_tier;
 mod view;
@@ -19,8 +17,8 @@ pub use builder::{Builder, Face};
 pub use global::GlobalLimiter;
 pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter, OwnedInFlight};
 pub use keyed::Limiter;
+pub use lent::Lent;
 pub use multi::MultiLimiter;
-pub use per_call::{CallDecision, CallError, PerCallBuilder, PerCallLimiter, PreparedCall};
 pub use prepared::Prepared;
 pub use time_and_tier::{ByClock, Time};
 pub use view::View;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A limiter of several limits has them in place of tiers, in the order in which the user gave
-//! them. One whose quotas come with the calls has none.
+//! them.
 //!
 //! Times are nanoseconds. A text is its length, a u8, and its bytes. The last line says how the
 //! keys are hashed, and how many buckets the table had; a limiter without keys has zeros there.
@@ -26,7 +26,6 @@ pub enum Kind {
     Keyed,
     Global,
     Several,
-    PerCall,
 }
 
 impl Kind {
@@ -35,7 +34,6 @@ impl Kind {
             Self::Keyed => "Limiter",
             Self::Global => "GlobalLimiter",
             Self::Several => "MultiLimiter",
-            Self::PerCall => "PerCallLimiter",
         }
     }
 
@@ -48,7 +46,7 @@ impl Kind {
     fn quota(self) -> &'static str {
         match self {
             Self::Several => "limit",
-            Self::Keyed | Self::Global | Self::PerCall => "tier",
+            Self::Keyed | Self::Global => "tier",
         }
     }
 }
@@ -135,7 +133,6 @@ impl Header {
             0 => Kind::Keyed,
             1 => Kind::Global,
             2 => Kind::Several,
-            3 => Kind::PerCall,
             _ => return Err(RestoreError::Corrupt),
         };
         let unix_at_zero = from.word()?;

@@ -11,18 +11,7 @@ use crate::table::slot_index::SlotIndex;
 use crate::table::view::{Found, View};
 use crate::time::Timestamp;
 
-/// How many buckets an estimate reads at most.
-const SAMPLE: usize = 32;
-
 impl Table {
-    /// About how many keys are in debt: judged by up to 32 buckets, and exact where there are no
-    /// more.
-    pub(crate) fn estimate_in_debt<R: Rule>(&self, rule: Dated<'_, R>, at: Moment) -> usize {
-        let step = self.end().div_ceil(SAMPLE);
-        let sampled = (0..self.end()).step_by(step).map(|number| self.at(number).live(rule, at));
-        sampled.sum::<usize>() * step
-    }
-
     /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
     /// when the key has no slot.
     pub(crate) fn reset<R: Rule>(

@@ -3,24 +3,30 @@
 //! This is where a word becomes a payload of the rule's version, and where the time of a version
 //! ends. The rule itself knows neither.
 
-use std::borrow::Borrow;
-
 use crate::algorithm::{Moment, Order, Past, Payload, Refund, Rule, Stored, Taken, Verdict};
 use crate::ring::Ring;
 use crate::table::term::Term;
 use crate::time::Timestamp;
 
-/// A rule of a version, and its term: its own, or where the rule comes with a call, a lent one.
+/// A rule of a version, or of a quota that comes with a call, and its term.
 #[derive(Debug)]
-pub(crate) struct Current<R, T = Term> {
+pub(crate) struct Current<R> {
     pub(crate) rule: R,
-    pub(crate) term: T,
+    pub(crate) term: Term,
 }
 
-impl<R, T: Borrow<Term>> Current<R, T> {
+impl<R> Current<R> {
     #[inline]
     pub(crate) fn dated(&self) -> Dated<'_, R> {
-        Dated { rule: &self.rule, term: self.term.borrow() }
+        Dated { rule: &self.rule, term: &self.term }
+    }
+}
+
+impl<R: Rule> Current<R> {
+    /// A rule whose payloads mean the same in every version.
+    #[inline]
+    pub(crate) fn endless(rule: R) -> Self {
+        Self { term: Term::endless(rule.last()), rule }
     }
 }
 

@@ -28,9 +28,12 @@ pub enum WhenFull {
     ///
     /// That holds for the buckets and the fixed window, whose debts can be compared. The sliding
     /// window, the sliding log and windows [from the first hit](crate::FirstHit) refuse, as
-    /// [`Deny`](Self::Deny) does.
+    /// [`Deny`](Self::Deny) does. Where quotas [come with calls](crate::CallQuota), this is
+    /// [`Inherit`](Self::Inherit).
     #[default]
     Share,
+    /// The same without an allowance that keys share: a new key inherits a slot, or is refused.
+    Inherit,
     /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining)
     /// for it, and [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
@@ -112,6 +115,11 @@ impl Best {
 }
 
 impl WhenFull {
+    /// The same where no two keys may share an allowance.
+    pub(crate) fn unshared(self) -> Self {
+        if self == Self::Share { Self::Inherit } else { self }
+    }
+
     /// Whether a new key is admitted uncounted.
     fn admits<R: Rule>(self, rule: Dated<'_, R>) -> bool {
         self == Self::Allow && rule.rule.may_go_uncounted()
@@ -121,9 +129,9 @@ impl WhenFull {
     fn placement<R: Rule>(self, ask: Ask<'_, R>, (index, word): (SlotIndex, Word), at: Moment) -> Placement {
         let (rule, payload) = (ask.rule, ask.rule.current(word.payload()));
         match self {
-            Self::Share => match rule.half(at) {
+            Self::Share | Self::Inherit => match rule.half(at) {
                 Some(half) if payload <= half => Placement::Evict(index, word),
-                Some(_) if R::SHARES => Placement::Shared(payload),
+                Some(_) if self == Self::Share => Placement::Shared(payload),
                 _ => Placement::Refuse(payload, index),
             },
             Self::Allow if self.admits(rule) => Placement::AdmitUncounted(rule.forgive(word.payload(), at)),

@@ -5,7 +5,7 @@ use crate::ring::Ring;
 use crate::table::basis::Basis;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::full::{Best, Placement};
+use crate::table::full::{Best, Placement, WhenFull};
 use crate::table::header::Header;
 use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::SlotIndex;
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
                 // An older version of the quota cannot add a debt to a later version's overflow
                 // word.
                 Placement::Evict(..) if rule.is_later(overflow) => {
-                    Some(refused::<R>(rule.current(overflow), Ring::NONE))
+                    Some(refused(rule.current(overflow), Ring::NONE))
                 }
                 // The key with the least debt loses its slot, and the new key inherits that debt.
                 Placement::Evict(index, word) if evictions < TRIES => {
@@ -118,13 +118,13 @@ impl<'a> View<'a> {
                     view.share(ask, header, overflow, least, at)
                 }
                 // Other keys evicted first, each time.
-                Placement::Evict(..) if R::SHARES && shares < TRIES => {
+                Placement::Evict(..) if self.table.when_full == WhenFull::Share && shares < TRIES => {
                     shares += 1;
                     view.share(ask, header, overflow, Payload::UNSEEN, at)
                 }
                 // And charged the overflow word first, each time.
                 Placement::Evict(..) | Placement::Shared(_) => {
-                    Some(refused::<R>(shared_debt(rule, overflow, at), Ring::NONE))
+                    Some(refused(shared_debt(rule, overflow, at), Ring::NONE))
                 }
                 Placement::Refuse(payload, index) => {
                     let ring = view.ring::<R>(index);
@@ -180,7 +180,7 @@ impl<'a> View<'a> {
             // the ring.
             Verdict::Deny(_) if !slot.is_still(word) => return None,
             Verdict::Deny(_) if left == Fingerprint::IN_DEBT || shared => {
-                return Some(refused::<R>(debt, ring));
+                return Some(refused(debt, ring));
             }
             Verdict::Deny(_) => return Some(Ruling::own(false, debt, ring)),
         };
@@ -274,13 +274,8 @@ impl<'a> View<'a> {
 }
 
 /// A refusal by a debt of other keys.
-fn refused<R: Rule>(payload: Payload, ring: Ring<'_>) -> Ruling<'_> {
-    Ruling { allowed: false, payload, ring, basis: inherited::<R>() }
-}
-
-/// The basis of a refusal by a debt of other keys.
-pub(super) fn inherited<R: Rule>() -> Basis {
-    if R::SHARES { Basis::Inherited } else { Basis::Full }
+fn refused(payload: Payload, ring: Ring<'_>) -> Ruling<'_> {
+    Ruling { allowed: false, payload, ring, basis: Basis::Inherited }
 }
 
 /// The debt of the bucket's new keys together: at least the half that a key may have debt when it

@@ -12,7 +12,7 @@ use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, Rest};
 use crate::table::growth::Reading;
 use crate::table::header::Header;
-use crate::table::insert::{inherited, waited_debt};
+use crate::table::insert::waited_debt;
 use crate::table::ruling::{Ask, Ruling, Standing};
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::view::{Found, View};
@@ -99,7 +99,7 @@ impl<'a> View<'a> {
             let debt = view.inherited_debt(ask.rule, word, left, at);
             let payload = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
             let inherits = shared || left == Fingerprint::IN_DEBT;
-            let basis = if inherits { inherited::<R>() } else { Basis::Own };
+            let basis = if inherits { Basis::Inherited } else { Basis::Own };
             return Ok(Standing { payload, ring: view.ring::<R>(index), basis });
         }
     }

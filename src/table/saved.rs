@@ -4,13 +4,13 @@
 use crate::algorithm::{Moment, Payload, Rule};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
-use crate::table::Table;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, probes};
 use crate::table::view::View;
 use crate::table::word::Word;
+use crate::table::{Table, WhenFull};
 
 /// A debt.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,8 @@ impl Table {
                 let (view, header) = self.view(fingerprint).home_bucket(fingerprint);
                 let entered = view.admit(rule, fingerprint.kept(), payload, times);
                 if entered || !view.make_room(header, || view.fullness(rule, at)) {
-                    let shares = !entered && R::SHARES && rule.half(at).is_some();
+                    let may_share = self.when_full != WhenFull::Inherit && rule.half(at).is_some();
+                    let shares = !entered && may_share;
                     if shares {
                         view.owe(payload);
                     }

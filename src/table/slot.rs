@@ -473,7 +473,7 @@ mod tests {
     /// How often a request of this cost was retried when another charge came in between, and
     /// whether it was admitted.
     fn overtaken(cost: u64) -> (u64, bool) {
-        let (rule, term) = (InFlightRule::new(9).unwrap(), Term::endless());
+        let (rule, term) = (InFlightRule::new(9).unwrap(), Term::endless(u64::MAX));
         let (slot, at) = (Slot::new(FINGERPRINT), rule.moment(Timestamp::ZERO));
         slot.enter(FINGERPRINT, Payload::of(InFlightRule::weight(5)));
         let seen = slot.load();

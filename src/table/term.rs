@@ -134,11 +134,12 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// Without an end.
-    pub(crate) fn endless() -> Self {
-        let (last, never) = (u64::MAX, AtomicU64::new(u64::MAX));
-        let early = AtomicU64::new(u64::MAX);
-        Self { since: 0, last, cached: never, early, is_early: true, horizon: None, past: None }
+    /// Without a horizon, from the clock's zero on. `last`: the last nanosecond that payloads have
+    /// room for.
+    #[inline]
+    pub(crate) fn endless(last: u64) -> Self {
+        let (cached, early) = (AtomicU64::new(last), AtomicU64::new(last.saturating_add(1)));
+        Self { since: 0, last, cached, early, is_early: true, horizon: None, past: None }
     }
 
     /// The terms of the rules of a version that begins at `since`. They also end together: they
@@ -146,13 +147,13 @@ impl Term {
     pub(crate) fn all<R: Rule>(rules: Vec<WithPast<R>>, since: u64) -> Vec<(R, Self)> {
         let last = rules.iter().filter(|(rule, _)| rule.is_ranged()).map(|(rule, _)| rule.last()).min();
         let Some(last) = last else {
-            return rules.into_iter().map(|(rule, _)| (rule, Self::endless())).collect();
+            return rules.into_iter().map(|(rule, _)| (rule, Self::endless(rule.last()))).collect();
         };
         let (last, horizon) = (last.min(UNTIL.max()), Arc::new(Horizon::new()));
         let until = horizon.raise(0, last);
         let term = |(rule, past): WithPast<R>| {
             if !rule.is_ranged() {
-                return (rule, Self::endless());
+                return (rule, Self::endless(rule.last()));
             }
             let (cached, early) = (AtomicU64::new(until), AtomicU64::new(0));
             let (is_early, horizon) = (rule.is_early(), Some(horizon.clone()));
@@ -251,7 +252,8 @@ impl Term {
     /// Raises the horizon so that the version lasts for `needed` nanoseconds. `false`: it ends
     /// before that.
     pub(super) fn lasts(&self, needed: u64) -> bool {
-        needed <= self.cached.load(Relaxed) || needed <= self.last && needed <= self.extend(needed)
+        let lasts = || needed <= self.last && needed <= self.extend(needed);
+        needed <= self.cached.load(Relaxed) || self.horizon.is_none() || lasts()
     }
 
     fn cache(&self, until: u64) {

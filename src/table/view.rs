@@ -1,7 +1,5 @@
 //! A bucket of a table: checks begin here, and look for their key.
 
-use std::borrow::Borrow;
-
 use crate::algorithm::{Rule, Visit};
 use crate::ring::Ring;
 use crate::table::Table;
@@ -82,7 +80,7 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         self,
-        rule: &Current<R, impl Borrow<Term>>,
+        rule: &Current<R>,
         fingerprint: Fingerprint,
         cost: u64,
         clock: impl Fn() -> Timestamp,
@@ -117,7 +115,7 @@ impl<'a> View<'a> {
     #[inline(never)]
     pub(crate) fn check_displaced<R: Rule, const TRIED_HOME: bool>(
         self,
-        rule: &Current<R, impl Borrow<Term>>,
+        rule: &Current<R>,
         fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,

@@ -9,8 +9,6 @@ const TYPES: &[&str] = &[
     "Asked",
     "Asks",
     "By",
-    "CallDecision",
-    "CallError",
     "Each",
     "Face",
     "Glance",
@@ -24,11 +22,7 @@ const TYPES: &[&str] = &[
     "One",
     "OneKey",
     "Patient",
-    "PerCallBuilder",
-    "PerCallLimiter",
-    "PerCallRule",
     "Prepared",
-    "PreparedCall",
     "Probe",
     "Refusal",
     "Seen",
@@ -37,18 +31,27 @@ const TYPES: &[&str] = &[
 ];
 
 /// Types that went: their work is done by another.
-const GONE_TYPES: &[&str] = &["Mark", "OneWord", "SingleLimitWords", "Words"];
+const GONE_TYPES: &[&str] = &[
+    "CallDecision",
+    "CallError",
+    "Mark",
+    "OneWord",
+    "PerCallBuilder",
+    "PerCallLimiter",
+    "PerCallRule",
+    "PreparedCall",
+    "SingleLimitWords",
+    "Words",
+];
 
 /// Files and folders that are still there.
 const FILES: &[&str] = &[
     "src/algorithm/each.rs",
-    "src/algorithm/per_call.rs",
     "src/core/",
     "src/limiter/current_limit.rs",
     "src/limiter/global.rs",
     "src/limiter/keyed.rs",
     "src/limiter/multi.rs",
-    "src/limiter/per_call/",
     "src/limiter/prepared.rs",
     "src/limiter/view.rs",
     "src/table/account.rs",
@@ -58,10 +61,10 @@ const FILES: &[&str] = &[
 
 /// How often the engine says these, where fewer would do. A count may only fall.
 const COUNTS: &[(&str, usize)] =
-    &[("static LIMITERS", 2), ("pub fn check_n(", 6), ("from_nanos(u64::MAX)", 0)];
+    &[("static LIMITERS", 1), ("pub fn check_n(", 6), ("from_nanos(u64::MAX)", 0)];
 
 /// The most lines of the engine with its inline tests. Less, and it is lowered.
-const MOST_LINES: usize = 23_100;
+const MOST_LINES: usize = 22_300;
 
 fn engine() -> Vec<File> {
     let is_product =

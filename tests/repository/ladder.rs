@@ -20,9 +20,10 @@ const LADDERS: &[(&str, &[&str])] = &[
             "algorithm::change",
             "algorithm::packing algorithm::windows",
             "algorithm::refill algorithm::sub_windows",
-            "algorithm::as_much algorithm::gcra algorithm::in_flight algorithm::per_call",
+            "algorithm::as_much algorithm::gcra algorithm::in_flight",
             "algorithm::settings algorithm::leaky_bucket",
-            "algorithm::token_bucket algorithm::fixed_window algorithm::sliding_window algorithm::sliding_log",
+            "algorithm::token_bucket algorithm::fixed_window algorithm::sliding_window algorithm::sliding_log \
+             algorithm::call_quota",
             "algorithm::first_hit",
             "algorithm::any_rule algorithm::change::past",
             "algorithm::quota",

@@ -4,15 +4,14 @@
 //! than was taken, and leaves no less debt than if the refunded units had never been charged.
 
 use arbitrary::Arbitrary;
-use tollgate::{CallDecision, CallError, CallQuota, ManualClock, Outcome, PerCallLimiter, Timestamp};
+use tollgate::{CallQuota, Decision, Limiter, ManualClock, Outcome, Receipt, Timestamp};
 use tollgate_testing::keys::Placed;
 
 use crate::contest::APART;
 use crate::limits::Number;
 
-/// The largest TAT, and the largest number of a quota.
-const LAST: u128 = (1 << 62) - 2;
-const MOST: u64 = i64::MAX as u64;
+/// The largest number of a quota.
+const MOST: u64 = (1 << 60) - 1;
 
 /// The latest time of the clock: 73 years.
 const LATEST: u64 = 1 << 61;
@@ -64,7 +63,7 @@ struct Charge {
     at: u128,
     charge: u128,
     back: u128,
-    decision: CallDecision,
+    receipt: Receipt,
     emission: u128,
     /// Whether a reset has forgiven it.
     is_forgiven: bool,
@@ -79,11 +78,8 @@ struct Numbers {
     reset_after: u128,
 }
 
-/// What a call is answered, and the key's TAT if it is charged.
-type Right = Result<(Numbers, Option<u128>), &'static str>;
-
 struct Contest {
-    limiter: PerCallLimiter<Placed, ManualClock>,
+    limiter: Limiter<Placed, CallQuota, ManualClock>,
     now: u64,
     /// Each key's TAT.
     tats: [u128; 3],
@@ -95,7 +91,8 @@ struct Contest {
 /// Plays the calls. Panics where the limiter differs.
 pub(crate) fn contest_of_calls(calls: &Calls) {
     let clock = ManualClock::new();
-    let limiter = PerCallLimiter::builder().max_keys(64).clock(clock.clone()).build();
+    let default = CallQuota::from_nanos(1, MOST).expect("it is the largest");
+    let limiter = Limiter::builder(default).max_keys(64).clock(clock.clone()).build();
     let limiter = limiter.expect("it is small");
     let mut contest = Contest { limiter, now: 0, tats: [0; 3], charges: Vec::new(), call: None, wait: 0 };
     let (mut latest, mut reset_at) = (0, 0);
@@ -131,8 +128,10 @@ impl Contest {
             }
             Verb::Peek(call) => {
                 let Some((quota, _, cost)) = call.value() else { return };
-                let right = self.right(key, quota, cost).map(|(numbers, _)| numbers);
-                self.same(right, &self.limiter.peek(&APART[key], quota, cost));
+                let (right, _) = self.right(key, quota, cost);
+                let lent = quota.lend();
+                let found = numbers(&self.limiter.prepare(&APART[key]).under(&lent).peek_n(cost));
+                self.same(&right, &found);
             }
             Verb::Refund(pick, units) if is_ahead => self.refund(*pick, units.value()),
             Verb::Refund(..) => {}
@@ -150,26 +149,27 @@ impl Contest {
 
     fn check(&mut self, key: usize) {
         let Some((quota, emission, cost)) = self.call else { return };
-        let right = self.right(key, quota, cost);
-        let found = self.limiter.check(&APART[key], quota, cost);
-        let tat = right.as_ref().ok().and_then(|(_, tat)| *tat);
-        self.same(right.map(|(numbers, _)| numbers), &found);
-        let (Some(tat), Ok(decision)) = (tat, found) else { return };
+        let (right, tat) = self.right(key, quota, cost);
+        let lent = quota.lend();
+        let decision = self.limiter.prepare(&APART[key]).under(&lent).check_n(cost);
+        let (found, receipt) = (numbers(&decision), decision.receipt());
+        self.same(&right, &found);
+        let Some(tat) = tat else { return };
         self.tats[key] = tat;
         let (emission, at) = (u128::from(emission), u128::from(self.now));
         let charge = emission * u128::from(cost);
-        self.charges.push(Charge { key, at, charge, back: 0, decision, emission, is_forgiven: false });
+        self.charges.push(Charge { key, at, charge, back: 0, receipt, emission, is_forgiven: false });
     }
 
     fn refund(&mut self, pick: u8, units: u64) {
         let Some(back) = usize::from(pick).checked_rem(self.charges.len()) else { return };
         let number = self.charges.len() - 1 - back;
         let before = self.seen_debt(self.charges[number].key);
-        let Charge { key, charge, back, decision, emission, is_forgiven, .. } = &mut self.charges[number];
+        let Charge { key, charge, back, receipt, emission, is_forgiven, .. } = &mut self.charges[number];
         let (key, emission) = (*key, *emission);
         let most = (*charge - *back).min(u128::from(units) * emission);
         *back += most;
-        let (found, is_forgiven) = (self.limiter.refund(decision, units), *is_forgiven);
+        let (found, is_forgiven) = (self.limiter.refund_part(receipt, units), *is_forgiven);
         let given = before - self.seen_debt(key);
         assert!(given <= if is_forgiven { 0 } else { most }, "{given} came back of {most}");
         assert_eq!(u128::from(found), given.div_ceil(emission), "units of {given} nanoseconds");
@@ -192,45 +192,40 @@ impl Contest {
     }
 
     fn seen_debt(&self, key: usize) -> u128 {
-        let quota = CallQuota::from_nanos(1, MOST).expect("it is the largest");
-        self.limiter.peek(&APART[key], quota, 0).expect("there is room").reset_after().as_nanos()
+        self.limiter.prepare(&APART[key]).peek_n(0).reset_after().as_nanos()
     }
 
-    fn right(&self, key: usize, quota: CallQuota, cost: u64) -> Right {
+    /// What a call is answered, and the key's TAT if it is charged.
+    fn right(&self, key: usize, quota: CallQuota, cost: u64) -> (Numbers, Option<u128>) {
         let (emission, tolerance) = (quota.emission().as_nanos(), quota.tolerance().as_nanos());
         let (debt, charge, now) = (self.debt(key), emission * u128::from(cost), u128::from(self.now));
-        if u128::from(cost) > u128::from(MOST) / emission {
-            return Err("the cost is out of range");
-        }
         let (after, tat) = (debt + charge, now + debt + charge);
         let (outcome, debt, wait) = match () {
             () if charge > tolerance => (Outcome::Never, debt, None),
             () if charge == 0 => (Outcome::Allowed, debt, None),
             () if after > tolerance => (Outcome::Denied, debt, Some(after - tolerance)),
-            () if tat > LAST => return Err("the TAT is out of range"),
             () => (Outcome::Allowed, after, None),
         };
         let remaining = tolerance.saturating_sub(debt) / emission;
         let numbers = Numbers { outcome, remaining, retry_after: wait, reset_after: debt };
-        Ok((numbers, (outcome == Outcome::Allowed && charge > 0).then_some(tat)))
+        (numbers, (outcome == Outcome::Allowed && charge > 0).then_some(tat))
     }
 
-    fn same(&mut self, right: Result<Numbers, &'static str>, found: &Result<CallDecision, CallError>) {
-        let numbers = |decision: &CallDecision| Numbers {
-            outcome: decision.outcome(),
-            remaining: decision.remaining().into(),
-            retry_after: decision.retry_after().map(|wait| wait.as_nanos()),
-            reset_after: decision.reset_after().as_nanos(),
-        };
-        let said = found.as_ref().map(numbers).map_err(|error| match error {
-            CallError::CostOutOfRange { .. } => "the cost is out of range",
-            CallError::TatOutOfRange { .. } => "the TAT is out of range",
-            _ => "the table is full",
-        });
-        assert_eq!(right, said, "by the arithmetic, and by the limiter at {}", self.now);
-        if let Ok(Numbers { retry_after: Some(wait), .. }) = said {
+    fn same(&mut self, right: &Numbers, found: &Numbers) {
+        assert_eq!(right, found, "by the arithmetic, and by the limiter at {}", self.now);
+        if let Some(wait) = found.retry_after {
             self.wait = u64::try_from(wait).unwrap_or(u64::MAX);
         }
+    }
+}
+
+fn numbers(decision: &Decision<'_>) -> Numbers {
+    assert!(!decision.is_full(), "there is room");
+    Numbers {
+        outcome: decision.outcome(),
+        remaining: decision.remaining().into(),
+        retry_after: decision.retry_after().map(|wait| wait.as_nanos()),
+        reset_after: decision.reset_after().as_nanos(),
     }
 }
 

@@ -11,6 +11,12 @@ use crate::time::{Shift, Timestamp};
 /// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the
 /// old clock.
 pub trait Carry: Copy {
+    /// The rule by which a request comes back that was charged under a quota of its own, so many
+    /// nanoseconds a unit. `None`: no quotas come with calls.
+    fn of_call(_emission: u64) -> Option<Self> {
+        None
+    }
+
     /// What the words and rings of the table have room for, where that is from before a change: the
     /// limit that they were built for. 0: each version has its own.
     fn room(&self) -> u64 {

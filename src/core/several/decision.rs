@@ -8,7 +8,7 @@ use crate::core::Answer;
 use crate::core::several::asks::{Asks, OneKey};
 use crate::core::several::tables::Tables;
 use crate::core::version::Version;
-use crate::decision::{Outcome, Shown};
+use crate::decision::Outcome;
 use crate::receipt::{Charged, MOST, Receipt, Set};
 use crate::ring::Ring;
 use crate::table::RingPlace;
@@ -210,9 +210,14 @@ impl<'l, A: Asks> MultiDecision<'l, A> {
             payload: self.payloads[index],
             left: if self.taken.has(index) { self.asks.cost(index) } else { 0 },
         };
-        let Shown { limiter, version, .. } = self.version.default.shown;
-        let (since, resets) = (self.since, self.resets);
-        Receipt { limiter, since, version, resets, rule: 0, charged: std::array::from_fn(charged) }
+        let (limiter, since, resets) = (self.version.limiter, self.since, self.resets);
+        Receipt {
+            limiter,
+            since,
+            by: self.version.charged_by(),
+            resets,
+            charged: std::array::from_fn(charged),
+        }
     }
 
     /// What each limit says, in the order in which they were given to the builder.

@@ -19,8 +19,8 @@ use crate::core::several::decision::MultiDecision;
 use crate::core::several::short_way::glance;
 use crate::core::several::{Several, Tables};
 use crate::core::version::{Version, Versions};
-use crate::decision::{Outcome, Shown};
-use crate::receipt::{Charged, Receipt, Set};
+use crate::decision::Outcome;
+use crate::receipt::{Charged, ChargedBy, Receipt, Set};
 use crate::table::slot::Slot;
 use crate::table::{Fingerprint, RingPlace, Word};
 use crate::time::Timestamp;
@@ -50,9 +50,8 @@ impl Glance<'_> {
         if !slot.charge_seen(word, payload, fingerprint.kept()) {
             return None;
         }
-        let Shown { limiter, version, .. } = version.default.shown;
         let charged = [Charged { fingerprint, payload, left: cost }];
-        Some(Receipt { limiter, since: now, version, resets, rule: 0, charged })
+        Some(Receipt { limiter: version.limiter, since: now, by: version.charged_by(), resets, charged })
     }
 }
 
@@ -95,13 +94,13 @@ impl<C: Clock> Core<Several, C> {
         }
         let decision = self.charge(OneKey { fingerprint, cost }, || now);
         let MultiDecision { asks, now, since, resets, taken, .. } = decision;
-        let Shown { limiter, version, .. } = decision.version.default.shown;
+        let (limiter, version) = (decision.version.limiter, decision.version.default.shown.version);
         let (payload, place) = (decision.payloads[0], decision.places[0]);
         Some(match decision.outcome {
             Outcome::Allowed => {
                 let left = if taken.has(0) { cost } else { 0 };
                 let charged = [Charged { fingerprint, payload, left }];
-                Ok(Receipt { limiter, since, version, resets, rule: 0, charged })
+                Ok(Receipt { limiter, since, by: decision.version.charged_by(), resets, charged })
             }
             outcome => {
                 let is_never = outcome == Outcome::Never;
@@ -139,7 +138,8 @@ pub(crate) fn recall<'l, const LIMITS: usize>(
         return None;
     }
     let Charged { fingerprint, left, .. } = *receipt.charged.first()?;
-    let version = versions.numbered(receipt.version.into());
+    let ChargedBy::Version { number, .. } = receipt.by else { return None };
+    let version = versions.numbered(number.into());
     let mut decision =
         MultiDecision::new(tables, version, OneKey { fingerprint, cost: left }, now, receipt.resets);
     for (payload, charged) in decision.payloads.iter_mut().zip(&receipt.charged) {

@@ -37,7 +37,7 @@ mod tables;
 
 use crate::algorithm::{AnyRule, Booking, Each, Quota, Ringed, Rule};
 use crate::clock::Clock;
-use crate::core::version::{Version, Versions};
+use crate::core::version::{Compiled, Version, Versions};
 use crate::core::{Asked, Core, DebitError, Limits, Manner, Patient, ReserveError, Space, Turn};
 use crate::decision::Outcome;
 use crate::error::{BuildError, within};
@@ -148,8 +148,8 @@ impl Limits for Several {
 
     fn default_tier(_: &Versions<Each>) {}
 
-    fn first_rule((): ()) -> usize {
-        0
+    fn compiled(version: &Version<AnyRule>, (): (), index: usize) -> &Compiled<AnyRule> {
+        version.compiled(index)
     }
 
     fn limit<C: Clock>(core: &Core<Self, C>, (): ()) -> u64 {

@@ -27,7 +27,7 @@ impl Log {
         let rule = SlidingLog::compile(&quota, 0).expect("the model's quota is valid").remove(0);
         let slot = Slot::new(X);
         let entries = vec![AtomicU64::new(0)];
-        let mut log = Self { rule, term: Term::endless(), slot, word: Word::ZERO, entries };
+        let mut log = Self { rule, term: Term::endless(u64::MAX), slot, word: Word::ZERO, entries };
         assert!(log.charge(0));
         log.word = log.slot.load();
         log

@@ -107,7 +107,7 @@ fn less(payload: Stored) -> Payload {
 
 /// Charges the word `seen`, if it is still there and this key's: whether it was admitted.
 fn charge(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> Option<bool> {
-    let (rule, term) = (InFlightRule::new(9).expect("nine is a limit"), Term::endless());
+    let (rule, term) = (InFlightRule::new(9).expect("nine is a limit"), Term::endless(u64::MAX));
     let ask = Ask { rule: Dated { rule: &rule, term: &term }, fingerprint, cost: 1 };
     slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
 }

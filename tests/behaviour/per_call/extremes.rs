@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::{BuildError, CallError, CallQuota, PerCallLimiter, Rate, Timestamp};
+use tollgate::{BuildError, CallQuota, Rate, ReserveError, Timestamp};
 
-use super::{debt, limiter, nanos, wait};
+use super::{MOST, any, builder, check, debt, limiter, nanos, peek};
 
-const MOST: u64 = i64::MAX as u64;
-
-/// The latest TAT.
-const LAST: u64 = (1 << 62) - 2;
+/// The last nanosecond of the clock that counts: 109 years.
+const LAST: u64 = (1 << 62) - 2 - MOST;
 
 fn out_of_range(field: &'static str, value: u64, min: u64, max: u64) -> BuildError {
     BuildError::OutOfRange { field, value: value.into(), min: min.into(), max: max.into() }
@@ -44,91 +42,108 @@ fn a_quota_out_of_range_is_an_error() {
 
 #[test]
 fn a_limiter_out_of_range_is_an_error() {
-    let builder = || PerCallLimiter::<u64>::builder();
-    assert!(matches!(builder().max_keys(0).build(), Err(BuildError::OutOfRange { field: "max_keys", .. })));
-    assert!(matches!(builder().max_keys(usize::MAX).memory(), Err(BuildError::OutOfRange { .. })));
-    let error = builder().max_keys(1 << 36).build().unwrap_err();
+    let small = || builder(any());
+    assert!(matches!(small().max_keys(0).memory(), Err(BuildError::OutOfRange { field: "max_keys", .. })));
+    assert!(matches!(small().max_keys(usize::MAX).memory(), Err(BuildError::OutOfRange { .. })));
+    let error = small().max_keys(1 << 36).build().unwrap_err();
     assert!(matches!(error, BuildError::OverBudget { .. }), "{error}");
 }
 
-/// A cost that cannot be computed with is an error; one that can be is never admitted.
+/// No product of a cost and an emission interval wraps around.
 #[test]
-fn a_cost_beyond_computing_is_an_error() {
+fn a_cost_beyond_computing_is_never_admitted() {
     let (limiter, _) = limiter(100);
     for (emission, tolerance) in [(1, 1), (2, MOST), (3, 9), (MOST, MOST), (MOST - 1, MOST)] {
         let quota = nanos(emission, tolerance);
-        let max = MOST / emission;
-        for cost in [max + 1, u64::MAX / emission, u64::MAX / 2 + 2, u64::MAX - 1, u64::MAX] {
-            let expected = CallError::CostOutOfRange { cost, max };
-            if cost > max {
-                assert_eq!(limiter.check(&7, quota, cost).unwrap_err(), expected);
-                assert_eq!(limiter.peek(&7, quota, cost).unwrap_err(), expected);
+        let limit = tolerance / emission;
+        for cost in [limit + 1, u64::MAX / emission, u64::MAX / 2 + 2, u64::MAX - 1, u64::MAX] {
+            if cost > limit {
+                assert!(check(&limiter, 7, &quota, cost).is_never());
+                assert!(peek(&limiter, 7, &quota, cost).is_never());
+                let turn = limiter.prepare(&7).under(&quota).reserve(cost, Duration::MAX).map(drop);
+                assert_eq!(turn, Err(ReserveError::Never { cost, limit }));
             }
-        }
-        match limiter.peek(&7, quota, max) {
-            Ok(most) => assert_eq!(most.is_never(), max > quota.limit(), "{quota:?}"),
-            Err(error) => assert!(matches!(error, CallError::TatOutOfRange { .. }), "{error}"),
         }
     }
     assert_eq!((limiter.usage().live_keys, limiter.stats().inserted), (0, 0), "nothing was charged");
+    let quota = nanos(3, 10);
+    assert_eq!(limiter.prepare(&7).under(&quota).check_up_to(u64::MAX).cost(), 3);
+    assert_eq!(debt(&limiter, 7), 9);
+    assert_eq!(limiter.prepare(&7).under(&quota).credit(u64::MAX), 3);
+}
+
+/// The largest tolerances leave the same room, at each time that the clock counts.
+#[test]
+fn the_largest_quota_is_exact_for_73_years() {
+    let (limiter, clock) = limiter(100);
+    let (large, small) = (nanos(1, MOST), nanos(1, 10));
+    for now in [0, 1, 1 << 60, 1 << 61] {
+        clock.set(Timestamp::from_nanos(now));
+        limiter.prepare(&7).reset();
+        assert!(check(&limiter, 7, &large, MOST - 1).is_allowed());
+        assert_eq!(check(&limiter, 7, &large, 2).retry_after(), Some(Duration::from_nanos(1)));
+        assert!(check(&limiter, 7, &large, 1).is_allowed());
+        assert_eq!(debt(&limiter, 7), MOST);
+        assert_eq!(check(&limiter, 7, &small, 1).retry_after(), Some(Duration::from_nanos(MOST - 9)));
+    }
 }
 
 #[test]
-fn a_tat_beyond_the_word_is_an_error() {
+fn a_clock_at_its_end_admits_one_burst() {
     let (limiter, clock) = limiter(100);
-    let (large, small) = (nanos(1, MOST), nanos(1, 10));
-    let beyond = |tat| CallError::TatOutOfRange { tat, max: LAST };
-    assert_eq!(limiter.check(&7, large, LAST + 1).unwrap_err(), beyond(LAST + 1));
-    assert_eq!(limiter.check(&7, large, MOST).unwrap_err(), beyond(MOST));
-    assert_eq!(limiter.usage().live_keys, 0, "nothing was charged");
-    assert!(limiter.check(&7, large, LAST - 1).unwrap().is_allowed());
-    assert_eq!(limiter.check(&7, large, 2).unwrap_err(), beyond(LAST + 1));
-    assert_eq!(limiter.peek(&7, large, 2).unwrap_err(), beyond(LAST + 1));
-    assert_eq!(debt(&limiter, 7), LAST - 1);
-    assert!(limiter.check(&7, large, 1).unwrap().is_allowed());
-    assert_eq!(limiter.check(&7, large, 1).unwrap_err(), beyond(LAST + 1));
-    assert_eq!(wait(&limiter.check(&7, small, 1).unwrap()), Some(LAST - 9), "a refusal goes before");
-
-    // Near the end of time, and at it, where it stands still: nothing is charged.
-    clock.set(Timestamp::from_nanos(LAST - 1));
-    assert!(limiter.check(&8, small, 1).unwrap().is_allowed());
-    assert_eq!(limiter.check(&9, small, 2).unwrap_err(), beyond(LAST + 1));
+    let quotas = [nanos(1, MOST), nanos(1, 10), nanos(10, 10), nanos(MOST, MOST)];
+    let never = Some(Duration::from_nanos(u64::MAX));
     for now in [LAST, LAST + 1, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
         clock.set(Timestamp::from_nanos(now));
-        for key in [7, 8, 9] {
-            for quota in [large, small, nanos(10, 10), nanos(MOST, MOST)] {
-                let tat = LAST + u64::try_from(quota.emission().as_nanos()).unwrap();
-                assert_eq!(limiter.check(&key, quota, 1).unwrap_err(), beyond(tat));
-                let look = limiter.check(&key, quota, 0).unwrap();
-                assert_eq!((look.remaining(), look.reset_after()), (quota.limit(), Duration::ZERO));
-            }
+        for (key, quota) in (0..).zip(&quotas) {
+            let limit = quota.quota().limit();
+            let is_first = now == LAST;
+            let decision = check(&limiter, key, quota, limit);
+            assert_eq!(decision.is_allowed(), is_first, "{quota:?} at {now}");
+            assert_eq!(check(&limiter, key, quota, 1).retry_after(), never);
+            assert_eq!(limiter.prepare(&key).under(quota).check_up_to(9).remaining(), 0);
         }
     }
 }
 
-/// No numbers panic or charge by an error.
+/// A debit goes as far as the word has room, under the smallest tolerance and the largest.
+#[test]
+fn a_debit_of_a_call_fills_exactly_the_word() {
+    for tolerance in [1, 10, MOST] {
+        let (limiter, _) = limiter(100);
+        let quota = nanos(1, tolerance);
+        let key = limiter.prepare(&7).under(&quota);
+        assert_eq!(key.debit(u64::MAX).unwrap().cost(), LAST + tolerance);
+        assert_eq!(key.debit(u64::MAX).unwrap().cost(), 0);
+        assert!(!key.check().is_allowed());
+        assert_eq!(key.credit(LAST + tolerance - 1), LAST + tolerance - 1);
+        assert_eq!(debt(&limiter, 7), 1);
+    }
+}
+
+/// No numbers panic, and none that is refused is charged.
 #[test]
 fn any_numbers_are_an_answer_or_an_error() {
-    let numbers = [0, 1, 2, 1 << 31, LAST - 1, LAST, LAST + 1, 1 << 62, MOST - 1, MOST, 1 << 63, u64::MAX];
+    let numbers = [0, 1, 2, 1 << 31, MOST - 1, MOST, MOST + 1, LAST - 1, LAST, LAST + 1, 1 << 62, u64::MAX];
     let (limiter, clock) = limiter(1);
     for now in numbers {
         clock.set(Timestamp::from_nanos(now));
         for emission in numbers {
             for tolerance in numbers {
                 let Ok(quota) = CallQuota::from_nanos(emission, tolerance) else { continue };
+                let quota = quota.lend();
                 for cost in numbers {
                     let key = now ^ emission.rotate_left(20) ^ cost.rotate_left(40);
                     let before = debt(&limiter, key);
-                    match limiter.check(&key, quota, cost) {
-                        Ok(mut decision) => {
-                            let _ = (format!("{decision:?}"), limiter.refund(&mut decision, cost));
-                            limiter.prepare(&key).reset();
-                        }
-                        Err(error) => {
-                            assert!(!error.to_string().is_empty());
-                            assert_eq!(debt(&limiter, key), before, "{error}");
-                        }
-                    }
+                    let decision = check(&limiter, key, &quota, cost);
+                    let (said, is_charged) = (format!("{decision:?}"), decision.is_allowed() && cost > 0);
+                    assert!(is_charged || debt(&limiter, key) == before, "{said}");
+                    limiter.refund(decision);
+                    let key = limiter.prepare(&key).under(&quota);
+                    let _ = (key.debit(cost).map(|decision| format!("{decision:?}")), key.credit(cost));
+                    let _ =
+                        key.reserve(cost, Duration::from_nanos(tolerance)).map(tollgate::Reservation::cancel);
+                    key.reset();
                 }
             }
         }

@@ -1,54 +1,43 @@
-//! A full table: an error that says so, and no debt is forgotten.
+//! A full table: a refusal that says so, and no debt is forgotten.
 
-use tollgate::{CallError, CallQuota, Rate};
+use std::time::Duration;
 
-use super::{Limiter, debt, limiter, nanos};
+use tollgate::WhenFull;
+
+use super::{Limiter, any, builder, check, debt, limiter, nanos, peek, wait};
 
 /// Gives keys below 500 a debt of `debt` until there is no room for another: which they are.
 fn fill(limiter: &Limiter, debt: u64) -> Vec<u64> {
     let quota = nanos(debt, debt);
-    let is_charged = |key: &u64| limiter.check(key, quota, 1).is_ok_and(|decision| decision.is_allowed());
-    (0..500).filter(is_charged).collect()
+    (0..500).filter(|&key| check(limiter, key, &quota, 1).is_allowed()).collect()
 }
 
 #[test]
-fn a_full_table_is_an_error_that_counts_its_keys() {
+fn a_full_table_refuses_a_call_and_says_so() {
     let (limiter, clock) = limiter(1);
-    let in_debt = fill(&limiter, 1_000).len() as u64;
-    assert_eq!(in_debt, 60, "four buckets of fifteen");
-    assert_eq!(limiter.stats().refused_full, 500 - in_debt);
+    let in_debt = fill(&limiter, 1_000);
+    assert_eq!(in_debt.len(), 60, "four buckets of fifteen");
+    assert_eq!(limiter.stats().refused_full, 440);
 
-    let full = CallError::Full { keys_in_debt: 60, max_keys: 1 };
-    assert_eq!(
-        full.to_string(),
-        "the table has no room for another key, and about 60 keys are in debt: raise max_keys, which is 1"
-    );
     let small = nanos(10, 1_999);
     for key in 1_000..1_100 {
-        assert_eq!(limiter.check(&key, small, 1).unwrap_err(), full);
-        assert_eq!(limiter.peek(&key, small, 1).unwrap_err(), full);
-        assert_eq!(limiter.check(&key, small, 0).unwrap_err(), full);
+        for (decision, is_look) in [
+            (check(&limiter, key, &small, 1), false),
+            (peek(&limiter, key, &small, 1), false),
+            (check(&limiter, key, &small, 0), true),
+        ] {
+            assert!(decision.is_full(), "{decision:?}");
+            assert_eq!((decision.is_allowed(), decision.remaining()), (is_look, 0));
+            assert_eq!(wait(&decision), (!is_look).then_some(1_000), "until a slot is vacant");
+        }
     }
-    assert_eq!(limiter.stats().refused_full, 600 - in_debt, "a look is not counted");
+    assert_eq!(limiter.stats().refused_full, 540, "a look is not counted");
+    let owners = nanos(10, 1_000);
+    let own = check(&limiter, in_debt[0], &owners, 1);
+    assert!(!own.is_allowed() && !own.is_full(), "its own debt refuses it");
     assert_eq!((limiter.usage().live_keys, limiter.stats().shared), (60, 0));
-    clock.advance(std::time::Duration::from_nanos(1_000));
-    assert!((1_000..1_010).all(|key| limiter.check(&key, small, 1).unwrap().is_allowed()));
-}
-
-/// In a table that has grown the count is an estimate.
-#[test]
-fn a_large_tables_keys_in_debt_are_estimated() {
-    let (limiter, _) = limiter(50_000);
-    let quota = CallQuota::new(Rate::per_hour(1), 1).unwrap();
-    let estimates: Vec<usize> = (0..200_000_u64)
-        .filter_map(|key| match limiter.check(&key, quota, 1).err()? {
-            CallError::Full { keys_in_debt, max_keys: 50_000 } => Some(keys_in_debt),
-            other => panic!("{other}"),
-        })
-        .collect();
-    let (last, keys) = (*estimates.last().unwrap(), limiter.usage().live_keys);
-    assert!(keys > 100_000, "{keys}");
-    assert!(last.abs_diff(keys) * 10 < keys, "{last} for {keys}");
+    clock.advance(Duration::from_nanos(1_000));
+    assert!((1_000..1_010).all(|key| check(&limiter, key, &small, 1).is_allowed()));
 }
 
 #[test]
@@ -56,27 +45,29 @@ fn a_slot_of_small_debt_is_inherited_with_it() {
     let (limiter, _) = limiter(1);
     assert_eq!(fill(&limiter, 1_000).len(), 60);
     let large = nanos(10, 2_000);
-    let peeked = limiter.peek(&777, large, 1).unwrap();
-    let decision = limiter.check(&777, large, 1).unwrap();
-    assert!(decision.is_allowed());
+    let peeked = peek(&limiter, 777, &large, 1);
+    let decision = check(&limiter, 777, &large, 1);
+    assert!(decision.is_allowed() && !decision.is_full());
     assert_eq!((peeked.remaining(), decision.remaining()), (99, 99), "half, less one");
     assert_eq!((debt(&limiter, 777), limiter.usage().live_keys), (1_010, 60));
     assert_eq!(limiter.stats().evicted_with_debt, 1);
 }
 
-/// The inherited debt leaves no room: no refusal, since it is not the key's own.
+/// The inherited debt leaves no room: it is not the key's own.
 #[test]
 fn a_request_too_large_beside_inherited_debt_is_full() {
     let (limiter, _) = limiter(1);
     assert_eq!(fill(&limiter, 1_000).len(), 60);
     let quota = nanos(10, 2_000);
-    let full = CallError::Full { keys_in_debt: 60, max_keys: 1 };
-    assert_eq!(limiter.peek(&777, quota, 101).unwrap_err(), full);
-    assert_eq!(limiter.check(&777, quota, 101).unwrap_err(), full);
-    assert_eq!(limiter.stats().evicted_with_debt, 0);
-    assert!(limiter.check(&777, quota, 100).unwrap().is_allowed());
+    for decision in [peek(&limiter, 777, &quota, 101), check(&limiter, 777, &quota, 101)] {
+        assert!(decision.is_full() && !decision.is_allowed());
+        assert_eq!((decision.remaining(), wait(&decision)), (100, Some(10)), "of a slot that it may inherit");
+    }
+    assert_eq!((limiter.stats().evicted_with_debt, limiter.stats().shared), (0, 0));
+    assert!(check(&limiter, 777, &quota, 100).is_allowed());
     // From now on it is the key's own.
-    assert!(!limiter.check(&777, quota, 1).unwrap().is_allowed());
+    let own = check(&limiter, 777, &quota, 1);
+    assert!(!own.is_allowed() && !own.is_full());
 }
 
 /// A key that lost its slot has its debt still, also after another's was forgiven or given back.
@@ -87,24 +78,34 @@ fn a_key_that_lost_its_slot_finds_its_debt() {
         let owners = fill(&limiter, 1_000);
         let (large, small) = (nanos(1_000, 4_000), nanos(10, 20));
         // Each takes the slot of another.
-        let mut inherited: Vec<_> = (1_000..1_200)
-            .map(|key| (key, limiter.check(&key, large, 1)))
-            .filter_map(|(key, answer)| Some((key, answer.ok()?)))
-            .collect();
+        let inherits = |key| Some(check(&limiter, key, &large, 1)).filter(|decision| !decision.is_full());
+        let inherited: Vec<_> = (1_000..1_200).filter_map(|key| Some((key, inherits(key)?))).collect();
         assert!(inherited.len() >= 60, "{}", inherited.len());
-        assert!(inherited.iter().all(|(_, decision)| decision.is_allowed()));
-        for (key, decision) in &mut inherited {
+        for (key, decision) in inherited {
+            assert!(decision.is_allowed());
             if is_reset {
-                limiter.prepare(key).reset();
+                limiter.prepare(&key).reset();
             } else {
-                limiter.refund(decision, 1);
+                limiter.refund(decision);
             }
         }
-        for key in owners {
-            match limiter.check(&key, small, 1) {
-                Ok(decision) => assert!(!decision.is_allowed(), "key {key} owes 1,000"),
-                Err(error) => assert!(matches!(error, CallError::Full { .. }), "{error}"),
-            }
-        }
+        assert!(owners.iter().all(|&key| !check(&limiter, key, &small, 1).is_allowed()), "each owes 1,000");
+    }
+}
+
+/// Half of one call's tolerance would lock out the small ones of others.
+#[test]
+fn calls_share_no_allowance_whatever_is_asked() {
+    for when_full in [WhenFull::Share, WhenFull::Inherit, WhenFull::Deny, WhenFull::Allow] {
+        let builder = builder(any()).max_keys(1).when_full(when_full);
+        let limiter = builder.clock(tollgate::ManualClock::new()).build().unwrap();
+        let owners =
+            (0..500).filter(|&key| check(&limiter, key, &nanos(1_000, 1_000), 1).is_allowed()).count();
+        assert_eq!(owners, if when_full == WhenFull::Allow { 500 } else { 60 });
+        let is_full = check(&limiter, 777, &nanos(10, 2_000), 1).is_full();
+        let may_inherit = matches!(when_full, WhenFull::Share | WhenFull::Inherit);
+        assert_eq!(is_full, when_full == WhenFull::Deny);
+        let stats = limiter.stats();
+        assert_eq!((stats.evicted_with_debt, stats.shared), (u64::from(may_inherit), 0), "{when_full:?}");
     }
 }

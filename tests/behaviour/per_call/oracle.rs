@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{CallDecision, CallError, CallQuota, Outcome, Timestamp};
+use tollgate::{Decision, Lent, Outcome, Timestamp};
 
-use super::{SECOND, limiter, wait};
+use super::{SECOND, check, limiter, nanos, peek, wait};
 
 /// A key's TAT; a key that is not there has none.
 #[derive(Default)]
@@ -32,8 +32,8 @@ struct Call {
 }
 
 impl Call {
-    fn quota(self) -> CallQuota {
-        CallQuota::from_nanos(self.emission, self.tolerance).unwrap()
+    fn quota(self) -> Lent {
+        nanos(self.emission, self.tolerance)
     }
 }
 
@@ -68,7 +68,7 @@ impl Oracle {
     }
 }
 
-fn seen(decision: &CallDecision) -> Answer {
+fn seen(decision: &Decision<'_>) -> Answer {
     Answer {
         outcome: decision.outcome(),
         limit: decision.limit().into(),
@@ -120,9 +120,10 @@ proptest! {
         for (call, pause) in steps {
             let now = i128::from(limiter.now().as_nanos());
             let expected = oracle.answer(call, now);
-            let peeked = limiter.peek(&call.key, call.quota(), call.cost).unwrap();
+            let quota = call.quota();
+            let peeked = peek(&limiter, call.key, &quota, call.cost);
             prop_assert_eq!(&seen(&peeked), &expected, "a peek of {:?}", call);
-            let decision = limiter.check(&call.key, call.quota(), call.cost).unwrap();
+            let decision = check(&limiter, call.key, &quota, call.cost);
             prop_assert_eq!(&seen(&decision), &expected, "{:?}", call);
             if decision.is_allowed() {
                 oracle.charge(call, now);
@@ -139,7 +140,8 @@ proptest! {
         for ((call, pause), time) in steps.into_iter().zip(times) {
             clock.set(Timestamp::from_nanos(if pause.is_multiple_of(3) { time } else { time % 1_000 + pause }));
             let now = i128::from(limiter.now().as_nanos());
-            let decision = limiter.check(&call.key, call.quota(), call.cost).unwrap();
+            let quota = call.quota();
+            let decision = check(&limiter, call.key, &quota, call.cost);
             prop_assert_eq!(seen(&decision), oracle.answer(call, now), "{:?} at {}", call, now);
             if decision.is_allowed() {
                 oracle.charge(call, now);
@@ -151,14 +153,14 @@ proptest! {
     #[test]
     fn a_refused_call_passes_exactly_after_its_wait(call in any::<bool>().prop_flat_map(|is_small| calls(1, is_small)), burst in 1..100_u64) {
         let (limiter, clock) = limiter(100);
-        let first = CallQuota::from_nanos(call.emission, call.emission * burst).unwrap();
-        prop_assert!(limiter.check(&call.key, first, burst).unwrap().is_allowed());
-        let decision = limiter.check(&call.key, call.quota(), call.cost).unwrap();
+        let (first, quota) = (nanos(call.emission, call.emission * burst), call.quota());
+        prop_assert!(check(&limiter, call.key, &first, burst).is_allowed());
+        let decision = check(&limiter, call.key, &quota, call.cost);
         if let Some(wait) = wait(&decision) {
             clock.set(Timestamp::from_nanos(wait - 1));
-            prop_assert!(!limiter.check(&call.key, call.quota(), call.cost).unwrap().is_allowed());
+            prop_assert!(!check(&limiter, call.key, &quota, call.cost).is_allowed());
             clock.set(Timestamp::from_nanos(wait));
-            prop_assert!(limiter.check(&call.key, call.quota(), call.cost).unwrap().is_allowed());
+            prop_assert!(check(&limiter, call.key, &quota, call.cost).is_allowed());
         }
     }
 }
@@ -166,7 +168,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Of more keys than fit: each answer may be that of a larger debt, or an error that charges
+    /// Of more keys than fit: each answer may be that of a larger debt, or a refusal that charges
     /// nothing. No key is ever admitted beyond its own debt.
     #[test]
     fn a_full_table_forgets_no_debt_of_any_key(
@@ -178,25 +180,23 @@ proptest! {
             let now = i128::from(limiter.now().as_nanos());
             let least = oracle.debt(call.key, now);
             let before = limiter.stats();
-            match limiter.check(&call.key, call.quota(), call.cost) {
-                Ok(decision) => {
-                    let after = seen(&decision).reset_after;
-                    let charge = i128::from(call.cost) * i128::from(call.emission);
-                    if decision.is_allowed() && call.cost > 0 {
-                        prop_assert!(after >= least + charge, "{:?} had {}", call, least);
-                        prop_assert!(after <= i128::from(call.tolerance), "{:?}", call);
-                        oracle.charge(call, now);
-                    } else {
-                        prop_assert!(after >= least, "{:?} had {}", call, least);
-                    }
+            let quota = call.quota();
+            let decision = check(&limiter, call.key, &quota, call.cost);
+            let full = limiter.stats().refused_full - before.refused_full;
+            if decision.is_full() {
+                let is_look = call.cost == 0 || call.cost > call.tolerance / call.emission;
+                prop_assert_eq!((full, decision.is_allowed()), (u64::from(!is_look), call.cost == 0));
+            } else {
+                prop_assert_eq!(full, 0);
+                let after = seen(&decision).reset_after;
+                let charge = i128::from(call.cost) * i128::from(call.emission);
+                if decision.is_allowed() && call.cost > 0 {
+                    prop_assert!(after >= least + charge, "{:?} had {}", call, least);
+                    prop_assert!(after <= i128::from(call.tolerance), "{:?}", call);
+                    oracle.charge(call, now);
+                } else {
+                    prop_assert!(after >= least, "{:?} had {}", call, least);
                 }
-                Err(CallError::Full { keys_in_debt, .. }) => {
-                    prop_assert!(keys_in_debt >= 15, "{} keys", keys_in_debt);
-                    let full = limiter.stats().refused_full - before.refused_full;
-                    let is_look = call.cost == 0 || call.cost > call.tolerance / call.emission;
-                    prop_assert_eq!(full, u64::from(!is_look));
-                }
-                Err(other) => prop_assert!(false, "{:?}: {}", call, other),
             }
             clock.advance(Duration::from_nanos(pause));
         }

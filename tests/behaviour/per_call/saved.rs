@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{ManualClock, MultiLimiter, PerCallLimiter, Quota, RestoreError};
+use tollgate::{CallQuota, ManualClock, MultiLimiter, Quota, RestoreError};
 
-use super::{Limiter, SECOND, debt, nanos};
+use super::{Limiter, SECOND, any, builder, check, debt, nanos};
 
 const BEGUN: u64 = 1_700_000_000;
 
@@ -13,11 +13,11 @@ fn clock(unix: u64) -> ManualClock {
 }
 
 fn limiter(max_keys: usize, clock: &ManualClock) -> Limiter {
-    PerCallLimiter::builder().max_keys(max_keys).clock(clock.clone()).build().unwrap()
+    builder(any()).max_keys(max_keys).clock(clock.clone()).build().unwrap()
 }
 
 fn restore(file: &[u8], max_keys: usize, unix: u64) -> Result<Limiter, RestoreError> {
-    PerCallLimiter::builder().max_keys(max_keys).clock(clock(unix)).restore(file)
+    builder(any()).max_keys(max_keys).clock(clock(unix)).restore(file)
 }
 
 /// A limiter whose keys from 0 owe one second more each, as a file.
@@ -27,7 +27,7 @@ fn file(keys: u64) -> Vec<u8> {
     let limiter = limiter(100_000, &clock);
     for key in 0..keys {
         let quota = nanos(SECOND, SECOND * keys);
-        assert!(limiter.check(&key, quota, key + 1).unwrap().is_allowed());
+        assert!(check(&limiter, key, &quota, key + 1).is_allowed());
     }
     let mut file = Vec::new();
     assert_eq!(limiter.save(&mut file).unwrap() as u64, keys);
@@ -44,6 +44,17 @@ fn a_restored_call_owes_what_it_owed() {
     }
     assert_eq!(limiter.usage().live_keys, 1_990);
     assert_eq!(debt(&limiter, 2_000), 0);
+}
+
+/// A debt is a time, under any quota.
+#[test]
+fn calls_are_restored_under_any_default_quota() {
+    let other = CallQuota::from_nanos(7, 77).unwrap();
+    let restored = builder(other).max_keys(100).clock(clock(BEGUN + 1_000)).restore(&file(3)[..]);
+    let limiter = restored.unwrap();
+    assert_eq!([0, 1, 2].map(|key| debt(&limiter, key)), [SECOND, 2 * SECOND, 3 * SECOND]);
+    let tiers = builder(other).tier(other).clock(clock(BEGUN)).restore(&file(3)[..]).unwrap_err();
+    assert!(matches!(tiers, RestoreError::Differs { .. }), "{tiers:?}");
 }
 
 #[test]
@@ -95,7 +106,7 @@ fn debts_of_evicted_keys_are_saved_and_restored() {
     let quota = nanos(SECOND, 1_000 * SECOND);
     let mut keys = 0;
     while limiter.stats().evicted_with_debt < 5 {
-        assert!(limiter.check(&keys, quota, 1 + keys % 7).unwrap().is_allowed());
+        assert!(check(&limiter, keys, &quota, 1 + keys % 7).is_allowed());
         keys += 1;
     }
     let save = || {

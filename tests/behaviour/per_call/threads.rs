@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use tollgate::{CallError, Timestamp};
+use tollgate::Timestamp;
 use tollgate_testing::random::Random;
 
-use super::{debt, limiter, nanos};
+use super::{check, debt, limiter, nanos};
 
 /// The least tolerance that comes with a call, and the largest.
 const TOLERANCES: [u64; 2] = [1_000, 50_000];
@@ -23,7 +23,8 @@ fn threads_with_varying_quotas_are_charged_exactly() {
                 let (emission, cost, key) = (random.u64(1..=9), random.u64(..4), random.u64(..keys));
                 let most = random.u64(TOLERANCES[0]..TOLERANCES[1]);
                 let quota = nanos(emission, if random.u64(..4) == 0 { TOLERANCES[1] } else { most });
-                let decision = limiter.check(&key, quota, cost).unwrap();
+                let decision = check(&limiter, key, &quota, cost);
+                assert!(!decision.is_full());
                 if decision.is_allowed() {
                     charged[key as usize].fetch_add(cost * emission, Relaxed);
                 }
@@ -54,13 +55,10 @@ fn threads_on_a_full_table_exceed_no_bound() {
         for _ in 0..30_000 {
             let (emission, cost, key) = (random.u64(1..=900), random.u64(1..=3), random.u64(..KEYS));
             let quota = nanos(emission, TOLERANCES[0].max(emission) + random.u64(..9_000));
-            match limiter.check(&key, quota, cost) {
-                Ok(decision) if decision.is_allowed() => {
-                    charged[key as usize].fetch_add(cost * emission, Relaxed);
-                }
-                Ok(_) => {}
-                Err(CallError::Full { .. }) => drop(full.fetch_add(1, Relaxed)),
-                Err(other) => panic!("{other}"),
+            let decision = check(&limiter, key, &quota, cost);
+            full.fetch_add(u64::from(decision.is_full()), Relaxed);
+            if decision.is_allowed() {
+                charged[key as usize].fetch_add(cost * emission, Relaxed);
             }
         }
     };

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tollgate::{CallDecision, CallQuota, Outcome, Timestamp};
+use tollgate::{Outcome, Timestamp};
 
-use super::{Limiter, SECOND, limiter};
+use super::{Limiter, SECOND, check, limiter, nanos};
 
 /// Seconds as redis-cell says them: one more where a whole millisecond is left over.
 fn seconds(time: Duration) -> i64 {
@@ -15,8 +15,8 @@ fn seconds(time: Duration) -> i64 {
 /// `CL.THROTTLE key max_burst count period quantity`: limited, limit, remaining, retry, reset.
 fn throttle(limiter: &Limiter, key: u64, max_burst: u64, count: u64, period: u64, quantity: u64) -> [i64; 5] {
     let emission = ((period * SECOND) as f64 / count as f64) as u64;
-    let quota = CallQuota::from_nanos(emission, emission * (max_burst + 1)).unwrap();
-    let decision: CallDecision = limiter.check(&key, quota, quantity).unwrap();
+    let quota = nanos(emission, emission * (max_burst + 1));
+    let decision = check(limiter, key, &quota, quantity);
     [
         i64::from(decision.outcome() != Outcome::Allowed),
         decision.limit() as i64,
@@ -46,7 +46,7 @@ fn cl_throttle_answers_as_redis_cell_does() {
 #[test]
 fn redis_cells_own_vectors_come_out_to_the_nanosecond() {
     let (limiter, clock) = limiter(100);
-    let quota = CallQuota::from_nanos(SECOND, 5 * SECOND).unwrap();
+    let quota = nanos(SECOND, 5 * SECOND);
     // Time, quantity; remaining, reset, retry, admitted.
     let vectors = [
         (0, 6, 5, 0, None, false),
@@ -67,7 +67,7 @@ fn redis_cells_own_vectors_come_out_to_the_nanosecond() {
     ];
     for (at, quantity, remaining, reset, retry, admitted) in vectors {
         clock.set(Timestamp::from_nanos(at * 1_000_000));
-        let decision = limiter.check(&1, quota, quantity).unwrap();
+        let decision = check(&limiter, 1, &quota, quantity);
         assert_eq!(decision.is_allowed(), admitted, "{quantity} at {at} ms");
         assert_eq!((decision.limit(), decision.remaining()), (5, remaining), "{quantity} at {at} ms");
         assert_eq!(decision.reset_after(), Duration::from_millis(reset), "{quantity} at {at} ms");

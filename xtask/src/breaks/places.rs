@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `Slot::charge` | a method, in whichever `impl` or trait; its type without parameters |
 //! | `seconds_up` | a function, constant, static, type, or macro |
-//! | `Rule::SHARES` | a constant of a type or trait |
+//! | `Ranged::RANGED` | a constant of a type or trait |
 //! | `decide.lua` | a file of another language, by its name |
 //!
 //! Functions in a function are part of it. A fragment is compared without white space, and must

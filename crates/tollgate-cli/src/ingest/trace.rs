@@ -19,7 +19,7 @@
 //! | `reset`         | no effect                  | -                              | -           |
 //!
 //! A check or a peek may bring its `quota`, a token bucket such as `10/s,burst=20`, which alone
-//! decides it then: see [`PerCallLimiter`](tollgate::PerCallLimiter).
+//! decides it then: see [`CallQuota`](tollgate::CallQuota).
 //!
 //! A field that an op does not have makes the line malformed. The key is taken literally: an IPv6
 //! address is not shortened to its prefix.
@@ -140,7 +140,7 @@ fn call_quota(text: &[u8]) -> Result<CallQuota, Refusal> {
         return Err("a quota that comes with a request is a token bucket of a rate and a burst");
     }
     CallQuota::new(quota.rate(), quota.limit()).map_err(
-        |_| "the quota is out of range: at most one a nanosecond, and a burst that refills in 292 years",
+        |_| "the quota is out of range: at most one a nanosecond, and a burst that refills in 36 years",
     )
 }
 

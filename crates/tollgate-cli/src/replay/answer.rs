@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{CallDecision, LimitDecision, MultiDecision};
+use tollgate::{Decision, LimitDecision, MultiDecision};
 
 /// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -33,15 +33,15 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl From<&CallDecision> for Answer {
-    fn from(decision: &CallDecision) -> Self {
+impl From<&Decision<'_>> for Answer {
+    fn from(decision: &Decision<'_>) -> Self {
         Self {
             allowed: decision.is_allowed(),
             limit: decision.limit(),
             remaining: decision.remaining(),
             retry_after_ns: decision.retry_after().map(nanos),
             reset_after_ns: nanos(decision.reset_after()),
-            delay_ns: 0,
+            delay_ns: nanos(decision.delay()),
             charged: None,
             never: decision.is_never(),
             // By none of the limits.

@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, CallDecision, CallError, CallQuota, DebitError, ManualClock, MultiDecision, MultiLimiter,
-    PerCallLimiter, Receipt, Reservation, ReserveError, Several, Timestamp,
+    BuildError, CallQuota, DebitError, Limiter, ManualClock, MultiDecision, MultiLimiter, Receipt,
+    Reservation, ReserveError, Several, Timestamp,
 };
 
 use super::answer::{Answer, nanos};
@@ -23,7 +23,7 @@ pub(crate) struct ReplayLimiter {
     limits: Vec<Limit>,
     limiter: MultiLimiter<[u8], ManualClock>,
     /// Decides the requests that bring their quota. Built for the first of them.
-    calls: OnceCell<PerCallLimiter<[u8], ManualClock>>,
+    calls: OnceCell<Limiter<[u8], CallQuota, ManualClock>>,
 }
 
 pub(crate) type Turn<'g> = Reservation<'g, Several, ManualClock>;
@@ -33,7 +33,7 @@ pub(crate) enum Charge {
     /// Of the limits.
     Limits(Receipt<8>),
     /// Of the quota that came with it.
-    Call(CallDecision),
+    Call(Receipt),
 }
 
 /// The limits have no turns: one counts in windows, or one of several is a queue.
@@ -44,7 +44,10 @@ pub(crate) struct NoTurns;
 #[derive(Debug)]
 pub(crate) enum CallFailure {
     Unbuilt(BuildError),
-    Undecided(CallError),
+    /// Its key has no room in a limiter for so many.
+    Full {
+        max_keys: usize,
+    },
 }
 
 impl ReplayLimiter {
@@ -135,9 +138,10 @@ impl ReplayLimiter {
     pub(crate) fn refund(&self, charge: Charge, units: u64, t_ns: u64) -> u64 {
         match charge {
             Charge::Limits(mut receipt) => self.limiter.at(self.time(t_ns)).refund_part(&mut receipt, units),
-            Charge::Call(mut decision) => {
-                self.clock.set(self.time(t_ns));
-                self.calls.get().map_or(0, |calls| calls.refund(&mut decision, units))
+            Charge::Call(mut receipt) => {
+                let give_back =
+                    |calls: &Limiter<_, _, _>| calls.at(self.time(t_ns)).refund_part(&mut receipt, units);
+                self.calls.get().map_or(0, give_back)
             }
         }
     }
@@ -146,26 +150,30 @@ impl ReplayLimiter {
     ///
     /// # Errors
     ///
-    /// When the table of such keys is full, or a number is out of the engine's range.
+    /// When the table of such keys is full.
     pub(crate) fn call(
         &self,
         key: &[u8],
         (quota, cost): (CallQuota, u64),
         is_peek: bool,
         t_ns: u64,
-    ) -> Result<CallDecision, CallFailure> {
+    ) -> Result<(Answer, Receipt), CallFailure> {
         let calls = match self.calls.get() {
             Some(calls) => calls,
             None => {
                 let keys = self.limits.iter().map(Limit::max_keys).min().unwrap_or(1);
-                let builder = PerCallLimiter::builder().max_keys(keys).memory_budget(usize::MAX);
+                let builder = Limiter::builder(quota).max_keys(keys).memory_budget(usize::MAX);
                 let calls = builder.clock(self.clock.clone()).build().map_err(CallFailure::Unbuilt)?;
                 self.calls.get_or_init(|| calls)
             }
         };
-        let prepared = calls.prepare(key).at(self.time(t_ns));
-        let decision = if is_peek { prepared.peek(quota, cost) } else { prepared.check(quota, cost) };
-        decision.map_err(CallFailure::Undecided)
+        let (quota, prepared) = (quota.lend(), calls.at(self.time(t_ns)).prepare(key));
+        let prepared = prepared.under(&quota);
+        let decision = if is_peek { prepared.peek_n(cost) } else { prepared.check_n(cost) };
+        if decision.is_full() {
+            return Err(CallFailure::Full { max_keys: calls.usage().max_keys });
+        }
+        Ok(((&decision).into(), decision.receipt()))
     }
 
     /// Gives back what a reservation took, unless it has departed; returns how many came back.

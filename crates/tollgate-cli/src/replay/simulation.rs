@@ -180,18 +180,20 @@ impl<'g> Simulation<'g> {
         t_ns: u64,
     ) -> Result<(), Failure> {
         let is_peek = record.op == Op::Peek;
-        let decision = limiter.call(record.key, (quota, record.cost), is_peek, t_ns);
-        let decision = decision.map_err(|failure| match failure {
+        let called = limiter.call(record.key, (quota, record.cost), is_peek, t_ns);
+        let (answer, receipt) = called.map_err(|failure| match failure {
             CallFailure::Unbuilt(error) => Failure::Usage(error.to_string()),
-            CallFailure::Undecided(error) => {
-                self.cannot(record, "no answer by its quota", &error.to_string())
+            CallFailure::Full { max_keys } => {
+                let why =
+                    format!("the table has no room for another key: raise max_keys, which is {max_keys}");
+                self.cannot(record, "no answer by its quota", &why)
             }
         })?;
-        self.write(record, t_ns, || (&decision).into())?;
+        let allowed = answer.allowed;
+        self.write(record, t_ns, || answer)?;
         if !is_peek {
-            let allowed = decision.is_allowed();
             if allowed && record.cost > 0 {
-                self.admissions.insert(record.key, record.id, Charge::Call(decision));
+                self.admissions.insert(record.key, record.id, Charge::Call(receipt));
             }
             self.counts.add(record.key, t_ns, allowed);
         }

@@ -17,15 +17,22 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam::utils::CachePadded;
-use tollgate::{BuildError, CallDecision, CallError, CallQuota, PerCallLimiter, PreparedCall, Timestamp};
+use tollgate::{BuildError, Builder, CallQuota, Decision, Keyed, Lent, Limiter, Prepared, Timestamp};
 
 use crate::clock::ServerClock;
 
 /// A limiter whose quotas come with the calls.
-pub(crate) type CallLimiter = PerCallLimiter<[u8], ServerClock>;
+pub(crate) type CallLimiter = Limiter<[u8], CallQuota, ServerClock>;
 
-/// A key of a call that is decided at this time.
-pub(crate) type CallKey<'l> = PreparedCall<'l, ServerClock, Timestamp>;
+/// A key of a call that is decided at the time of `T`.
+pub(crate) type CallKey<'l, T = Timestamp> = Prepared<'l, Keyed<CallQuota>, ServerClock, T>;
+
+/// There is no room for the key of a call, and nothing was charged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Full {
+    /// How many keys are in debt: this number may be too high.
+    pub(crate) keys: usize,
+}
 
 /// The limiter of `CL.THROTTLE`, which is exchanged for a new one when all keys are forgotten.
 pub(crate) struct Calls {
@@ -54,6 +61,9 @@ struct Near {
     /// Whether one is under way on a thread of its own.
     is_counting: bool,
 }
+
+/// The answer to a call.
+pub(crate) type Decided<'q> = Result<Decision<'q>, Full>;
 
 /// The calls that may be decided at the same time: `--threads` is no more.
 const AT_ONCE: usize = 1_024;
@@ -91,7 +101,16 @@ impl Calls {
 }
 
 fn build(max_keys: usize, clock: &ServerClock) -> Result<CallLimiter, BuildError> {
-    PerCallLimiter::builder().max_keys(max_keys).clock(Arc::clone(clock)).build()
+    call_builder(max_keys, clock).build()
+}
+
+/// The settings of a limiter of calls. Each call brings its quota, so the limiter's own is any.
+pub(crate) fn call_builder(
+    max_keys: usize,
+    clock: &ServerClock,
+) -> Builder<[u8], Keyed<CallQuota>, ServerClock> {
+    let Ok(any) = CallQuota::from_nanos(1, 1) else { unreachable!("a nanosecond is in range") };
+    Limiter::builder(any).max_keys(max_keys).clock(Arc::clone(clock))
 }
 
 impl Room {
@@ -108,19 +127,20 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// Those of the limiter. [`CallError::Full`] also if the key is new, and one too many.
+    /// [`Full`]: the limiter has no slot for the key, or the key is new, and one too many.
     #[inline]
-    pub(crate) fn decide(
-        &self,
-        key: CallKey<'_>,
-        quota: CallQuota,
-        charge: u64,
-    ) -> Result<CallDecision, CallError> {
+    pub(crate) fn decide<'l: 'q, 'q>(&self, key: CallKey<'l>, quota: &'q Lent, charge: u64) -> Decided<'q> {
         let keys = self.keys.load(Relaxed);
         if keys >= self.most - self.most / 4 || keys + AT_ONCE >= self.most {
             return self.check_near(key, quota, charge);
         }
-        let decision = key.check(quota, 1)?;
+        self.check_counted(key, quota, charge)
+    }
+
+    /// Checks a key, and counts it if it is new.
+    #[inline]
+    fn check_counted<'l: 'q, 'q>(&self, key: CallKey<'l>, quota: &'q Lent, charge: u64) -> Decided<'q> {
+        let decision = self.found(key.under(quota).check())?;
         if is_new(&decision, charge) {
             self.keys.fetch_add(1, Relaxed);
         }
@@ -129,28 +149,33 @@ impl Room {
 
     #[cold]
     #[inline(never)]
-    fn check_near(&self, key: CallKey<'_>, quota: CallQuota, charge: u64) -> Result<CallDecision, CallError> {
-        if !key.peek(quota, 0)?.reset_after().is_zero() {
-            let decision = key.check(quota, 1)?;
-            // It was forgotten meanwhile.
-            if is_new(&decision, charge) {
-                self.keys.fetch_add(1, Relaxed);
-            }
-            return Ok(decision);
+    fn check_near<'l: 'q, 'q>(&self, key: CallKey<'l>, quota: &'q Lent, charge: u64) -> Decided<'q> {
+        if !self.found(key.under(quota).peek_n(0))?.reset_after().is_zero() {
+            // It may be new all the same: it was forgotten meanwhile.
+            return self.check_counted(key, quota, charge);
         }
         let mut near = self.lock();
         self.count(&mut near);
-        let keys_in_debt = self.keys.load(Relaxed);
-        if keys_in_debt >= self.most {
-            return Err(CallError::Full { keys_in_debt, max_keys: self.most });
+        if self.keys.load(Relaxed) >= self.most {
+            return Err(self.full());
         }
         // Before the key is there: a count must not miss it.
         self.keys.fetch_add(1, Relaxed);
-        let decision = key.check(quota, 1);
-        if !decision.as_ref().is_ok_and(|decision| is_new(decision, charge)) {
-            self.keys.fetch_sub(1, Relaxed);
-        }
-        decision
+        let decided = self.check_counted(key, quota, charge);
+        // It was counted once more, or is no new key.
+        self.keys.fetch_sub(1, Relaxed);
+        decided
+    }
+
+    /// The decision, if its key has a slot or may have one.
+    #[inline]
+    pub(crate) fn found<'q>(&self, decision: Decision<'q>) -> Decided<'q> {
+        if decision.is_full() { Err(self.full()) } else { Ok(decision) }
+    }
+
+    #[cold]
+    fn full(&self) -> Full {
+        Full { keys: self.keys.load(Relaxed) }
     }
 
     /// Counts the keys where it is time to: a small table at the bound, a large one before it.
@@ -190,7 +215,7 @@ impl Room {
 }
 
 /// Whether the call was charged to a key without debt.
-fn is_new(decision: &CallDecision, charge: u64) -> bool {
+fn is_new(decision: &Decision<'_>, charge: u64) -> bool {
     decision.is_allowed() && decision.reset_after().as_nanos() == u128::from(charge)
 }
 
@@ -212,10 +237,10 @@ mod tests {
 
     /// How many of these keys are admitted, once each.
     fn admitted(room: &Room, keys: std::ops::Range<u64>) -> usize {
-        let quota = CallQuota::from_nanos(HOUR, HOUR).unwrap();
+        let quota = CallQuota::from_nanos(HOUR, HOUR).unwrap().lend();
         let admits = |key: &u64| {
             let key = room.prepare(&key.to_be_bytes()[..]).at(room.now());
-            room.decide(key, quota, HOUR).is_ok_and(|decision| decision.is_allowed())
+            room.decide(key, &quota, HOUR).is_ok_and(|decision| decision.is_allowed())
         };
         keys.filter(admits).count()
     }

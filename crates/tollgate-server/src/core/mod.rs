@@ -26,7 +26,7 @@ use crate::clock::ServerClock;
 use crate::metrics::Metrics;
 use crate::park::Parks;
 use crate::state::StateReport;
-pub(crate) use calls::{CallKey, CallLimiter, Calls, Room};
+pub(crate) use calls::{CallKey, CallLimiter, Calls, Full, Room, call_builder};
 pub(crate) use decider::{Decider, Free};
 pub use envoy::EnvoyFilesError;
 pub(crate) use envoy::{Envoy, EnvoyFiles};

@@ -64,16 +64,15 @@ fn started(settings: &Settings) -> Arc<Core> {
 
 /// Asks as fast as it can.
 fn load(core: &Core, admitted: &Admitted, is_over: &AtomicBool, seed: u64) {
-    let quota = CallQuota::from_nanos(1_000_000_000 / MOST, 1_000_000_000).unwrap();
+    let quota = CallQuota::from_nanos(1_000_000_000 / MOST, 1_000_000_000).unwrap().lend();
     let mut random = Random::with_seed(seed);
     let mut request = PlainRequest::default();
     while !is_over.load(Relaxed) {
         let key = if random.u32(..4) == 0 { KEYS + random.u32(..FLOOD) } else { random.u32(..KEYS) };
         request.client = Some(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + key)));
         let by_rules = core.decider().ask(&request, Ask::default()).is_admitted();
-        // A full table is an error, and admits nothing.
-        let by_call =
-            core.calls.load().check(&key.to_le_bytes(), quota, 1).is_ok_and(|call| call.is_allowed());
+        // A full table admits nothing.
+        let by_call = core.calls.load().prepare(&key.to_le_bytes()).under(&quota).check().is_allowed();
         if key < KEYS {
             admitted.rules[key as usize].fetch_add(u64::from(by_rules), Relaxed);
             admitted.calls[key as usize].fetch_add(u64::from(by_call), Relaxed);

@@ -1,13 +1,12 @@
 //! Calls of `CL.THROTTLE` that came together: their keys are looked for in memory at the same time,
 //! and they are decided at one reading of the clock.
 
-use tollgate::{ByClock, CallDecision, CallError, CallQuota, PreparedCall, Timestamp};
+use tollgate::{BuildError, ByClock, CallQuota, Decision, Timestamp};
 
 use super::parse::Arguments;
 use super::reply::Reply;
 use super::throttle::{Five, Throttle, Wrong};
-use crate::clock::ServerClock;
-use crate::core::{CallKey, Room};
+use crate::core::{CallKey, Full, Room};
 use crate::metrics::Metrics;
 
 /// How many keys are looked for at the same time.
@@ -17,7 +16,7 @@ const SIZE: usize = 16;
 #[derive(Clone, Copy)]
 struct Pending<'l> {
     throttle: Throttle,
-    key: PreparedCall<'l, ServerClock, ByClock>,
+    key: CallKey<'l, ByClock>,
 }
 
 /// Calls that are to be decided, in their order.
@@ -67,12 +66,10 @@ impl<'l> Batch<'l> {
                     self.metrics.decided_call(is_admitted);
                     reply.five(five);
                 }
-                Err(CallError::Full { keys_in_debt, .. }) => {
-                    reply.error(format_args!(
-                        "OOM tollgate: {keys_in_debt} keys owe something (--resp-max-keys)"
-                    ));
+                Err(Undecided::Full(Full { keys })) => {
+                    reply.error(format_args!("OOM tollgate: {keys} keys owe something (--resp-max-keys)"));
                 }
-                Err(_) => reply.error(OUT_OF_RANGE),
+                Err(Undecided::OutOfRange) => reply.error(OUT_OF_RANGE),
             }
         }
     }
@@ -130,34 +127,52 @@ fn integer(text: &[u8]) -> Result<i64, Mistake<'_>> {
     number.ok_or(Mistake::NoInteger(text))
 }
 
+/// Why a call is not decided. Nothing is charged then.
+enum Undecided {
+    Full(Full),
+    /// The engine does not count so long a time.
+    OutOfRange,
+}
+
+impl From<Full> for Undecided {
+    fn from(full: Full) -> Self {
+        Self::Full(full)
+    }
+}
+
+impl From<BuildError> for Undecided {
+    fn from(_: BuildError) -> Self {
+        Self::OutOfRange
+    }
+}
+
 /// Decides a call: whether it is admitted, and the answer.
 #[inline]
-fn decide(room: &Room, throttle: Throttle, key: CallKey<'_>) -> Result<(bool, Five), CallError> {
-    let Some((charge, tolerance)) = throttle.charge() else { return decide_unusual(throttle, key) };
+fn decide(room: &Room, throttle: Throttle, key: CallKey<'_>) -> Result<(bool, Five), Undecided> {
+    let Some((charge, tolerance)) = throttle.charge() else { return decide_unusual(room, throttle, key) };
     // The charge as an emission interval of its own: a quantity need not be positive.
-    let Ok(quota) = CallQuota::from_nanos(charge, tolerance) else { return decide_unusual(throttle, key) };
-    let decision = room.decide(key, quota, charge)?;
-    let debt = debt(&decision);
-    let is_admitted = decision.is_allowed();
+    let quota = CallQuota::from_nanos(charge, tolerance)?.lend();
+    let decision = room.decide(key, &quota, charge)?;
+    let (debt, is_admitted) = (debt(&decision), decision.is_allowed());
     Ok((is_admitted, if is_admitted { throttle.admitted(debt) } else { throttle.refused(debt) }))
 }
 
 /// Decides a call that charges nothing: it looks, gives back, or asks for more than a whole limit.
 #[cold]
 #[inline(never)]
-fn decide_unusual(throttle: Throttle, key: CallKey<'_>) -> Result<(bool, Five), CallError> {
-    let Ok(quota) = CallQuota::from_nanos(1, throttle.tolerance_to_look()) else {
-        unreachable!("a tolerance from 1 on");
-    };
-    let (is_admitted, five) = throttle.answer(debt(&key.peek(quota, 0)?));
+fn decide_unusual(room: &Room, throttle: Throttle, key: CallKey<'_>) -> Result<(bool, Five), Undecided> {
+    let quota = CallQuota::from_nanos(1, throttle.tolerance_to_look())?.lend();
+    let key = key.under(&quota);
+    let (is_admitted, five) = throttle.answer(debt(&room.found(key.peek_n(0))?));
     if is_admitted && throttle.gives_back() > 0 {
-        key.credit(std::time::Duration::from_nanos(throttle.gives_back()));
+        key.credit(throttle.gives_back());
     }
     Ok((is_admitted, five))
 }
 
-/// A key's TAT less the time of the decision, in nanoseconds: less than 2^62.
+/// A key's TAT less the time of the decision, in nanoseconds.
 #[inline]
-fn debt(decision: &CallDecision) -> i64 {
-    decision.reset_after().as_nanos() as i64
+fn debt(decision: &Decision<'_>) -> i64 {
+    // At the end of the clock's time it is 584 years.
+    i64::try_from(decision.reset_after().as_nanos()).unwrap_or(i64::MAX)
 }

@@ -19,9 +19,9 @@ pub(super) enum Unit {
 /// How long a key is still there; `None` if it is not.
 fn debt(call: &Call<'_>, key: &[u8]) -> Option<Duration> {
     // So small a tolerance inherits no other key's debt: a key without a slot has none of its own.
-    let quota = CallQuota::from_nanos(1, 1).ok()?;
-    let decision = call.limiter.peek(key, quota, 0).ok()?;
-    Some(decision.reset_after()).filter(|debt| !debt.is_zero())
+    let quota = CallQuota::from_nanos(1, 1).ok()?.lend();
+    let look = call.limiter.prepare(key).under(&quota).peek_n(0);
+    Some(look.reset_after()).filter(|debt| !look.is_full() && !debt.is_zero())
 }
 
 /// `EXISTS key...`: how many are there, one that is named twice counting twice.

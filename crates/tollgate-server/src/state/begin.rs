@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tollgate::{PerCallBuilder, PerCallLimiter};
 use tollgate_rules::{Cause, Conflict, Disk, LiveRules, NotRestored};
 
 use super::file::{self, Restored};
 use super::{StateError, StateLock, StateReport};
 use crate::clock::ServerClock;
-use crate::core::{Envoy, EnvoyFiles};
+use crate::core::{CallLimiter, Envoy, EnvoyFiles};
 use crate::settings::Settings;
 use crate::start_error::StartError;
 
@@ -17,7 +16,7 @@ use crate::start_error::StartError;
 pub(crate) struct Begun {
     pub(crate) live: LiveRules<ServerClock>,
     /// The keys of `CL.THROTTLE`; `None`: there are none yet.
-    pub(crate) calls: Option<PerCallLimiter<[u8], ServerClock>>,
+    pub(crate) calls: Option<CallLimiter>,
     /// The files of envoyproxy/ratelimit, if the settings name any.
     pub(crate) envoy: Option<Envoy>,
     pub(crate) report: StateReport,
@@ -49,10 +48,6 @@ fn open_envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>,
     EnvoyFiles::of(settings).map(open).transpose().map_err(StartError::Envoy)
 }
 
-fn builder(settings: &Settings, clock: &ServerClock) -> PerCallBuilder<[u8], ServerClock> {
-    PerCallLimiter::builder().max_keys(settings.resp_max_keys).clock(ServerClock::clone(clock))
-}
-
 /// The lock of the state file, if there is a file that can be saved to.
 fn locked(settings: &Settings) -> Result<Option<StateLock>, StartError> {
     let Some(path) = &settings.state else { return Ok(None) };
@@ -71,7 +66,7 @@ fn restored(
     envoy: &mut Option<Envoy>,
 ) -> Result<Option<Restored>, StartError> {
     let Some(path) = &settings.state else { return Ok(None) };
-    let error = match file::restore(path, builder(settings, clock), envoy.as_mut(), clock) {
+    let error = match file::restore(path, settings.resp_max_keys, envoy.as_mut(), clock) {
         Ok(restored) => {
             let is_there = restored.is_some();
             tracing::info!(file = %path.display(), is_there, "state was read");

@@ -6,12 +6,12 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use tollgate::{PerCallBuilder, PerCallLimiter, RestoreError};
+use tollgate::RestoreError;
 use tollgate_rules::{EnvoySet, LiveRules, NotRestored};
 
 use super::StateError;
 use crate::clock::ServerClock;
-use crate::core::{Core, Envoy};
+use crate::core::{CallLimiter, Core, Envoy, call_builder};
 
 /// The first bytes. No text file begins so.
 const MAGIC: [u8; 8] = *b"\xA7serve\r\n";
@@ -25,7 +25,7 @@ pub(super) struct Restored {
     /// What the rules, and the files of envoyproxy/ratelimit, begin without.
     pub(super) forgotten: Vec<NotRestored>,
     /// The keys of `CL.THROTTLE`, or why they are forgotten.
-    pub(super) calls: Result<PerCallLimiter<[u8], ServerClock>, RestoreError>,
+    pub(super) calls: Result<CallLimiter, RestoreError>,
 }
 
 /// Writes the state beside the file and renames it, so that the file is the old one or the new one,
@@ -69,7 +69,7 @@ fn write(beside: &Path, core: &Core) -> io::Result<usize> {
 /// Reads a state file. `None`: there is none.
 pub(super) fn restore(
     path: &Path,
-    calls: PerCallBuilder<[u8], ServerClock>,
+    max_call_keys: usize,
     envoy: Option<&mut Envoy>,
     clock: &ServerClock,
 ) -> Result<Option<Restored>, StateError> {
@@ -95,7 +95,7 @@ pub(super) fn restore(
         };
         forgotten.extend(counts.map_err(StateError::Envoy)?);
     }
-    let calls = match calls.restore(&mut input) {
+    let calls = match call_builder(max_call_keys, clock).restore(&mut input) {
         Err(
             error @ (RestoreError::Differs { .. } | RestoreError::NoRoom { .. } | RestoreError::Build(_)),
         ) => Err(error),

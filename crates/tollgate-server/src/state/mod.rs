@@ -16,7 +16,7 @@
 //!
 //! The parts are what [`LiveRules::save`](tollgate_rules::LiveRules::save),
 //! [`EnvoySet::save`](tollgate_rules::EnvoySet::save) and
-//! [`PerCallLimiter::save`](tollgate::PerCallLimiter::save) write; each ends where it says, with
+//! [`Limiter::save`](tollgate::Limiter::save) write; each ends where it says, with
 //! checksums. The last may be left unread where it has no room, so nothing follows it.
 
 mod begin;

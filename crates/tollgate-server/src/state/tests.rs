@@ -89,8 +89,8 @@ impl Quiet {
     }
 
     fn call(&self, key: &[u8], cost: u64) -> u64 {
-        let quota = CallQuota::from_nanos(1_000_000_000, 100_000_000_000).unwrap();
-        self.core.calls.load().check(key, quota, cost).unwrap().remaining()
+        let quota = CallQuota::from_nanos(1_000_000_000, 100_000_000_000).unwrap().lend();
+        self.core.calls.load().prepare(key).under(&quota).check_n(cost).remaining()
     }
 
     fn save(&self, path: &Path) -> std::io::Result<usize> {
@@ -226,10 +226,7 @@ fn a_damaged_file_is_put_aside() {
     assert_eq!(fs::read(folder.0.path().join("state.bad")).unwrap(), &whole[..whole.len() - 1]);
 
     fs::write(folder.state(), [&whole[..], b"x"].concat()).unwrap();
-    let restored = |path: &Path| {
-        let builder = tollgate::PerCallLimiter::builder().max_keys(100_000).clock(clock(BEGUN));
-        file::restore(path, builder, None, &clock(BEGUN)).map(drop)
-    };
+    let restored = |path: &Path| file::restore(path, 100_000, None, &clock(BEGUN)).map(drop);
     assert!(matches!(restored(&folder.state()), Err(StateError::Longer)));
     fs::write(folder.state(), "version = 1").unwrap();
     assert!(matches!(restored(&folder.state()), Err(StateError::Foreign)));

@@ -51,8 +51,10 @@ fn deviates(numbers: &[i64]) -> bool {
         return false;
     }
     let emission = (period as f64 * 1e9 / count as f64) as i64;
-    let overflows = burst.checked_add(1).and_then(|limit| emission.checked_mul(limit)).is_none()
-        || emission.checked_mul(quantity).is_none();
+    let tolerance = burst.checked_add(1).and_then(|limit| emission.checked_mul(limit));
+    // Our tolerances end at 36 years.
+    let overflows =
+        tolerance.is_none_or(|tolerance| tolerance >= 1 << 60) || emission.checked_mul(quantity).is_none();
     // Less than some milliseconds, or a TAT that may come before now.
     overflows || emission.unsigned_abs() < 10_000_000 || emission.saturating_mul(quantity) < 0
 }

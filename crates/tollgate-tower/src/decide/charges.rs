@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{CallDecision, MultiDecision, Timestamp};
+use tollgate::{MultiDecision, Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
@@ -43,7 +43,7 @@ pub(super) enum Extra {
     Turn(QueueTurn),
     Receipt(AnyReceipt),
     /// The charge by a limit that came with the request.
-    Call(CallDecision),
+    Call(Receipt),
     /// The request's places in flight, which go back by themselves.
     Place(Place),
     /// The request's key, to debit it by the response.
@@ -106,7 +106,7 @@ impl<'l> Charges<'l> {
                     OwnedOf::Here { set: limits.index, receipt: decision.receipt(), turn, key }
                 }
                 (Of::There(..), Some(Extra::Receipt(receipt))) => OwnedOf::There(receipt),
-                (Of::There(..), Some(Extra::Call(decision))) => OwnedOf::Call(decision),
+                (Of::There(..), Some(Extra::Call(receipt))) => OwnedOf::Call(receipt),
                 (Of::There(..), Some(Extra::Place(place))) => OwnedOf::InFlight(place),
                 (Of::There(..), _) => return None,
             };
@@ -126,7 +126,7 @@ impl<'l> Charges<'l> {
                 (Of::There(..), Some(Extra::Receipt(receipt))) => {
                     self.state.give_back_there(rule, receipt);
                 }
-                (Of::There(..), Some(Extra::Call(decision))) => self.state.give_back_call(rule, decision),
+                (Of::There(..), Some(Extra::Call(receipt))) => self.state.give_back_call(rule, receipt),
                 (Of::There(..), _) => {}
             }
         }
@@ -191,9 +191,9 @@ impl From<AnyReceipt> for Extra {
     }
 }
 
-impl From<CallDecision> for Extra {
-    fn from(decision: CallDecision) -> Self {
-        Self::Call(decision)
+impl From<Receipt> for Extra {
+    fn from(receipt: Receipt) -> Self {
+        Self::Call(receipt)
     }
 }
 

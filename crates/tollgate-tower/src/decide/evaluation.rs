@@ -285,7 +285,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         self.refuse_without_limit(rule, RefusalReason::BackendFailed, cost)
     }
 
-    pub(super) fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
+    fn refuse_without_limit(&mut self, rule: usize, reason: RefusalReason, cost: u64) -> bool {
         let record = RefusalRecord::without_limit(reason, cost);
         self.apply_refusal(RuleRefusal { rule, set: None, record }, |_| {})
     }

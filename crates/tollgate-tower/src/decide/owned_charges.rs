@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
-use tollgate::{CallDecision, Receipt, Timestamp};
+use tollgate::{Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 
 use super::state::LayerState;
@@ -44,7 +44,7 @@ pub(super) enum OwnedOf {
     /// At the rule's backend.
     There(AnyReceipt),
     /// By a limit that came with the request.
-    Call(CallDecision),
+    Call(Receipt),
     /// In flight, until this is dropped.
     InFlight(Place),
 }
@@ -156,7 +156,7 @@ impl OwnedCharges {
                 limits.give_back(receipt, turn.map(|turn| *turn));
             }
             OwnedOf::There(receipt) => self.state.give_back_there(rule, receipt),
-            OwnedOf::Call(decision) => self.state.give_back_call(rule, decision),
+            OwnedOf::Call(receipt) => self.state.give_back_call(rule, receipt),
             OwnedOf::InFlight(place) => drop(place),
         }
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use http::{Extensions, Request, Response, Uri};
-use tollgate::CallDecision;
+use tollgate::Receipt;
 use tollgate_backend::AnyReceipt;
 #[cfg(feature = "tracing")]
 use tollgate_http::RuleOutcome;
@@ -118,9 +118,9 @@ impl LayerState {
     }
 
     /// Gives a charge back by a limit that came with the request.
-    pub(super) fn give_back_call(&self, rule: usize, decision: CallDecision) {
+    pub(super) fn give_back_call(&self, rule: usize, receipt: Receipt) {
         if let Decider::PerRequest(limits) = &self.rules[rule].decider {
-            limits.give_back(decision);
+            limits.give_back(receipt);
         }
     }
 

@@ -179,13 +179,12 @@ impl Rule {
     /// `None`: so do not return that for numbers out of range.
     ///
     /// The limit is a token bucket: a rate and a burst, as a [`CallQuota`]. A key's debt is a time,
-    /// and it stays when the key's next request has other numbers: see
-    /// [`tollgate::PerCallLimiter`]. Take the numbers from what the server knows, never from what a
-    /// client can write.
+    /// and it stays when the key's next request has other numbers. Take the numbers from what the
+    /// server knows, never from what a client can write.
     ///
-    /// If the table is full, a new key is refused, without `Retry-After`, unless
-    /// [`when_full`](Self::when_full) lets it pass. So is a cost that is too large to compute with.
-    /// Such a rule has no [`tier`](Self::tier), [`for_key`](Self::for_key),
+    /// If the table is full, a new key inherits a slot or is refused, unless
+    /// [`when_full`](Self::when_full) lets it pass: such keys share no allowance. Such a rule has
+    /// no [`tier`](Self::tier), [`for_key`](Self::for_key),
     /// [`cost_from`](Self::cost_from) and [`ban`](Self::ban), and sends no `RateLimit-Policy`.
     ///
     /// # Examples

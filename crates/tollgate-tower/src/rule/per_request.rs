@@ -1,6 +1,7 @@
 //! Limits that come with each request.
 
-use tollgate::{BuildError, CallDecision, CallError, CallQuota, PerCallLimiter, WhenFull};
+use tollgate::{BuildError, CallQuota, Decision, Limiter, Receipt, WhenFull};
+use tollgate_backend::BackendReply;
 use tollgate_http::RequestHead;
 
 use super::request::CheckRequest;
@@ -8,9 +9,7 @@ use super::{QuotaOf, SharedClock};
 
 /// A limiter, and where its quotas come from.
 pub(crate) struct PerRequest {
-    pub(crate) limiter: PerCallLimiter<[u8], SharedClock>,
-    /// Whether a new key passes when the table is full.
-    pub(crate) allows_when_full: bool,
+    pub(crate) limiter: Limiter<[u8], CallQuota, SharedClock>,
     quota_of: QuotaOf,
 }
 
@@ -22,9 +21,10 @@ impl PerRequest {
         when_full: WhenFull,
         clock: SharedClock,
     ) -> Result<Self, BuildError> {
-        let builder = PerCallLimiter::builder().clock(clock);
+        // Each request that the rule limits brings its quota, so the limiter's own is any.
+        let builder = Limiter::builder(CallQuota::from_nanos(1, 1)?).when_full(when_full).clock(clock);
         let limiter = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.build()?;
-        Ok(Self { limiter, allows_when_full: when_full == WhenFull::Allow, quota_of })
+        Ok(Self { limiter, quota_of })
     }
 
     /// Returns the quota of a request. `None` if the rule does not apply.
@@ -35,18 +35,29 @@ impl PerRequest {
 
     /// Decides a request and charges it. `None` if it has no quota.
     #[inline]
-    pub(crate) fn check(&self, request: CheckRequest<'_>) -> Option<Result<CallDecision, CallError>> {
-        Some(self.limiter.check(request.key, request.quota?, request.cost))
+    pub(crate) fn check(&self, request: CheckRequest<'_>) -> Option<BackendReply<Receipt>> {
+        let quota = request.quota?.lend();
+        Some(reply_of(self.limiter.prepare(request.key).under(&quota).check_n(request.cost)))
     }
 
     /// As [`check`](Self::check), and charges nothing.
-    pub(crate) fn peek(&self, request: CheckRequest<'_>) -> Option<Result<CallDecision, CallError>> {
-        Some(self.limiter.peek(request.key, request.quota?, request.cost))
+    pub(crate) fn peek(&self, request: CheckRequest<'_>) -> Option<BackendReply<Receipt>> {
+        let quota = request.quota?.lend();
+        Some(reply_of(self.limiter.prepare(request.key).under(&quota).peek_n(request.cost)))
     }
 
     /// Refunds a request.
-    pub(crate) fn give_back(&self, mut decision: CallDecision) {
-        let cost = decision.cost();
-        self.limiter.refund(&mut decision, cost);
+    pub(crate) fn give_back(&self, receipt: Receipt) {
+        self.limiter.refund(receipt);
+    }
+}
+
+fn reply_of(decision: Decision<'_>) -> BackendReply<Receipt> {
+    BackendReply {
+        outcome: decision.outcome(),
+        limit: decision.limit(),
+        remaining: decision.remaining(),
+        wait: decision.retry_after().unwrap_or_else(|| decision.reset_after()),
+        receipt: Some(decision.receipt()),
     }
 }
