@@ -164,6 +164,14 @@ impl<C: Clock> Ticket<C> {
         }
     }
 
+    /// Keeps what a line was charged, by its index in [`Verdict::lines`](crate::Verdict::lines): it
+    /// is not given back, and its cost is not settled. Of a queue it is what a request does that
+    /// departs by a turn for which another one was charged: another request may have its own.
+    pub fn keep(&mut self, line: usize) {
+        self.charges.retain(|one| one.line != line);
+        self.costs.retain(|one| one.line != line);
+    }
+
     /// Gives back all that was charged, as far as the algorithms can: the request is not served.
     pub fn cancel(self) {
         self.cancel_each(|_| {});

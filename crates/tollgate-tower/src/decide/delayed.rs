@@ -65,7 +65,8 @@ pub(super) fn ask_backends(state: Arc<LayerState>, head: &RequestHead<'_>) -> De
 }
 
 /// Waits until the request may depart from its queues.
-pub(super) async fn depart(verdict: Verdict, charges: OwnedCharges) -> (Verdict, Option<OwnedCharges>) {
+pub(super) async fn depart(verdict: Verdict, mut charges: OwnedCharges) -> (Verdict, Option<OwnedCharges>) {
+    charges.begin_to_wait();
     let mut waiting = None;
     loop {
         let wait = charges.wait();

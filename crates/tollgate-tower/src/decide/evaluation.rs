@@ -86,7 +86,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             return self.apply(rule, limits, request, decision);
         }
         let departure = limits.limiter.now() + delay;
-        let turn = QueueTurn { key: key.into(), departure, units: cost, change_count };
+        let turn = limits.charged_turn(key, departure, cost, change_count);
         if delay > max_wait {
             let admitted = self.refuse(rule, limits, request, &decision);
             limits.give_back(decision.receipt(), Some(turn));
@@ -110,7 +110,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             limits.give_back(decision.receipt(), Some(turn));
             return self.refuse_banned(rule, limits, request, (now, end));
         }
-        self.departure = self.departure.max(Some(turn.departure));
+        self.departure = self.departure.max(Some(turn.departure()));
         self.report(rule, RuleOutcome::Allowed, request.cost, || Some(tightest(&decision)));
         let charge = Charge { rule, shadow: false, of: Of::Here(limits, decision) };
         self.charges.push_waiting(charge, turn);

@@ -1,8 +1,11 @@
 //! The charges that outlive the call which made them: of a request that waits for its departure, or
 //! whose response decides whether it is charged.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -52,7 +55,7 @@ pub(super) enum OwnedOf {
 impl OwnedCharge {
     fn departure(&self) -> Option<Timestamp> {
         match &self.of {
-            OwnedOf::Here { turn, .. } => turn.as_ref().map(|turn| turn.departure),
+            OwnedOf::Here { turn, .. } => turn.as_ref().map(|turn| turn.departure()),
             OwnedOf::There(_) | OwnedOf::Call(_) | OwnedOf::InFlight(_) => None,
         }
     }
@@ -63,11 +66,43 @@ impl OwnedCharges {
         Self { state, made: made.collect(), settled: false }
     }
 
-    /// Returns the time until the request departs from the last of its queues. Zero if it departs
-    /// now.
+    /// Lets the request move up in its queues.
+    pub(super) fn begin_to_wait(&mut self) {
+        for OwnedCharge { rule, of } in &mut self.made {
+            if let OwnedOf::Here { set, turn: Some(turn), .. } = of {
+                self.state.rules[*rule].decider.limit_set(*set).wait(turn);
+            }
+        }
+    }
+
+    /// Returns when the request departs from the last of its queues. `None`: it waits in none.
+    fn departure(&self) -> Option<Timestamp> {
+        self.made.iter().filter_map(OwnedCharge::departure).max()
+    }
+
+    /// Returns the time until the request departs. Zero if it departs now.
     pub(super) fn wait(&self) -> Duration {
-        let departure = self.made.iter().filter_map(OwnedCharge::departure).max();
-        departure.map_or(Duration::ZERO, |departure| departure.saturating_since(self.state.clock.now()))
+        let departs_in = |departure: Timestamp| departure.saturating_since(self.state.clock.now());
+        self.departure().map_or(Duration::ZERO, departs_in)
+    }
+
+    /// Sleeps for this time, or until the request has moved up.
+    // By `&mut`: receipts of backends may be `Send` only.
+    pub(super) async fn sleep(&mut self, time: Duration) {
+        let departure = self.departure();
+        let mut sleep = pin!((self.state.sleep)(time));
+        poll_fn(move |context| {
+            self.turns().for_each(|turn| turn.watch(context.waker()));
+            if self.departure() < departure { Poll::Ready(()) } else { sleep.as_mut().poll(context) }
+        })
+        .await;
+    }
+
+    fn turns(&mut self) -> impl Iterator<Item = &mut QueueTurn> {
+        self.made.iter_mut().filter_map(|charge| match &mut charge.of {
+            OwnedOf::Here { turn, .. } => turn.as_deref_mut(),
+            OwnedOf::There(_) | OwnedOf::Call(_) | OwnedOf::InFlight(_) => None,
+        })
     }
 
     /// Counts the request as one that waits for the last of its queues.
@@ -76,14 +111,14 @@ impl OwnedCharges {
         Some(Waiting::begin(&self.state, charge.rule))
     }
 
-    pub(super) fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + use<> {
-        (self.state.sleep)(time)
-    }
-
     /// Makes the charges stay when they are dropped: the request is served. Returns those that its
     /// response may still give back.
     pub(crate) fn settle(mut self) -> Option<Self> {
         self.settled = true;
+        if self.turns().next().is_some() {
+            let now = self.state.clock.now();
+            self.turns().for_each(|turn| turn.depart(now));
+        }
         self.made.retain(|charge| self.state.rules[charge.rule].awaits_response());
         (!self.made.is_empty()).then_some(self)
     }
@@ -129,11 +164,12 @@ impl OwnedCharges {
     fn settle_difference(&self, OwnedCharge { rule, of }: OwnedCharge, cost: u64) {
         let OwnedOf::Here { set, mut receipt, turn, key } = of else { return };
         let limiter = &self.state.rules[rule].decider.limit_set(set).limiter;
-        // A request that claimed an abandoned turn has a receipt of nothing.
-        let charged = turn.as_ref().map_or(receipt.left(), |turn| turn.units);
+        let charged = turn.as_ref().map_or(receipt.left(), |turn| turn.units());
         if cost <= charged {
-            limiter.refund_part(&mut receipt, charged - cost);
-        } else if let Some(key) = key.as_deref().or(turn.as_deref().map(|turn| &*turn.key)) {
+            if turn.as_ref().is_none_or(|turn| turn.is_own()) {
+                limiter.refund_part(&mut receipt, charged - cost);
+            }
+        } else if let Some(key) = key.as_deref().or(turn.as_deref().map(QueueTurn::key)) {
             // An error is a full table, which its counters show: there is no place for the debt.
             let _ = limiter.prepare(key).debit(cost - charged);
         }

@@ -38,11 +38,18 @@ impl Charges {
         Self { ticket, turns, cost_from, gives_back_unserved, is_served: false }
     }
 
+    /// The turns of a request that waits in queues.
+    pub(super) fn turns(&self) -> Option<&Turns> {
+        self.turns.as_deref()
+    }
+
     /// Hands the request to the inner service by `call`. The client may leave now: what is charged
     /// stays.
     pub(super) fn serve<T>(&mut self, call: impl FnOnce() -> T) -> T {
         self.is_served = true;
-        self.turns = None;
+        if let Some(turns) = self.turns.take() {
+            turns.depart(self.ticket.as_mut());
+        }
         self.guard(call)
     }
 

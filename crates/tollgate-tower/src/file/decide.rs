@@ -76,7 +76,8 @@ pub(super) struct Admitted {
 
 /// When a request leaves its queue.
 pub(super) struct Departure {
-    at: Timestamp,
+    /// By the queues in which it cannot move up.
+    fixed: Timestamp,
     /// The line of the rule that lets it wait longest.
     line: Line,
     generation: Arc<Generation>,
@@ -235,14 +236,19 @@ impl FileState {
         if claimed.is_some() || !verdict.delay().is_zero() {
             let mut held = claimed.unwrap_or_else(|| Turns::none(generation));
             held.add_charged(&verdict);
+            let enforced = || verdict.lines().iter().enumerate().filter(|(_, line)| !line.is_shadow);
             let departs = |(index, line): (usize, &Line)| {
                 (held.departure(index).unwrap_or(decided_at + line.delay), *line)
             };
-            let enforced = verdict.lines().iter().enumerate().filter(|(_, line)| !line.is_shadow);
-            let last = enforced.map(departs).max_by_key(|(at, _)| *at);
-            departure = last.filter(|(at, _)| *at > decided_at).map(|(at, line)| {
-                Box::new(Departure { at, line, generation: Arc::clone(generation), since: decided_at })
+            let last = enforced().map(departs).max_by_key(|(at, _)| *at);
+            let fixed = enforced().filter(|(index, _)| held.departure(*index).is_none());
+            let fixed = fixed.map(|(_, line)| decided_at + line.delay).max().unwrap_or(decided_at);
+            departure = last.filter(|(at, _)| *at > decided_at).map(|(_, line)| {
+                Box::new(Departure { fixed, line, generation: Arc::clone(generation), since: decided_at })
             });
+            if departure.is_some() {
+                held.wait();
+            }
             turns = (!held.is_empty()).then(|| Box::new(held));
         }
         let may_give_back = !is_ready
@@ -292,9 +298,9 @@ fn refused_for_waits(lines: &[Line], max_wait: Duration) -> Vec<Line> {
 }
 
 impl Departure {
-    /// Returns how long the request has to wait still.
-    pub(super) fn left(&self, state: &FileState) -> Duration {
-        self.at.saturating_since(state.clock.now())
+    /// Returns when the request departs, which has these turns.
+    pub(super) fn at(&self, turns: Option<&Turns>) -> Timestamp {
+        turns.and_then(Turns::last).map_or(self.fixed, |last| last.max(self.fixed))
     }
 
     /// Counts the request as one that waits.

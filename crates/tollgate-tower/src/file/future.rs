@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use http::{Extensions, Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use tollgate::Timestamp;
 use tollgate_rules::StoredAnswer;
 use tower_service::Service;
 
@@ -78,7 +79,12 @@ const TRIES: usize = 8;
 /// A request in a queue, until it departs or its client leaves.
 struct Queued {
     departure: Box<Departure>,
-    sleep: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    asleep: Option<Asleep>,
+}
+
+struct Asleep {
+    until: Timestamp,
+    sleep: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl<S, ReqBody> Waiting<S, ReqBody> {
@@ -91,7 +97,7 @@ impl<S, ReqBody> Waiting<S, ReqBody> {
         let Admitted { headers, charges, departure } = admitted;
         let queued = departure.map(|departure| {
             departure.begin();
-            Queued { departure, sleep: None }
+            Queued { departure, asleep: None }
         });
         Box::new(Self { queued, headers, charges, state, service, request })
     }
@@ -100,16 +106,21 @@ impl<S, ReqBody> Waiting<S, ReqBody> {
     fn poll_departure(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let state = &self.state.state;
         while let Some(queued) = &mut self.queued {
-            let left = queued.departure.left(state);
+            let turns = self.charges.turns();
+            turns.into_iter().for_each(|turns| turns.watch(context.waker()));
+            let at = queued.departure.at(turns);
+            let left = at.saturating_since(state.clock.now());
             if left.is_zero() {
                 queued.departure.depart(state);
                 self.queued = None;
                 break;
             }
-            let sleep = queued.sleep.get_or_insert_with(|| (state.sleep)(left));
-            ready!(sleep.as_mut().poll(context));
+            // A request that has moved up sleeps for less.
+            let asleep = queued.asleep.take().filter(|asleep| asleep.until == at);
+            let asleep = asleep.unwrap_or_else(|| Asleep { until: at, sleep: (state.sleep)(left) });
+            ready!(queued.asleep.insert(asleep).sleep.as_mut().poll(context));
             // If the timer is early, the request sleeps again.
-            queued.sleep = None;
+            queued.asleep = None;
         }
         Poll::Ready(())
     }

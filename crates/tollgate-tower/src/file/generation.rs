@@ -11,7 +11,7 @@ use tollgate_rules::{Limit, Limits, Line, Mode, Rule};
 use super::FileSet;
 use super::stores::{RuleStores, Stores};
 use crate::ClientAddress;
-use crate::rule::{AbandonedTurns, QueueTurn, SharedClock};
+use crate::rule::{QueueTurns, SharedClock};
 use crate::telemetry::RuleTelemetry;
 
 /// A generation of rules, with what the layer needs to apply them to requests of HTTP.
@@ -20,8 +20,8 @@ pub(super) struct Generation {
     /// Where rules keep their counts that do not keep them here. `None`: there is none.
     pub(super) stores: Option<Arc<RuleStores>>,
     rules: Box<[PerRule]>,
-    /// The latest departure of a turn that was abandoned, in nanoseconds.
-    last_abandoned: AtomicU64,
+    /// The latest departure in a queue that is or was free, in nanoseconds.
+    latest_free: Arc<AtomicU64>,
 }
 
 struct PerRule {
@@ -29,7 +29,7 @@ struct PerRule {
     telemetry: Arc<RuleTelemetry>,
     /// Of the rule's own limits, and of those of its tiers. `None` unless the only limit by time is
     /// a queue: another one beside it would not charge a request that claimed a turn.
-    abandoned: Box<[Option<AbandonedTurns>]>,
+    turns: Box<[Option<Arc<QueueTurns>>]>,
 }
 
 impl Generation {
@@ -40,23 +40,24 @@ impl Generation {
         stores: &Stores,
         before: Option<&Self>,
     ) -> Self {
+        let latest_free = Arc::default();
         let known: HashMap<_, _> = before.into_iter().flat_map(Self::telemetries).collect();
         let per_rule = |rule: &Rule| PerRule {
             telemetry: known.get(&(&*rule.name, rule.mode == Mode::Shadow)).map_or_else(
                 || Arc::new(RuleTelemetry::new(&rule.name, rule.mode == Mode::Shadow)),
                 |known| Arc::clone(known),
             ),
-            abandoned: [&rule.limits]
+            turns: [&rule.limits]
                 .into_iter()
                 .chain(rule.tiers.iter().map(|tier| &tier.limits))
-                .map(|limits| is_queue(limits).then(AbandonedTurns::default))
+                .map(|limits| is_queue(limits).then(|| QueueTurns::telling(&latest_free)))
                 .collect(),
         };
         Self {
             rules: set.rules().rules.iter().map(per_rule).collect(),
             stores: stores.of(&set),
             http: HttpRules::new(set, peer),
-            last_abandoned: AtomicU64::new(0),
+            latest_free,
         }
     }
 
@@ -75,26 +76,23 @@ impl Generation {
         &self.rules[rule].telemetry
     }
 
-    /// Returns whether a turn may have been abandoned whose departure is still to come.
+    /// Returns whether a turn may be free whose departure is still to come.
     pub(super) fn may_have_turns(&self) -> bool {
         self.http.has_queues()
-            && match self.last_abandoned.load(Relaxed) {
+            && match self.latest_free.load(Relaxed) {
                 0 => false,
-                last => last >= self.http.set().clock().now().as_nanos(),
+                last => last >= self.now().as_nanos(),
             }
     }
 
-    /// Returns the abandoned turns of a line's queue, if it may have any.
-    pub(super) fn abandoned(&self, line: &Line) -> Option<&AbandonedTurns> {
-        self.rules[line.rule].abandoned[line.tier.map_or(0, |tier| tier + 1)].as_ref()
+    /// Returns the turns of a line's queue, if requests may give theirs to others.
+    pub(super) fn turns(&self, line: &Line) -> Option<&Arc<QueueTurns>> {
+        self.rules[line.rule].turns[line.tier.map_or(0, |tier| tier + 1)].as_ref()
     }
 
-    /// Keeps an abandoned turn of a line's queue for other requests.
-    pub(super) fn offer(&self, line: &Line, turn: QueueTurn, now: Timestamp) {
-        if let Some(abandoned) = self.abandoned(line) {
-            self.last_abandoned.fetch_max(turn.departure.as_nanos(), Relaxed);
-            abandoned.offer(turn, now);
-        }
+    /// Returns the time by which the rules decide.
+    pub(super) fn now(&self) -> Timestamp {
+        self.http.set().clock().now()
     }
 }
 

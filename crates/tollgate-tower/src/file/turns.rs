@@ -1,11 +1,12 @@
 //! Turns in the queues of rules that their requests hold, and abandon.
 //!
 //! A request whose client leaves gives its turn back. The last turn shortens the queue; an earlier
-//! one stays charged, and is kept for the next request of its key: see
-//! [`AbandonedTurns`](crate::rule::AbandonedTurns). A generation keeps its own: those of rules that
-//! are no longer in force are lost, and their queues are longer by them until they have passed.
+//! one stays charged, and those behind it move up: see [`QueueTurns`](crate::rule::QueueTurns). A
+//! generation keeps its own: free ones of rules that are no longer in force are lost, and their
+//! queues are longer by them until they have passed.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -31,8 +32,6 @@ struct Held {
     /// That of the rule that has the queue, and of its tier.
     line: Line,
     turn: QueueTurn,
-    /// Whether another request was charged for it.
-    is_claimed: bool,
 }
 
 impl Turns {
@@ -40,7 +39,7 @@ impl Turns {
         Self { generation: Arc::clone(generation), held: SmallVec::new() }
     }
 
-    /// Claims an abandoned turn in each queue that the request would enter, which departs within
+    /// Claims a free turn in each queue that the request would enter, which departs within
     /// `max_wait`. `looked` is what the rules would say of it.
     pub(super) fn claim(generation: &Arc<Generation>, looked: &FileVerdict<'_>, max_wait: Duration) -> Self {
         let mut turns = Self::none(generation);
@@ -50,12 +49,10 @@ impl Turns {
             if line.is_shadow || line.cost == 0 || line.ruling > Ruling::Refused {
                 continue;
             }
-            let (Some(abandoned), Some(key)) = (generation.abandoned(&line), looked.key(index)) else {
-                continue;
-            };
+            let (Some(queue), Some(key)) = (generation.turns(&line), looked.key(index)) else { continue };
             let max_wait = generation.http.rule(&line).max_wait.map_or(max_wait, |own| own.min(max_wait));
-            if let Some(turn) = abandoned.claim(key, line.cost, now, now + max_wait) {
-                turns.held.push(Held { index, line, turn, is_claimed: true });
+            if let Some(turn) = queue.claim(key, line.cost, now, now + max_wait) {
+                turns.held.push(Held { index, line, turn });
             }
         }
         turns
@@ -70,10 +67,10 @@ impl Turns {
     /// user may have read a label otherwise than before.
     pub(super) fn fit(&self, verdict: &FileVerdict<'_>) -> bool {
         self.held.iter().all(|held| {
-            verdict.key(held.index) == Some(&*held.turn.key)
+            verdict.key(held.index) == Some(held.turn.key())
                 && verdict.lines().get(held.index).is_some_and(|line| {
                     let is_same = (line.rule, line.tier) == (held.line.rule, held.line.tier);
-                    is_same && line.cost <= held.turn.units
+                    is_same && line.cost <= held.turn.units()
                 })
         })
     }
@@ -83,19 +80,33 @@ impl Turns {
         for (index, &line) in verdict.lines().iter().enumerate() {
             if !line.is_shadow
                 && !line.delay.is_zero()
-                && self.generation.abandoned(&line).is_some()
-                && let Some(key) = verdict.key(index)
+                && let (Some(queue), Some(key)) = (self.generation.turns(&line), verdict.key(index))
             {
-                let departure = verdict.decided_at() + line.delay;
-                let turn = QueueTurn { key: key.into(), departure, units: line.cost, change_count: 0 };
-                self.held.push(Held { index, line, turn, is_claimed: false });
+                let turn = queue.charged(key, verdict.decided_at() + line.delay, line.cost, 0);
+                self.held.push(Held { index, line, turn });
             }
         }
     }
 
+    /// Lets the request move up in its queues.
+    pub(super) fn wait(&mut self) {
+        let now = self.generation.now();
+        self.held.iter_mut().for_each(|held| held.turn.wait(now));
+    }
+
+    /// Has this called when the request moves up.
+    pub(super) fn watch(&self, waker: &Waker) {
+        self.held.iter().for_each(|held| held.turn.watch(waker));
+    }
+
+    /// Returns when the last of the turns departs.
+    pub(super) fn last(&self) -> Option<Timestamp> {
+        self.held.iter().map(|held| held.turn.departure()).max()
+    }
+
     /// Returns when the request may depart by the turn that it holds in the queue of a line.
     pub(super) fn departure(&self, index: usize) -> Option<Timestamp> {
-        self.held.iter().find(|held| held.index == index).map(|held| held.turn.departure)
+        self.held.iter().find(|held| held.index == index).map(|held| held.turn.departure())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,18 +114,36 @@ impl Turns {
     }
 
     /// Gives back the turns, and the charges of a request that holds them: its client left.
-    pub(super) fn abandon(mut self: Box<Self>, ticket: FileTicket) {
+    pub(super) fn abandon(mut self: Box<Self>, mut ticket: FileTicket) {
+        self.stay(&mut ticket);
         let mut kept = SmallVec::<[usize; 4]>::new();
         ticket.cancel_each(|line| kept.push(line));
-        self.held.retain(|held| held.is_claimed || kept.contains(&held.index));
+        self.held.retain(|held| !held.turn.is_own() || kept.contains(&held.index));
         self.give_back();
     }
 
-    /// Lets other requests claim the turns.
-    pub(super) fn give_back(self) {
-        let now = self.generation.http.set().clock().now();
-        for Held { line, turn, .. } in self.held {
-            self.generation.offer(&line, turn, now);
+    /// The request departs. Of a turn for which another request was charged nothing can come back.
+    pub(super) fn depart(mut self: Box<Self>, ticket: Option<&mut FileTicket>) {
+        let now = self.generation.now();
+        self.held.iter_mut().for_each(|held| held.turn.depart(now));
+        if let Some(ticket) = ticket {
+            self.stay(ticket);
         }
+    }
+
+    /// The request moves up no more, and keeps the charges for turns that others have now.
+    fn stay(&mut self, ticket: &mut FileTicket) {
+        for Held { index, turn, .. } in &mut self.held {
+            turn.stay();
+            if !turn.is_own() {
+                ticket.keep(*index);
+            }
+        }
+    }
+
+    /// Lets other requests have the turns.
+    pub(super) fn give_back(self) {
+        let now = self.generation.now();
+        self.held.into_iter().for_each(|held| held.turn.abandon(now));
     }
 }

@@ -3,13 +3,15 @@
 use std::cmp::{Ordering, Reverse};
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Inherit, LimitDecision, MultiDecision, Quota, Receipt};
+use tollgate::{BuildError, Inherit, LimitDecision, MultiDecision, Quota, Receipt, Timestamp};
 use tollgate_http::{HeaderItems, LimitState, QuotaPolicies};
 
-use super::abandoned_turns::{AbandonedTurns, QueueTurn};
 use super::local::LocalLimiter;
+use super::queue_turn::QueueTurn;
+use super::queue_turns::QueueTurns;
 use super::request::CheckRequest;
 
 /// The limits of a rule, of one of its tiers, or of one key. They charge a request all or nothing.
@@ -20,21 +22,20 @@ pub(crate) struct LimitSet {
     /// A bit for each limit that is a queue, by the limit's number.
     queues: u64,
     pub(crate) policies: QuotaPolicies,
-    abandoned_turns: AbandonedTurns,
+    turns: Arc<QueueTurns>,
 }
 
 impl LimitSet {
     pub(crate) fn new(rule: &str, index: usize, quotas: &[Quota], limiter: LocalLimiter) -> Self {
         let policies = QuotaPolicies::new(rule, quotas);
-        let abandoned_turns = AbandonedTurns::default();
-        Self { limiter, index, queues: queues(quotas), policies, abandoned_turns }
+        Self { limiter, index, queues: queues(quotas), policies, turns: Arc::default() }
     }
 
     /// Makes other quotas and their `RateLimit-Policy` current.
     pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), BuildError> {
         // The lock of the limiter first: it waits for a save, and requests wait for the other lock.
         self.limiter.change(quotas, |limiter| {
-            self.abandoned_turns.change_limits(|| {
+            self.turns.change_limits(|| {
                 if quotas.len() == self.len() && queues(quotas) != self.queues {
                     return Err(BuildError::CannotInherit { field: "mode" });
                 }
@@ -51,7 +52,7 @@ impl LimitSet {
         if !self.may_queue() {
             return change(&self.limiter);
         }
-        let changed = self.abandoned_turns.change_limits(|| Ok::<_, Infallible>(change(&self.limiter)));
+        let changed = self.turns.change_limits(|| Ok::<_, Infallible>(change(&self.limiter)));
         changed.unwrap_or_else(|never| match never {})
     }
 
@@ -134,30 +135,51 @@ impl LimitSet {
 
     /// Returns how often the limits were changed. Read it before a [`QueueTurn`] is charged.
     pub(crate) fn change_count(&self) -> u64 {
-        self.abandoned_turns.change_count()
+        self.turns.change_count()
+    }
+
+    /// Returns the turn of a request that was charged for it.
+    pub(crate) fn charged_turn(
+        &self,
+        key: &[u8],
+        departure: Timestamp,
+        cost: u64,
+        change_count: u64,
+    ) -> QueueTurn {
+        self.turns.charged(key, departure, cost, change_count)
+    }
+
+    /// Lets a request wait that has a turn. It moves up if this is the only limit: another one has
+    /// charged the request by its own time.
+    pub(crate) fn wait(&self, turn: &mut QueueTurn) {
+        if self.len() == 1 {
+            turn.wait(self.limiter.now());
+        }
     }
 
     /// Claims an abandoned turn that departs within the request's `max_wait`. A request of cost 0
     /// needs no turn.
     pub(crate) fn claim_abandoned_turn(&self, request: CheckRequest<'_>) -> Option<QueueTurn> {
-        if request.cost == 0 || self.abandoned_turns.is_empty() {
+        if request.cost == 0 || self.turns.is_empty() {
             return None;
         }
         let now = self.limiter.now();
-        self.abandoned_turns.claim(request.key, request.cost, now, now + request.max_wait)
+        self.turns.claim(request.key, request.cost, now, now + request.max_wait)
     }
 
-    /// Refunds a request. If the engine cannot take the request's turn back, the turn is kept for
-    /// the next request.
+    /// Refunds a request. If the engine cannot take the request's turn back, those that wait behind
+    /// it move up.
     pub(crate) fn give_back(&self, receipt: Receipt<8>, turn: Option<QueueTurn>) {
         // With several limits, the others refund the request, and a request that claims the turn
         // would not be charged by them.
-        let turn = turn.filter(|_| self.len() == 1);
-        let refunded = self.limiter.refund(receipt);
+        let mut turn = turn.filter(|_| self.len() == 1);
+        turn.iter_mut().for_each(QueueTurn::stay);
+        let is_charged = turn.as_ref().is_none_or(QueueTurn::is_own);
+        let refunded = if is_charged { self.limiter.refund(receipt) } else { 0 };
         if let Some(turn) = turn
             && refunded == 0
         {
-            self.abandoned_turns.offer(turn, self.limiter.now());
+            turn.abandon(self.limiter.now());
         }
     }
 }
@@ -189,8 +211,6 @@ impl fmt::Debug for LimitSet {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tollgate::{LeakyBucket, ManualClock, Rate};
 
     use super::*;

@@ -1,6 +1,5 @@
 //! Rules: which requests are limited, by which key, to how much.
 
-mod abandoned_turns;
 mod ban;
 mod bounds;
 mod compiled;
@@ -9,6 +8,8 @@ mod limit;
 mod limit_set;
 mod local;
 mod per_request;
+mod queue_turn;
+mod queue_turns;
 mod request;
 
 use std::fmt;
@@ -20,9 +21,6 @@ use tollgate::{CallQuota, Clock, Quota, WhenFull};
 use tollgate_backend::{AnyBackend, Backend, OnBackendError};
 use tollgate_http::{KeyBy, RequestHead};
 
-#[cfg(feature = "rules")]
-pub(crate) use abandoned_turns::AbandonedTurns;
-pub(crate) use abandoned_turns::QueueTurn;
 pub(crate) use ban::Ban;
 pub(crate) use bounds::{LONGEST_BAN, MAX_NAME_LEN, MAX_RULES};
 #[cfg(feature = "rules")]
@@ -33,6 +31,9 @@ pub use limit::Limit;
 pub(crate) use limit_set::{LimitSet, tightest};
 pub(crate) use local::LocalLimiter;
 pub(crate) use per_request::PerRequest;
+pub(crate) use queue_turn::QueueTurn;
+#[cfg(feature = "rules")]
+pub(crate) use queue_turns::QueueTurns;
 pub(crate) use request::{CheckRequest, RuleMatch};
 
 pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;

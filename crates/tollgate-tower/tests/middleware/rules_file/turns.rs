@@ -7,7 +7,8 @@ use tollgate_tower::RulesLayer;
 
 use super::{File, X, Y, on_tokio, send, status};
 use crate::abandoned_turns::{
-    Arrival, come_and_go, disconnect, one_by_one, the_turn_of_the_second_goes_on, timed,
+    Arrival, come_and_go, disconnect, one_by_one, the_turn_of_one_that_moved_up_stays,
+    those_behind_the_second_move_up, timed,
 };
 use crate::support::{TokioClock, header};
 
@@ -31,9 +32,19 @@ async fn queue_up(layer: &RulesLayer, count: usize) -> Vec<Arrival> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_request_of_a_rule_gets_an_abandoned_turn() {
+async fn those_behind_an_abandoned_turn_of_a_rule_move_up() {
     let layer = on_tokio(&paced(4));
-    the_turn_of_the_second_goes_on(|| arrive(&layer, X, "1")).await;
+    those_behind_the_second_move_up(|| arrive(&layer, X, "1")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_moved_up_in_a_rule_gives_nothing_back() {
+    let layer = on_tokio(&paced(9).replace(" }]", ", charge_if.status = 200 }]"));
+    the_turn_of_one_that_moved_up_stays(|want| {
+        let layer = layer.clone();
+        timed(async move { status(&layer, "/", &[X, ("x-want", want)]).await })
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,14 +58,14 @@ async fn a_rules_turn_can_be_abandoned_again_and_expires() {
         disconnect(waits).await;
     }
     let response = send(&layer, "/", &[X]).await;
-    // The queue was full; it waited for a second, in which a place became free.
+    // The queue was full; it waited for longer than a place takes to become free.
     assert_eq!(header(&response, "ratelimit"), Some("\"paced\";r=0;t=0"));
 
     let layer = on_tokio(&paced(3));
     let mut waiting = queue_up(&layer, 3).await;
     disconnect(waiting.remove(1)).await;
-    sleep(Duration::from_millis(1_500)).await;
-    assert_eq!(arrive(&layer, X, "1").await.unwrap(), (200, 1.5), "the engine's next departure");
+    sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(arrive(&layer, X, "1").await.unwrap(), (200, 0.5), "the engine's next departure");
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,15 +76,19 @@ async fn a_rules_turn_serves_its_key_and_fitting_costs() {
         waiting.push(arrive(&layer, peer, cost));
     }
     tokio::task::yield_now().await;
-    // It would depart after one second, and the request behind it two seconds later.
+    // It would depart after one second, and the request behind it, which has room in its turn, two
+    // seconds later.
     disconnect(waiting.remove(1)).await;
-    let arrivals = [(Y, "1"), (X, "3"), (X, "0"), (X, "2")].map(|(peer, cost)| arrive(&layer, peer, cost));
+    let arrivals =
+        [(Y, "1"), (X, "3"), (X, "0"), (X, "2"), (X, "1")].map(|(peer, cost)| arrive(&layer, peer, cost));
     let mut answers = Vec::new();
     for waits in arrivals {
         answers.push(waits.await.unwrap());
     }
-    // The queue of the other key; the end of the queue; no wait for cost 0; the abandoned turn.
-    assert_eq!(answers, [(200, 2.0), (200, 4.0), (200, 0.0), (200, 1.0)]);
+    // The queue of the other key; the end of the queue; no wait for cost 0; the end again; the turn
+    // of the one that moved up.
+    assert_eq!(answers, [(200, 2.0), (200, 4.0), (200, 0.0), (200, 7.0), (200, 3.0)]);
+    assert_eq!(waiting.remove(1).await.unwrap(), (200, 1.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +98,7 @@ async fn a_claimed_turn_is_charged_by_all_other_limits() {
         on_tokio(&paced.replace(']', ", { name = 'daily', key = 'client', limits = 'fixed-window:4/d' }]"));
     let mut waiting = queue_up(&layer, 4).await;
     disconnect(waiting.remove(1)).await;
-    assert_eq!(arrive(&layer, X, "1").await.unwrap(), (200, 1.0), "by the turn, and the day's fourth");
+    assert_eq!(arrive(&layer, X, "1").await.unwrap(), (200, 3.0), "by the turn, and the day's fourth");
     let refused = send(&layer, "/", &[X]).await;
     assert_eq!(refused.status(), 429);
     assert!(header(&refused, "ratelimit").unwrap().starts_with("\"daily\""), "{refused:?}");
@@ -107,7 +122,7 @@ async fn a_refused_request_leaves_the_turn_to_others() {
     let mut waiting = queue_up(&layer, 4).await;
     disconnect(waiting.remove(1)).await;
     assert_eq!(status(&layer, "/no", &[X]).await, 429);
-    assert_eq!(arrive(&layer, X, "1").await.unwrap(), (200, 1.0));
+    assert_eq!(arrive(&layer, X, "1").await.unwrap(), (200, 3.0));
 }
 
 #[tokio::test(start_paused = true)]
