@@ -32,7 +32,9 @@ pub enum WhenFull {
     /// [`Inherit`](Self::Inherit).
     #[default]
     Share,
-    /// The same without an allowance that keys share: a new key inherits a slot, or is refused.
+    /// The same without an allowance that keys share: a new key inherits a slot, or is refused. It
+    /// is told to come again when the first slot is vacant; it may be admitted earlier, as soon as
+    /// a debt is small enough to be inherited.
     Inherit,
     /// A new key is refused until a slot runs empty: nothing is [left](crate::Decision::remaining)
     /// for it, and [`retry_after`](crate::Decision::retry_after) says when that will be.

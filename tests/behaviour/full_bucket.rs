@@ -242,6 +242,34 @@ fn a_new_key_knows_when_it_may_have_much() {
 }
 
 /// The debt is that of several keys: no refusal of one is charged to all, by a check or a peek.
+/// Without an allowance there is a slot to inherit, or a refusal; and a smaller table has no room.
+#[test]
+fn keys_inherit_a_slot_where_they_share_nothing() {
+    let quota = TokenBucket::new(Rate::per_minute(10));
+    let build = |when_full| Limiter::<Fellow>::builder(quota).max_keys(1).when_full(when_full).clock(start());
+    let limiter = build(WhenFull::Inherit).build().unwrap();
+    assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), 5).is_allowed()));
+    assert_eq!(limiter.check_n(&STRANGER, 2).remaining(), 3, "beside half of the limit");
+    let large = limiter.check_n(&Fellow(2_000), 6);
+    assert!(large.is_full() && !large.is_allowed());
+    assert_eq!(large.remaining(), 5);
+
+    let limiter = build(WhenFull::Inherit).build().unwrap();
+    assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), 6).is_allowed()));
+    let refused = limiter.check(&STRANGER);
+    assert!(refused.is_full() && !refused.is_allowed());
+    assert_eq!((refused.remaining(), refused.retry_after()), (0, Some(Duration::from_secs(36))));
+    let stats = limiter.stats();
+    assert_eq!((stats.refused_full, stats.shared, stats.evicted_with_debt), (1, 0, 0));
+    // Of those that share an allowance one is admitted: more of them are in debt than have a slot.
+    let shares = build(WhenFull::Share).build().unwrap();
+    assert!((0..SLOTS).all(|key| shares.check_n(&Fellow(key), 6).is_allowed()));
+    assert!(shares.check(&STRANGER).is_allowed());
+    let mut file = Vec::new();
+    shares.save(&mut file).unwrap();
+    assert!(build(WhenFull::Inherit).restore(&file[..]).is_ok(), "the bucket's own debt is as it was");
+}
+
 #[test]
 fn a_refusal_by_a_shared_allowance_is_not_counted() {
     for quota in limits::counting_all(Rate::per_minute(10)) {
