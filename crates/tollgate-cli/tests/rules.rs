@@ -85,6 +85,19 @@ fn limits_of_envoy_become_rules_that_can_be_used() {
 }
 
 #[test]
+fn limits_of_envoy_become_rules_that_share_a_store() {
+    let file = Temporary::new("envoy-store.yaml", ENVOY.as_bytes());
+    let run = tollgate(&["rules", "convert", "--store", "redis://10.0.0.7", file.text()]);
+    assert_eq!((run.code, &*run.err), (Some(0), ""));
+    assert!(run.out.contains("limits = \"fixed-window:5/d\"\nstore = \"shared\"\n"), "{}", run.out);
+    let rules = Temporary::new("envoy-store.toml", run.out.as_bytes());
+    let run = tollgate(&["rules", "check", rules.text()]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let run = tollgate(&["rules", "convert", "--store", "redis://10.0.0.7:none", file.text()]);
+    assert!(run.code == Some(2) && !run.err.is_empty(), "{run:?}");
+}
+
+#[test]
 fn a_meaning_that_would_change_has_exit_code_two() {
     let text = ENVOY.to_owned() + "  - { key: k, value: '@x' }\n";
     let file = Temporary::new("envoy-differs.yaml", text.as_bytes());

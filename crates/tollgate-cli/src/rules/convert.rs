@@ -20,6 +20,10 @@ pub(crate) struct Args {
     #[arg(long)]
     merge_domains: bool,
 
+    /// Keep the counts in this Redis or Valkey, so that all servers with the rules share them
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+
     /// Let warnings be errors: of fields that are ignored, and of what the rules leave out
     #[arg(long)]
     strict: bool,
@@ -38,6 +42,9 @@ once, in its order, with a value. A descriptor of other keys has no limit there;
 here it has that of every rule whose entries it contains. A file does not tell
 whether such calls come: the rules say so in their first lines.
 
+With --store two servers with the rules admit ten of ten an hour together. The
+address stands in the rules with its password: write `url_env` there instead.
+
 docs/how-to/envoy.md says which descriptors are meant, and how to move over.";
 
 /// Reads the files, and prints the rules and all problems.
@@ -53,7 +60,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Some(config) = reading.rules() else {
         return Err(Failure::Usage(format!("nothing is converted: {}", counted(errors, "error"))));
     };
-    let converted = config.convert();
+    let converted = match &args.store {
+        Some(address) => config.convert_to_store(address),
+        None => config.convert(),
+    };
     print_problems(&converted.differences);
     print_result(&converted.toml)?;
     let all = || reading.problems().iter().chain(&converted.differences);

@@ -80,8 +80,13 @@ impl EnvoyLimit {
 
     /// The quota as text.
     pub(super) fn quota_text(&self) -> Option<String> {
+        self.window().map(|window| window + ",count=all")
+    }
+
+    /// The quota of a store as text, which counts what it admits.
+    pub(super) fn window(&self) -> Option<String> {
         let (requests, unit) = (self.requests_per_unit, self.unit?);
-        (requests > 0).then(|| format!("fixed-window:{requests}/{},count=all", unit.period()))
+        (requests > 0).then(|| format!("fixed-window:{requests}/{}", unit.period()))
     }
 }
 

@@ -68,6 +68,29 @@ mode = "shadow"
     assert_eq!((&rules.rules[4].key, &*rules.rules[4].name), (&Key::Everyone, "d.path_files/-"));
 }
 
+/// What is refused, and what is not counted, needs no store.
+#[test]
+fn what_is_converted_for_a_store_can_be_kept_there() {
+    let units = ["second", "minute", "hour", "day", "week", "month", "year"];
+    let limits = units.map(|unit| {
+        format!("  - {{ key: {unit}, rate_limit: {{ unit: {unit}, requests_per_unit: 4294967295 }} }}\n")
+    });
+    let descriptors = limits.concat()
+        + "  - { key: banned, rate_limit: { unit: day, requests_per_unit: 0 } }
+  - { key: free, rate_limit: { unlimited: true } }
+  - { key: shadow, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 10 } }
+";
+    let converted = config(&domain(&descriptors)).convert_to_store("redis://app:p%23w@10.0.0.7/1");
+    assert!(converted.differences.is_empty(), "{:?}", converted.differences);
+    let stored = rules(&converted.toml).rules.iter().filter(|rule| rule.store.is_some()).count();
+    assert_eq!(stored, units.len() + 1, "{}", converted.toml);
+    assert!(!converted.toml.contains("count=all"), "{}", converted.toml);
+    let wrong = config(&domain(&descriptors)).convert_to_store("redis://app:secret#x@10.0.0.7");
+    assert!(!wrong.differences.is_empty());
+    let told = wrong.differences.iter().map(ToString::to_string).collect::<String>();
+    assert!(!told.contains("secret"), "{told}");
+}
+
 #[test]
 fn what_rules_cannot_say_is_told_and_left_out() {
     for (descriptors, why, count) in [

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use serde_json::json;
+use tollgate_rules::{EnvoyConfig, Memory, SameDomain};
 
 use crate::check::{left, rule, rules, stored};
 use crate::support::{start, start_with};
@@ -34,6 +35,27 @@ async fn calls_by_envoy_share_the_limit_of_a_store() {
     for status in [200, 200, 429] {
         assert_eq!(one.post("/json", user.clone()).await.status, status);
     }
+}
+
+/// As two instances of envoyproxy/ratelimit do.
+#[tokio::test(flavor = "multi_thread")]
+async fn converted_files_of_envoy_share_the_limit_of_a_store() {
+    let Some(redis) = Server::start(Store::Redis) else { return };
+    let yaml = "domain: d\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 10 } }]";
+    let source = Memory::new("d.yaml", yaml);
+    let config = EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &source).into_rules().unwrap();
+    let converted = config.convert_to_store(&redis.url()).toml;
+    let text = converted.replace("version = 1\n", "").replace("\nurl", "\ndeadline = '20s'\nurl");
+    let (one, other) = (start(&text).await, start(&text).await);
+    let entry = json!({ "key": "user", "value": "x" });
+    let call = json!({ "domain": "d", "descriptors": [{ "entries": [entry] }] }).to_string();
+    let mut admitted = 0;
+    for _ in 0..10 {
+        for server in [&one, &other] {
+            admitted += usize::from(server.post("/json", call.clone()).await.status == 200);
+        }
+    }
+    assert_eq!(admitted, 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]

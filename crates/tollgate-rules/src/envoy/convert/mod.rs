@@ -34,6 +34,14 @@ const HEADER: &str = "\
 version = 1
 ";
 
+/// The name of the store in the rules.
+const STORE: &str = "shared";
+
+const STORE_HEADER: &str = "\
+# All processes that read these rules share their counts. A store counts no hits of a descriptor that
+# it refuses, which Envoy's service does: behind one of several hits, fewer may pass.
+";
+
 /// Rules that decide as Envoy's files, and where they do not.
 ///
 /// # Examples
@@ -87,9 +95,42 @@ impl EnvoyConfig {
     /// ```
     #[must_use]
     pub fn convert(&self) -> Converted {
+        self.converted(None)
+    }
+
+    /// [`convert`](Self::convert), where the rules keep their counts in the store at an address, as
+    /// `url` of [`[stores]`](crate::StoreServer) has it: all processes that read them share them.
+    /// A store counts no hits of a descriptor that it refuses. An address that is none is a
+    /// difference.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_rules::{EnvoyConfig, Memory, SameDomain};
+    ///
+    /// let limit = "{ unit: hour, requests_per_unit: 10 }";
+    /// let yaml = format!("domain: d\ndescriptors: [{{ key: k, rate_limit: {limit} }}]");
+    /// let source = Memory::new("d.yaml", yaml);
+    /// let reading = EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &source);
+    /// let config = reading.into_rules().unwrap();
+    /// let converted = config.convert_to_store("redis://10.0.0.7");
+    /// assert!(converted.differences.is_empty());
+    /// assert!(converted.toml.ends_with("limits = \"fixed-window:10/h\"\nstore = \"shared\"\n"));
+    /// ```
+    #[must_use]
+    pub fn convert_to_store(&self, address: &str) -> Converted {
+        self.converted(Some(address))
+    }
+
+    fn converted(&self, store: Option<&str>) -> Converted {
         let named = |limit: &EnvoyLimit| Some((limit.domain.clone(), limit.name.clone()?));
         let named = self.limits.iter().filter_map(named).collect();
-        let mut converter = Converter { toml: HEADER.into(), named, ..Converter::default() };
+        let mut toml = HEADER.to_owned();
+        if let Some(address) = store {
+            toml += &format!("\n{STORE_HEADER}[stores.{STORE}]\nurl = {}\n", quote(address));
+        }
+        let has_store = store.is_some();
+        let mut converter = Converter { toml, has_store, named, ..Converter::default() };
         let mut too_much = |message: String| {
             converter.differences.push(Problem::at(("", 0, 0), Code::TooMuch, message, None));
         };
@@ -119,6 +160,7 @@ impl EnvoyConfig {
 #[derive(Default)]
 struct Converter {
     toml: String,
+    has_store: bool,
     differences: Vec<Problem>,
     /// The names of limits, each with its domain.
     named: HashSet<(Arc<str>, Box<str>)>,
@@ -170,12 +212,17 @@ impl Converter {
         }
         let key = if keys.is_empty() { "\"everyone\"".into() } else { list(&keys) };
         self.toml += &format!("key = {key}\n");
-        let limits = match (limit.unit, limit.quota_text()) {
+        let quota = if self.has_store { limit.window() } else { limit.quota_text() };
+        let store = quota.as_ref().filter(|_| self.has_store).map(|_| STORE);
+        let limits = match (limit.unit, quota) {
             (None, _) => "unlimited".into(),
             (Some(_), None) => "block".into(),
             (Some(_), Some(quota)) => quota,
         };
         self.toml += &format!("limits = {}\n", quote(&limits));
+        if let Some(store) = store {
+            self.toml += &format!("store = {}\n", quote(store));
+        }
         if limit.shadow {
             self.toml += "mode = \"shadow\"\n";
         }
