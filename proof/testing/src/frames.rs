@@ -8,6 +8,8 @@ pub const HEADERS: u8 = 1;
 pub const RESET: u8 = 3;
 /// What a side allows.
 pub const SETTINGS: u8 = 4;
+/// A question whether the other side has read all before it.
+pub const PING: u8 = 6;
 /// The end of a connection.
 pub const GO_AWAY: u8 = 7;
 /// More room for data.
@@ -15,6 +17,8 @@ pub const WINDOW_UPDATE: u8 = 8;
 
 /// The flags of frames: the stream has no more of them.
 pub const END_STREAM: u8 = 1;
+/// The answer to a PING or SETTINGS.
+pub const ACK: u8 = 1;
 /// The head has no more frames.
 pub const END_HEADERS: u8 = 4;
 /// Both: a request without a body.

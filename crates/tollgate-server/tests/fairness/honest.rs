@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http2::{SendRequest, handshake};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http_body_util::BodyExt;
+use hyper::client::conn::http2::SendRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
+use tollgate_testing::upstream::{Body, full};
 
-use crate::house::{Door, House, Io, PASSWORD};
+use crate::house::{Door, End, House, Io, PASSWORD};
 
 const CLIENTS: usize = 8;
 
@@ -20,6 +19,9 @@ const ADDRESS: [u8; 4] = [127, 0, 0, 1];
 
 /// The time between two requests of a client.
 const PAUSE: Duration = Duration::from_millis(4);
+
+/// What they upload by HTTP/2.
+const UPLOAD: &[u8] = &[b'x'; 1000];
 
 /// A request that takes longer is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +37,7 @@ pub(crate) struct Seen {
 /// A connection of a client.
 enum Line {
     Bytes(Box<dyn Io>),
-    Streams(SendRequest<Full<Bytes>>),
+    Streams(SendRequest<Body>),
 }
 
 type Lost = Box<dyn std::error::Error + Send + Sync>;
@@ -82,7 +84,7 @@ async fn once(house: &House, line: Option<Line>) -> Result<Line, Lost> {
             let request = Request::post("http://a.test/grpc.health.v1.Health/Check")
                 .header("content-type", "application/grpc")
                 .header("te", "trailers")
-                .body(Full::from(&[0; 5][..]))?;
+                .body(full(&[0; 5][..]))?;
             let answer = sender.send_request(request).await?.into_body().collect().await?;
             let status = answer.trailers().and_then(|trailers| trailers.get("grpc-status"));
             if status.is_none_or(|status| status != "0") {
@@ -90,7 +92,8 @@ async fn once(house: &House, line: Option<Line>) -> Result<Line, Lost> {
             }
         }
         (Line::Streams(sender), _) => {
-            let answer = sender.send_request(Request::get("http://a.test/").body(Full::default())?).await?;
+            let request = Request::post("http://a.test/").body(full(UPLOAD))?;
+            let answer = sender.send_request(request).await?;
             let (status, body) = (answer.status(), answer.into_body().collect().await?.to_bytes());
             if status != 200 || body != "done" {
                 return Err(format!("{status} {body:?}").into());
@@ -104,10 +107,13 @@ async fn once(house: &House, line: Option<Line>) -> Result<Line, Lost> {
             }
         }
         (Line::Bytes(stream), Door::Http) => {
-            let said = exchange(stream, &post("/v1/check", "{\"ticket\":true}")).await?;
-            let ticket = said.split("\"ticket\":\"").nth(1).and_then(|rest| rest.split('"').next());
-            let settled = format!("{{\"ticket\":\"{}\",\"cancel\":true}}", ticket.ok_or(said.as_str())?);
-            exchange(stream, &post("/v1/settle", &settled)).await?;
+            for (ask, body, end) in [("check", r#"{"ticket":true}"#, "settle"), ("acquire", "{}", "release")]
+            {
+                let said = exchange(stream, &post(&format!("/v1/{ask}"), body)).await?;
+                let ticket = said.split("\"ticket\":\"").nth(1).and_then(|rest| rest.split('"').next());
+                let cancelled = format!(r#"{{"ticket":"{}","cancel":true}}"#, ticket.ok_or(said.as_str())?);
+                exchange(stream, &post(&format!("/v1/{end}"), &cancelled)).await?;
+            }
         }
         (Line::Bytes(stream), door) => {
             let path = if door == Door::Admin { "/healthz" } else { "/" };
@@ -118,13 +124,14 @@ async fn once(house: &House, line: Option<Line>) -> Result<Line, Lost> {
 }
 
 async fn connect(house: &House) -> Result<Line, Lost> {
-    let mut stream = house.connect(ADDRESS).await?;
+    if let Some(shared) = &house.shared {
+        return Ok(Line::Streams(shared.clone()));
+    }
+    if matches!(house.door, Door::ProxyHttp2 | Door::Grpc) {
+        return Ok(Line::Streams(house.streams(ADDRESS).await?));
+    }
+    let mut stream = house.connect(ADDRESS, End::Closed).await?;
     match house.door {
-        Door::ProxyHttp2 | Door::Grpc => {
-            let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-            tokio::spawn(connection);
-            Ok(Line::Streams(sender))
-        }
         Door::Resp => {
             stream.write_all(format!("AUTH {PASSWORD}\r\n").as_bytes()).await?;
             let said = until(&mut stream, |said| said.ends_with("\r\n")).await?;

@@ -3,13 +3,14 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,18 +29,40 @@ const CONNECTIONS: (usize, usize) = (64, 32);
 const WORKERS: usize = 2;
 
 /// The streams of a connection to the upstream.
-const STREAMS: u32 = 8;
+const STREAMS: u32 = 24;
 
-/// The bytes of an answer that no buffer on the way holds.
-const BIG: usize = 20 << 20;
+/// How long a request may take to arrive at the proxy. In it, hyper's connections are looked at
+/// four times.
+const ARRIVAL: Duration = Duration::from_secs(2);
+
+/// An answer that no buffer on the way holds.
+static BIG: LazyLock<Bytes> = LazyLock::new(|| vec![b'x'; 20 << 20].into());
+
+/// What listeners hold of requests that are not whole.
+const UNFINISHED: usize = 1 << 20;
+
+/// The tickets of each kind that all clients may have, by the memory for the rules.
+pub(crate) const TICKETS: usize = (MEMORY << 20) / 16 / 512;
+const MEMORY: usize = 16;
+
+/// The requests in flight of all clients of the proxy.
+const IN_FLIGHT: usize = 80;
 
 /// The password of Redis clients.
 pub(crate) const PASSWORD: &str = "p";
 
-const RULES: &str = "rule = [
-    { name = 'all', key = 'everyone', limits = '1000000/s' },
-    { name = 'refused', match.path = '/refused', key = 'everyone', limits = 'fixed-window:1/d' },
-]";
+fn rules(door: Door) -> String {
+    let in_flight = if door.is_proxy() { IN_FLIGHT } else { 2 * TICKETS };
+    format!(
+        "memory_budget_mib = {MEMORY}
+        rule = [
+            {{ name = 'all', key = 'everyone', limits = ['1000000/s', 'in-flight:{in_flight}'] }},
+            {{ name = 'refused', match.path = '/refused', key = 'everyone', limits = 'fixed-window:1/d' }},
+            {{ name = 'queued', match.path = '/queued', key = 'everyone',
+               limits = 'leaky-bucket:1/h,capacity=100,mode=queue' }},
+        ]"
+    )
+}
 
 /// Where clients come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +73,8 @@ pub(crate) enum Door {
     ProxyHttp2,
     /// By HTTP/1 and TLS, to an upstream of HTTP/2.
     ProxyTls,
+    /// By one connection of HTTP/2, as a proxy in front makes it for all its clients.
+    ProxyShared,
     Http,
     Grpc,
     Resp,
@@ -61,6 +86,16 @@ pub(crate) struct House {
     pub(crate) door: Door,
     server: Running,
     tls: Option<TlsConnector>,
+    /// The connection of all clients.
+    pub(crate) shared: Option<SendRequest<Body>>,
+}
+
+/// How a connection of a client ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Closed,
+    /// As one with unread bytes does.
+    Reset,
 }
 
 /// The bytes of a connection.
@@ -69,25 +104,39 @@ pub(crate) trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 impl Door {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Proxy, Self::ProxyHttp2, Self::ProxyTls, Self::Http, Self::Grpc, Self::Resp, Self::Admin];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Proxy,
+        Self::ProxyHttp2,
+        Self::ProxyTls,
+        Self::ProxyShared,
+        Self::Http,
+        Self::Grpc,
+        Self::Resp,
+        Self::Admin,
+    ];
+
+    fn is_proxy(self) -> bool {
+        matches!(self, Self::Proxy | Self::ProxyHttp2 | Self::ProxyTls | Self::ProxyShared)
+    }
 }
 
 impl House {
     pub(crate) async fn start(door: Door) -> Self {
-        let scheme = if door == Door::Proxy { "http" } else { "h2c" };
+        LazyLock::force(&BIG);
+        let scheme = if matches!(door, Door::Proxy | Door::ProxyShared) { "http" } else { "h2c" };
         let url = format!("{scheme}://{}", upstream().await);
         let authority = Authority::new();
         let set = |settings: &mut Settings, folder: &std::path::Path| {
             settings.threads = NonZeroUsize::MIN;
             (settings.limits.connections, settings.limits.client_connections) =
                 (CONNECTIONS.0, Some(CONNECTIONS.1));
-            settings.max_tickets = NonZeroUsize::new(4_096);
+            settings.limits.unfinished_bytes = Some(UNFINISHED);
             settings.resp_password = Some(PASSWORD.to_owned().into());
             match door {
-                Door::Proxy | Door::ProxyHttp2 | Door::ProxyTls => {
+                Door::Proxy | Door::ProxyHttp2 | Door::ProxyTls | Door::ProxyShared => {
                     settings.proxy.push(loopback());
                     settings.forward.upstreams.push(url.parse().unwrap());
+                    settings.limits.read_timeout = ARRIVAL;
                 }
                 Door::Http => settings.http.push(loopback()),
                 Door::Grpc => settings.grpc.push(loopback()),
@@ -98,14 +147,18 @@ impl House {
                 settings.proxy_tls = Some(authority.write(folder, "localhost", None).parse().unwrap());
             }
         };
-        let server = Running::start(RULES, set).await;
+        let server = Running::start(&rules(door), set).await;
         let tls = (door == Door::ProxyTls).then(|| authority.client(None));
-        Self { door, server, tls }
+        let mut house = Self { door, server, tls, shared: None };
+        if door == Door::ProxyShared {
+            house.shared = Some(house.streams([127, 0, 0, 1]).await.expect("it listens"));
+        }
+        house
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         match self.door {
-            Door::Proxy | Door::ProxyHttp2 | Door::ProxyTls => self.server.proxy(),
+            Door::Proxy | Door::ProxyHttp2 | Door::ProxyTls | Door::ProxyShared => self.server.proxy(),
             Door::Http => self.server.http(),
             Door::Grpc => self.server.grpc(),
             Door::Resp => self.server.resp(),
@@ -113,12 +166,24 @@ impl House {
         }
     }
 
+    /// A connection of HTTP/2 from this address.
+    pub(crate) async fn streams(&self, from: [u8; 4]) -> std::io::Result<SendRequest<Body>> {
+        let stream = self.connect(from, End::Closed).await?;
+        let made = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+        let (sender, connection) = made.map_err(std::io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
     /// A connection from this address.
-    pub(crate) async fn connect(&self, from: [u8; 4]) -> std::io::Result<Box<dyn Io>> {
+    pub(crate) async fn connect(&self, from: [u8; 4], end: End) -> std::io::Result<Box<dyn Io>> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((from, 0).into())?;
         let stream = socket.connect(self.address()).await?;
         stream.set_nodelay(true)?;
+        if end == End::Reset {
+            stream.set_zero_linger()?;
+        }
         match &self.tls {
             None => Ok(Box::new(stream)),
             Some(tls) => {
@@ -130,7 +195,7 @@ impl House {
 }
 
 /// Serves a few requests at a time, each from its head until its body has come and its answer is
-/// sent. `/big` is long, and `/stream` never ends: they take no worker.
+/// sent. `/big` is long, `/stream` never ends, and `/silent` has no answer: they take no worker.
 async fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -154,7 +219,8 @@ async fn upstream() -> SocketAddr {
 
 async fn serve(request: Request<Incoming>, workers: &Semaphore) -> Response<Body> {
     match request.uri().path() {
-        "/big" => Response::new(full(Bytes::from(vec![b'x'; BIG]))),
+        "/big" => Response::new(full(BIG.clone())),
+        "/silent" => std::future::pending().await,
         "/stream" => {
             let (sender, body) = Written::new();
             tokio::spawn(async move {

@@ -3,7 +3,8 @@
 //!
 //! Eight clients ask one request after the other, first alone, then beside an attacker of another
 //! address. None of their requests may be lost, and the slowest hundredth may take twice as long as
-//! before, or a time that a machine with other work needs.
+//! before, or a time that a machine with other work needs. The attacker may not grow the process,
+//! which is that of the clients, too.
 //!
 //! `cargo xtask soak --fairness` takes ten minutes, in an optimized build with nothing beside it,
 //! and allows 5 ms.
@@ -38,29 +39,46 @@ fn bounds() -> (Duration, Duration) {
     }
 }
 
+/// How many bytes an attack may add to the process.
+const GROWTH: usize = 64 << 20;
+
+/// The resident memory of this process.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
+}
+
 async fn is_fair(door: Door) {
     let _alone = ALONE.lock().await;
     let (time, slowest) = bounds();
     for &attack in Attack::at(door) {
         let house = Arc::new(House::start(door).await);
         let alone = honest::ask(&house, time).await;
-        let done = Arc::new(AtomicUsize::new(0));
+        let (before, done) = (resident(), Arc::new(AtomicUsize::new(0)));
         let attacking = tokio::spawn(attack.run(Arc::clone(&house), Arc::clone(&done)));
         eventually(|| done.load(Relaxed) >= attack.enough()).await;
+        let grown = resident().saturating_sub(before);
         sleep(time / 4).await;
         let beside = honest::ask(&house, time).await;
         attacking.abort();
+        if let Err(ended) = attacking.await
+            && ended.is_panic()
+        {
+            std::panic::resume_unwind(ended.into_panic());
+        }
         println!(
-            "{door:?}, {attack:?} ({}): {} asked, p99 {:?}; alone {}, {:?}",
+            "{door:?}, {attack:?} ({}): {} asked, p99 {:?}; alone {}, {:?}; {} MiB more",
             done.load(Relaxed),
             beside.asked,
             beside.p99,
             alone.asked,
-            alone.p99
+            alone.p99,
+            grown >> 20
         );
         assert_eq!(alone.lost, Vec::<String>::new(), "{door:?} alone");
         assert_eq!(beside.lost, Vec::<String>::new(), "{door:?}, {attack:?}");
         assert!(beside.p99 <= slowest.max(2 * alone.p99), "{door:?}, {attack:?}: {:?}", beside.p99);
+        assert!(grown < GROWTH, "{door:?}, {attack:?}: {grown} bytes");
     }
 }
 
@@ -77,6 +95,11 @@ async fn attackers_stop_no_client_of_the_proxy_by_http2() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attackers_stop_no_client_of_the_proxy_by_tls() {
     is_fair(Door::ProxyTls).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attackers_stop_no_client_beside_them_in_a_connection() {
+    is_fair(Door::ProxyShared).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
