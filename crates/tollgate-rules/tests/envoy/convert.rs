@@ -68,7 +68,7 @@ mode = "shadow"
     assert_eq!((&rules.rules[4].key, &*rules.rules[4].name), (&Key::Everyone, "d.path_files/-"));
 }
 
-/// What is refused, and what is not counted, needs no store.
+/// A limit that refuses all, or is unlimited, needs no store.
 #[test]
 fn what_is_converted_for_a_store_can_be_kept_there() {
     let units = ["second", "minute", "hour", "day", "week", "month", "year"];
