@@ -19,9 +19,6 @@ use tollgate_testing::upstream::{Body, Written};
 use crate::honest::{exchange, post};
 use crate::house::{Door, End, House, Io, TICKETS};
 
-/// After which time an attacker whose connection was refused, or has ended, comes again.
-const AGAIN: Duration = Duration::from_millis(50);
-
 /// The data that an upload sends at a time.
 const PART: usize = 16 << 10;
 
@@ -97,8 +94,8 @@ impl Attack {
     /// How often it has done it before it counts.
     pub(crate) fn enough(self) -> usize {
         match self {
-            Self::Idle | Self::Dribbles | Self::Nonsense => self.attackers(),
-            Self::Trickles | Self::Refused | Self::Unread | Self::Deaf => 4,
+            Self::Idle | Self::Dribbles | Self::Nonsense | Self::Deaf => self.attackers(),
+            Self::Trickles | Self::Refused | Self::Unread => 4,
             Self::Streams => 24,
             Self::Resets => RESETS as usize * 2,
             Self::Leaves => 300,
@@ -117,7 +114,7 @@ impl Attack {
             attackers.spawn(async move {
                 loop {
                     let _ = attacker.attack().await;
-                    sleep(AGAIN).await;
+                    sleep(self.again()).await;
                 }
             });
         }
@@ -125,6 +122,12 @@ impl Attack {
         if let Some(Err(panicked)) = attackers.join_next().await {
             std::panic::resume_unwind(panicked.into_panic());
         }
+    }
+
+    /// After which time an attacker whose connection was refused, or has ended, comes again. The
+    /// clients share the threads of those that send much.
+    fn again(self) -> Duration {
+        Duration::from_millis(if matches!(self, Self::Deaf | Self::Unfinished) { 1_000 } else { 50 })
     }
 
     /// How many connections it has at a time.

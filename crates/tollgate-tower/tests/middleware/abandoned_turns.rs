@@ -93,7 +93,7 @@ async fn one_that_moved_up_gives_nothing_back() {
 }
 
 /// Checks by requests of one key, of which those are charged that end with 200, in a queue of one a
-/// second: another request has the turn that the second one had before it moved up.
+/// second: another request has the turn that the last one had before it moved up.
 pub(crate) async fn the_turn_of_one_that_moved_up_stays(arrive: impl Fn(&'static str) -> Arrival) {
     let mut waiting = Vec::new();
     for want in ["200", "200", "404"] {
