@@ -163,7 +163,15 @@ impl Session {
     }
 
     fn with_ports(&self, text: &str) -> String {
-        self.ports.iter().fold(text.to_owned(), |text, (port, own)| text.replace(port, own))
+        let mut left = text;
+        let mut written = String::new();
+        // One after the other, so that no port is looked for in another's number.
+        while let Some((at, port)) = PORTS.iter().filter_map(|port| Some((left.find(port)?, port))).min() {
+            written += &left[..at];
+            written += &self.ports[port];
+            left = &left[at + port.len()..];
+        }
+        written + left
     }
 
     /// Types the page, and compares its output blocks with the shell's output.
