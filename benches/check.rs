@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tollgate::{
-    Algorithm, Clock, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, MultiLimiter, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket, TscClock,
+    Algorithm, Clock, FixedWindow, LeakyBucket, Limiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    TscClock,
 };
 
 /// A limit that no benchmark reaches and every algorithm supports.
 const RATE: Rate = Rate::new(1_000_000_000, Duration::from_secs(3_600));
 
 fn limiter<A: Algorithm>(quota: A, keys: usize) -> Limiter<u64, A> {
-    Limiter::builder(quota).max_keys(keys).build().expect("the quota is valid")
+    Limiter::builder(quota).per().max_keys(keys).build().expect("the quota is valid")
 }
 
 /// The whole check on one hot key, with the default clock.
@@ -38,20 +38,23 @@ fn algorithms(criterion: &mut Criterion) {
     hot(criterion, "sliding window, 4 subwindows", SlidingWindow::new(Rate::per_hour(1_000)).subwindows(4));
     hot(criterion, "sliding log of 100", SlidingLog::new(Rate::new(100, Duration::from_micros(1))));
     hot(criterion, "any algorithm: token bucket", Quota::from(TokenBucket::new(RATE)));
-    let global = GlobalLimiter::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
-    criterion.bench_function("global/token bucket", |bencher| bencher.iter(|| global.check().is_allowed()));
+    let global = Limiter::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
+    criterion.bench_function("global/token bucket", |bencher| bencher.iter(|| global.check(()).is_allowed()));
     let limiter = limiter(TokenBucket::new(RATE), 1_000);
     let now = limiter.now();
     criterion.bench_function("hot/token bucket, time given", |bencher| {
-        bencher.iter(|| limiter.at(now).check(black_box(&7)).is_allowed());
+        bencher.iter(|| limiter.account(black_box(&7)).at(now).check().is_allowed());
     });
 }
 
 /// The cost of hashing a key.
 fn keys(criterion: &mut Criterion) {
-    let prf = Limiter::<str>::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
-    let trusted =
-        Limiter::<str>::builder(TokenBucket::new(RATE)).trusted_keys().build().expect("the quota is valid");
+    let prf = Limiter::builder(TokenBucket::new(RATE)).per::<str>().build().expect("the quota is valid");
+    let trusted = Limiter::builder(TokenBucket::new(RATE))
+        .per::<str>()
+        .trusted_keys()
+        .build()
+        .expect("the quota is valid");
     for key in ["198.51.100.7", "2001:db8:85a3:8d3:1319:8a2e:370:7348"] {
         criterion.bench_function(&format!("string of {}/SipHash-1-3", key.len()), |bencher| {
             bencher.iter(|| prf.check(black_box(key)).is_allowed());
@@ -64,10 +67,10 @@ fn keys(criterion: &mut Criterion) {
 
 /// The savings of a prepared key, which is hashed once, and of a prefetched line.
 fn prepared(criterion: &mut Criterion) {
-    let limiter = Limiter::<str>::builder(TokenBucket::new(RATE)).build().expect("the quota is valid");
+    let limiter = Limiter::builder(TokenBucket::new(RATE)).per::<str>().build().expect("the quota is valid");
     let key = "2001:db8:85a3:8d3:1319:8a2e:370:7348";
     criterion.bench_function("prepared string of 36", |bencher| {
-        let key = limiter.prepare(key);
+        let key = limiter.account(key);
         bencher.iter(|| black_box(&key).check().is_allowed());
     });
 }
@@ -75,7 +78,8 @@ fn prepared(criterion: &mut Criterion) {
 /// Several limits on a hot key compared with one: admitted, and refused by the last limit.
 fn several(criterion: &mut Criterion) {
     let of = |count: usize| {
-        let limiter = MultiLimiter::<u64>::builder(vec![TokenBucket::new(RATE); count]).max_keys(1_000);
+        let limiter =
+            Limiter::builder(vec![Quota::from(TokenBucket::new(RATE)); count]).per::<u64>().max_keys(1_000);
         limiter.build().expect("the quotas are valid")
     };
     hot(criterion, "beside several: one", Quota::from(TokenBucket::new(RATE)));
@@ -90,7 +94,7 @@ fn several(criterion: &mut Criterion) {
     criterion.bench_function("hot, refused/one", |bencher| {
         bencher.iter(|| one.check(black_box(&7)).is_allowed());
     });
-    let two = MultiLimiter::<u64>::builder([TokenBucket::new(RATE), slow]).max_keys(1_000);
+    let two = Limiter::builder([TokenBucket::new(RATE), slow]).per::<u64>().max_keys(1_000);
     let two = two.build().expect("the quotas are valid");
     criterion.bench_function("hot, refused/several: 2", |bencher| {
         bencher.iter(|| two.check(black_box(&7)).is_allowed());
@@ -148,7 +152,7 @@ fn contended(criterion: &mut Criterion) {
         group.bench_function("prepared check", |bencher| {
             bencher.iter_custom(|times| {
                 together(threads, times, || {
-                    let key = limiter.prepare(&7);
+                    let key = limiter.account(7);
                     move || assert!(black_box(&key).check().is_allowed())
                 })
             });
@@ -156,7 +160,7 @@ fn contended(criterion: &mut Criterion) {
         group.bench_function("lease", |bencher| {
             bencher.iter_custom(|times| {
                 together(threads, times, || {
-                    let mut lease = limiter.prepare(&7).lease();
+                    let mut lease = limiter.account(7).lease();
                     move || assert!(black_box(&mut lease).check().is_allowed())
                 })
             });

@@ -14,14 +14,14 @@ struct Plan {
     at_once: u64,
 }
 
-type Limits<C> = Limiter<str, CallQuota, C>;
+type Limits<C> = Limiter<str, CallQuota, 1, C>;
 
 /// Whether a request of this user may go on; if not, after how long it may.
 fn admit<C: Clock>(limits: &Limits<C>, user: &str, plan: Plan) -> Result<(), Option<Duration>> {
     // What the row says may be nonsense: a rate of zero is an error here, and refused below.
     let Ok(quota) = CallQuota::new(Rate::per_hour(plan.an_hour), plan.at_once) else { return Err(None) };
     let quota = quota.lend();
-    let decision = limits.prepare(user).under(&quota).check();
+    let decision = limits.account(user).under(&quota).check();
     // A table that is full of keys in debt refuses, too: `decision.is_full()`.
     if decision.is_allowed() { Ok(()) } else { Err(decision.retry_after()) }
 }
@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clock = ManualClock::new();
     // For a user without a row.
     let default = CallQuota::new(Rate::per_hour(1), 1)?;
-    let limiter: Limits<_> = Limiter::builder(default).max_keys(1_000_000).clock(clock.clone()).build()?;
+    let limiter: Limits<_> =
+        Limiter::builder(default).per().max_keys(1_000_000).clock(clock.clone()).build()?;
 
     assert_eq!(admit(&limiter, "alice", plans["alice"]), Ok(()));
     assert_eq!(admit(&limiter, "alice", plans["alice"]), Ok(()));

@@ -7,8 +7,8 @@ use tollgate::{BuildError, Clock, FirstHit, FixedWindow, Limiter, ManualClock, R
 
 /// The failures and the bans of each address.
 struct Logins<C> {
-    failures: Limiter<str, TokenBucket, C>,
-    bans: Limiter<str, FirstHit, C>,
+    failures: Limiter<str, TokenBucket, 1, C>,
+    bans: Limiter<str, FirstHit, 1, C>,
 }
 
 /// What a log-in is answered.
@@ -27,9 +27,9 @@ impl<C: Clock + Clone + 'static> Logins<C> {
         // whoever tries meanwhile.
         let ban = FixedWindow::new(Rate::new(1, Duration::from_secs(15 * 60))).from_first_hit();
         Ok(Self {
-            failures: Limiter::builder(failures).clock(clock.clone()).build()?,
+            failures: Limiter::builder(failures).per().clock(clock.clone()).build()?,
             // A table full of bans must not refuse addresses that were never banned.
-            bans: Limiter::builder(ban).clock(clock).when_full(WhenFull::Allow).build()?,
+            bans: Limiter::builder(ban).per().clock(clock).when_full(WhenFull::Allow).build()?,
         })
     }
 

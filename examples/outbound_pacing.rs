@@ -9,11 +9,11 @@ use tollgate::{Clock, Limiter, Rate, ReserveError, Timestamp, TokenBucket};
 
 /// Calls a host when its turn comes, if that is soon enough.
 async fn call<C: Clock>(
-    pace: &Limiter<str, TokenBucket, C>,
+    pace: &Limiter<str, TokenBucket, 1, C>,
     host: &str,
     patience: Duration,
 ) -> Result<(), ReserveError> {
-    let turn = pace.prepare(host).reserve(1, patience)?;
+    let turn = pace.account(host).reserve(1, patience)?;
     // Dropped before its turn, as by `select!` or a timeout, the future gives the turn back.
     turn.ready(tokio::time::sleep).await;
     // ... send the request ...
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // A hundred a second to each host, one every 10 ms.
     let quota = TokenBucket::new(Rate::per_second(100)).burst(1);
     let begun = Instant::now();
-    let pace = Limiter::<str>::builder(quota).clock(TokioTime(begun)).build()?;
+    let pace = Limiter::builder(quota).per::<str>().clock(TokioTime(begun)).build()?;
     let (host, second) = ("api.example.com", Duration::from_secs(1));
 
     for turn in 0..4 {

@@ -15,7 +15,7 @@ fn quota() -> TokenBucket {
 
 /// Begins with the debts of the process before, if there was one.
 fn start(saved: &Path) -> Result<Limiter<str>, Box<dyn Error>> {
-    let settings = Limiter::<str>::builder(quota());
+    let settings = Limiter::builder(quota()).per::<str>();
     match File::open(saved) {
         // A damaged file is an error, and nothing is built: no debt is forgiven unless you say so.
         Ok(file) => Ok(settings.restore(BufReader::new(file))?),

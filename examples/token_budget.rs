@@ -3,11 +3,11 @@
 
 use std::error::Error;
 
-use tollgate::{Clock, FixedWindow, ManualClock, MultiLimiter, Quota, Rate, TokenBucket};
+use tollgate::{Clock, FixedWindow, Limiter, ManualClock, Quota, Rate, TokenBucket};
 
 /// Answers a prompt, if both budgets have room for the estimate. Returns the tokens that are left.
 fn answer<C: Clock>(
-    budgets: &MultiLimiter<str, C>,
+    budgets: &Limiter<str, Quota, 2, C>,
     user: &str,
     estimate: u64,
     model: impl FnOnce() -> u64,
@@ -25,7 +25,7 @@ fn answer<C: Clock>(
         budgets.refund_part(&mut receipt, estimate - used);
     } else {
         // Over the budget if need be: the user pays for it by waiting longer.
-        let _over = budgets.prepare(user).debit(used - estimate)?;
+        let _over = budgets.account(user).debit(used - estimate)?;
     }
     Ok(budgets.peek(user).remaining())
 }
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let quotas: [Quota; 2] =
         [TokenBucket::new(Rate::per_minute(6_000)).into(), FixedWindow::new(Rate::per_day(100_000)).into()];
     // Time stands still, so that the numbers below are exact. Leave the clock out in a server.
-    let budgets = MultiLimiter::<str>::builder(quotas).clock(ManualClock::new()).build()?;
+    let budgets = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build()?;
 
     // Less than estimated: the rest comes back. (A peek counts the request that it asks about.)
     assert_eq!(answer(&budgets, "alice", 1_000, || 400)?, 5_599);

@@ -9,7 +9,8 @@ use std::fmt;
 /// ```
 /// use tollgate::{BuildError, Limiter, Rate, TokenBucket};
 ///
-/// let error = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(0))).build().unwrap_err();
+/// let quota = TokenBucket::new(Rate::per_second(0));
+/// let error = Limiter::builder(quota).per::<u64>().build().unwrap_err();
 /// assert!(matches!(error, BuildError::OutOfRange { field: "rate.count", value: 0, min: 1, .. }));
 /// assert!(error.to_string().starts_with("rate.count is 0, but must be between 1 and "));
 /// ```
@@ -50,6 +51,11 @@ pub enum BuildError {
     OutOfMemory {
         /// Bytes asked for.
         bytes: usize,
+    },
+    /// The setting is one of keys, and the limiter has none: it is for everything.
+    NoKeys {
+        /// The setting, as it is called in the API.
+        field: &'static str,
     },
     /// The operating system refused a thread for the coarse clock.
     NoThread,
@@ -95,6 +101,10 @@ impl fmt::Display for BuildError {
             Self::OutOfMemory { bytes } => {
                 write!(f, "the operating system refused {bytes} bytes: lower max_keys")
             }
+            Self::NoKeys { field } => write!(
+                f,
+                "{field} is a setting of keys, and this limiter has none: say of what kind they are, as in `.per::<str>()`"
+            ),
             Self::NoThread => {
                 write!(f, "the operating system refused a thread for the coarse clock: use TscClock")
             }

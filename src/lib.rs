@@ -13,7 +13,6 @@
 //! [`Key`]: crate::Key
 //! [`LeakyBucket`]: crate::LeakyBucket
 //! [`ManualClock`]: crate::ManualClock
-//! [`MultiLimiter`]: crate::MultiLimiter
 //! [`Quota`]: crate::Quota
 //! [`SlidingLog`]: crate::SlidingLog
 //! [`SlidingWindow`]: crate::SlidingWindow
@@ -42,12 +41,11 @@ compile_error!(
 mod algorithm;
 mod bits;
 mod clock;
-mod core;
-mod decision;
 mod error;
 mod key;
 mod limiter;
 mod observe;
+mod outcome;
 mod rate;
 mod receipt;
 mod ring;
@@ -66,22 +64,19 @@ pub use algorithm::{
 pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
 pub use clock::{CoarseClock, SystemClock};
-pub use core::{
-    Answer, DebitError, Global, Keyed, Lease, Leased, LimitDecision, Limits, MultiDecision, Reservation,
-    ReserveError, Several, Usage,
-};
-#[doc(hidden)]
-pub use core::{Glance, One, Refusal};
-pub use decision::{Decision, Outcome};
 pub use error::BuildError;
 pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
-    AcquireError, Batch, Builder, ByClock, Face, GlobalLimiter, InFlight, InFlightBuilder, InFlightLimiter,
-    Lent, Limiter, MultiLimiter, OwnedInFlight, Prepared, Time, View,
+    Account, AcquireError, Builder, ByClock, DebitError, Decision, GlobalLimiter, InFlight, InFlightBuilder,
+    InFlightLimiter, Lease, Leased, Lent, Limiter, OwnedInFlight, Part, Quotas, Reservation, ReserveError,
+    Time, Usage,
 };
+#[doc(hidden)]
+pub use limiter::{Glance, Refusal};
 pub use observe::{Counters, Counts};
+pub use outcome::Outcome;
 pub use rate::Rate;
-pub use receipt::Receipt;
+pub use receipt::{MOST_LIMITS, Receipt};
 pub use saved::RestoreError;
 /// What rules are made of, for the examples that do not compile.
 #[doc(hidden)]
@@ -89,8 +84,6 @@ pub mod rules {
     pub use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
     pub use crate::ring::Ring;
 }
-#[doc(hidden)]
-pub use table::Table;
 #[cfg(loom)]
 #[doc(hidden)]
 pub use table::edges;

@@ -6,11 +6,11 @@ use std::fmt;
 
 use crossbeam_utils::CachePadded;
 
-use crate::decision::Outcome;
+use crate::outcome::Outcome;
 use crate::sync::{Tally, TallyOrdering::Relaxed};
 
 /// The function that a limiter calls with each decision, if the user gave one.
-pub struct Observer<F: ?Sized>(Option<Box<F>>);
+pub(crate) struct Observer<F: ?Sized>(Option<Box<F>>);
 
 impl<F: ?Sized> Observer<F> {
     pub(crate) const NONE: Self = Self(None);
@@ -52,7 +52,7 @@ impl<F: ?Sized> Observer<F> {
 ///
 /// let counters = Arc::new(Counters::new());
 /// let counted = counters.clone();
-/// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(2)))
+/// let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(2))).per::<str>()
 ///     .on_decision(move |decision| counted.count(decision))
 ///     .build()?;
 /// for _ in 0..5 {
@@ -88,8 +88,7 @@ impl Counters {
         Self { stripes: array::from_fn(|_| CachePadded::new(array::from_fn(|_| Tally::new(0)))) }
     }
 
-    /// Counts one decision: a [`Decision`](crate::Decision), a
-    /// [`MultiDecision`](crate::MultiDecision), or an [`Outcome`] by itself.
+    /// Counts one decision: a [`Decision`](crate::Decision), or an [`Outcome`] by itself.
     pub fn count(&self, outcome: impl Into<Outcome>) {
         let [allowed, denied, never] = &*self.stripes[stripe()];
         let counter = match outcome.into() {

@@ -6,16 +6,17 @@ use crate::algorithm::Payload;
 use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
-/// The most limits that decide a request together.
-pub(crate) const MOST: usize = 8;
+/// The most limits that decide a request together: of a limiter by a list of quotas, `N` in
+/// [`Limiter`](crate::Limiter)`<K, A, N>`.
+pub const MOST_LIMITS: usize = 8;
 
-/// What an admitted request took of one limit, or of as many as `LIMITS`, and may still give back.
+/// What an admitted request took of one limit, or of each of `N`, and may still give back.
 ///
 /// It borrows nothing and is bound to the limiter that charged it: another limiter, also one that
 /// was restored from the same file, gives nothing back by it. It is neither `Copy` nor `Clone`: a
 /// copy could be spent twice.
 ///
-/// Nothing comes back by it after a [reset](crate::Prepared::reset) of its key (or, of many keys,
+/// Nothing comes back by it after a [reset](crate::Account::reset) of its key (or, of many keys,
 /// of one in a thousand others), nor after a [change](crate::Limiter::reconfigure) of the quota
 /// once the key was charged under the new one. Before that, a refund tells how many units the key
 /// still owed by the new quota. (Resets are counted in 32 bits: spend a receipt
@@ -26,16 +27,16 @@ pub(crate) const MOST: usize = 8;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
+/// use tollgate::{Limiter, Rate, TokenBucket};
 ///
-/// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
-/// let receipt = limiter.check_n(4).receipt();
+/// let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(10))).build()?;
+/// let receipt = limiter.check_n((), 4).receipt();
 /// let task = std::thread::spawn(move || receipt.left()); // it is owned
 /// assert_eq!(task.join().expect("it does not panic"), 4);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[must_use = "a receipt that is dropped gives nothing back"]
-pub struct Receipt<const LIMITS: usize = 1> {
+pub struct Receipt<const N: usize = 1> {
     /// The limiter's number among all of this process.
     pub(crate) limiter: u64,
     /// No later than the time of any of the charges.
@@ -43,8 +44,10 @@ pub struct Receipt<const LIMITS: usize = 1> {
     pub(crate) by: ChargedBy,
     /// The limiter's resets before the request was charged.
     pub(crate) resets: u32,
+    /// The key's.
+    pub(crate) fingerprint: Fingerprint,
     /// For each limit what it was charged.
-    pub(crate) charged: [Charged; LIMITS],
+    pub(crate) charged: [Charged; N],
 }
 
 /// By which quota a request was charged.
@@ -69,14 +72,13 @@ impl ChargedBy {
 /// What one limit was charged.
 #[derive(Clone, Copy)]
 pub(crate) struct Charged {
-    pub(crate) fingerprint: Fingerprint,
     /// The payload right after the charge.
     pub(crate) payload: Payload,
     /// Units that may still come back; 0 when the limit was not charged.
     pub(crate) left: u64,
 }
 
-impl<const LIMITS: usize> Receipt<LIMITS> {
+impl<const N: usize> Receipt<N> {
     /// How many units may still be asked back: the request's cost, less the units asked back so
     /// far. 0: it is spent, or the request took nothing.
     #[must_use]
@@ -86,15 +88,16 @@ impl<const LIMITS: usize> Receipt<LIMITS> {
 }
 
 /// The same receipt, with room for more limits.
-impl From<Receipt> for Receipt<MOST> {
-    fn from(Receipt { limiter, since, by, resets, charged: [first] }: Receipt) -> Self {
-        let mut charged = [Charged { left: 0, ..first }; MOST];
+impl From<Receipt> for Receipt<MOST_LIMITS> {
+    fn from(receipt: Receipt) -> Self {
+        let Receipt { limiter, since, by, resets, fingerprint, charged: [first] } = receipt;
+        let mut charged = [Charged { left: 0, ..first }; MOST_LIMITS];
         charged[0] = first;
-        Self { limiter, since, by, resets, charged }
+        Self { limiter, since, by, resets, fingerprint, charged }
     }
 }
 
-impl<const LIMITS: usize> fmt::Debug for Receipt<LIMITS> {
+impl<const N: usize> fmt::Debug for Receipt<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receipt").field("left", &self.left()).finish_non_exhaustive()
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::sync::counted::{Writes, writes_of};
 use crate::{
-    Clock, CountPolicy, Decision, FixedWindow, GlobalLimiter, Inherit, Key, KeyHasher, LeakyBucket, Limiter,
-    ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket, WhenFull,
+    Clock, CountPolicy, Decision, FixedWindow, Inherit, Key, KeyHasher, LeakyBucket, Limiter, ManualClock,
+    Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket, WhenFull,
 };
 
 const NOTHING: Writes = Writes { exchanges: 0, stores: 0 };
@@ -46,7 +46,7 @@ impl Key for Fellow {
     }
 }
 
-type Subject = Limiter<Fellow, Quota, ManualClock>;
+type Subject = Limiter<Fellow, Quota, 1, ManualClock>;
 
 /// A clock at which every quota has begun, and no key's window is about to end.
 fn clock() -> ManualClock {
@@ -56,17 +56,17 @@ fn clock() -> ManualClock {
 }
 
 fn keyed(quota: Quota, when_full: WhenFull, max_keys: usize) -> Subject {
-    let builder = Limiter::builder(quota).tier(quota).max_keys(max_keys).when_full(when_full);
+    let builder = Limiter::builder(quota).per().tier(quota).max_keys(max_keys).when_full(when_full);
     builder.clock(clock()).build().unwrap()
 }
 
 /// Its first admission inserts a key; the second is one of a known key.
 fn known(limiter: &Subject, key: u64) {
-    assert!(limiter.check(&Fellow(key)).is_allowed());
+    assert!(limiter.check(Fellow(key)).is_allowed());
 }
 
 fn drain(limiter: &Subject, key: u64) {
-    (0..2 * LIMIT).for_each(|_| drop(limiter.check(&Fellow(key))));
+    (0..2 * LIMIT).for_each(|_| drop(limiter.check(Fellow(key))));
 }
 
 /// The first refusal may raise the horizon, so it does not count.
@@ -95,12 +95,12 @@ fn a_refusal_of_a_known_key_writes_nothing() {
             refused(&format!("{quota}, check"), || limiter.check(key).is_allowed());
             refused(&format!("{quota}, check_n"), || limiter.check_n(key, 2).is_allowed());
             refused(&format!("{quota}, never"), || limiter.check_n(key, LIMIT + 1).is_allowed());
-            let tier = limiter.tier(1).unwrap();
-            refused(&format!("{quota}, tier"), || tier.check(key).is_allowed());
-            let prepared = limiter.prepare(key);
-            refused(&format!("{quota}, prepared"), || prepared.check().is_allowed());
+            let account = limiter.account(key);
+            refused(&format!("{quota}, account"), || account.check().is_allowed());
+            let tier = account.tier(1).unwrap();
+            refused(&format!("{quota}, tier"), || tier.check().is_allowed());
             let now = limiter.now();
-            refused(&format!("{quota}, at"), || limiter.at(now).check(key).is_allowed());
+            refused(&format!("{quota}, at"), || limiter.account(key).at(now).check().is_allowed());
         }
         let keys: Vec<Fellow> = fellows.iter().map(|&key| Fellow(key)).collect();
         let (writes, allowed) = writes_of(|| limiter.check_many(&keys).any(|decision| decision.is_allowed()));
@@ -114,15 +114,15 @@ fn an_admission_of_a_known_key_writes_one_word() {
         let limiter = keyed(quota, WhenFull::Share, 1_000);
         for key in 0..12 {
             known(&limiter, key);
-            let (writes, allowed) = writes_of(|| limiter.check(&Fellow(key)).is_allowed());
+            let (writes, allowed) = writes_of(|| limiter.check(Fellow(key)).is_allowed());
             assert_eq!((writes, allowed), (ONE_EXCHANGE, true), "{quota}");
-            let prepared = limiter.prepare(&Fellow(key));
+            let prepared = limiter.account(Fellow(key));
             let (writes, allowed) = writes_of(|| prepared.check_n(2).is_allowed());
             assert_eq!((writes, allowed), (ONE_EXCHANGE, true), "{quota}");
         }
-        let global = GlobalLimiter::builder(quota).clock(clock()).build().unwrap();
-        assert!(global.check().is_allowed());
-        assert_eq!(writes_of(|| global.check().is_allowed()), (ONE_EXCHANGE, true), "{quota}");
+        let global = Limiter::builder(quota).clock(clock()).build().unwrap();
+        assert!(global.check(()).is_allowed());
+        assert_eq!(writes_of(|| global.check(()).is_allowed()), (ONE_EXCHANGE, true), "{quota}");
     }
 }
 
@@ -132,7 +132,7 @@ fn an_admission_to_a_log_writes_word_and_times() {
     let limiter = keyed(SlidingLog::new(rate()).into(), WhenFull::Share, 1_000);
     known(&limiter, 1);
     for cost in [1, 2] {
-        let (writes, allowed) = writes_of(|| limiter.check_n(&Fellow(1), cost).is_allowed());
+        let (writes, allowed) = writes_of(|| limiter.check_n(Fellow(1), cost).is_allowed());
         assert!(allowed && writes.exchanges + writes.stores == 1 + cost, "{cost}: {writes:?}");
     }
 }
@@ -140,17 +140,17 @@ fn an_admission_to_a_log_writes_word_and_times() {
 #[test]
 fn a_refusal_by_one_limit_or_by_several_writes_nothing() {
     for quota in with_log() {
-        let global = GlobalLimiter::builder(quota).clock(clock()).build().unwrap();
-        while global.check().is_allowed() {}
-        refused(&format!("{quota}, global"), || global.check().is_allowed());
-        peeked(&quota.to_string(), || drop(global.peek()));
+        let global = Limiter::builder(quota).clock(clock()).build().unwrap();
+        while global.check(()).is_allowed() {}
+        refused(&format!("{quota}, global"), || global.check(()).is_allowed());
+        peeked(&quota.to_string(), || drop(global.peek(())));
         let larger = Quota::from(TokenBucket::new(Rate::per_hour(100)));
         for quotas in [vec![quota], vec![quota, larger], vec![larger, quota, larger, larger]] {
-            let multi = MultiLimiter::<Fellow>::builder(quotas.clone()).clock(clock()).build().unwrap();
-            while multi.check(&Fellow(1)).is_allowed() {}
-            refused(&format!("{quotas:?}"), || multi.check(&Fellow(1)).is_allowed());
+            let multi = Limiter::builder(quotas.clone()).per::<Fellow>().clock(clock()).build().unwrap();
+            while multi.check(Fellow(1)).is_allowed() {}
+            refused(&format!("{quotas:?}"), || multi.check(Fellow(1)).is_allowed());
             for key in [1, 2] {
-                peeked(&format!("{quotas:?}"), || drop(multi.peek(&Fellow(key))));
+                peeked(&format!("{quotas:?}"), || drop(multi.peek(Fellow(key))));
             }
         }
     }
@@ -159,9 +159,9 @@ fn a_refusal_by_one_limit_or_by_several_writes_nothing() {
 #[test]
 fn an_admission_by_several_limits_writes_a_word_of_each() {
     for quotas in [quotas()[..2].to_vec(), quotas()] {
-        let multi = MultiLimiter::<Fellow>::builder(quotas.clone()).clock(clock()).build().unwrap();
-        assert!(multi.check(&Fellow(1)).is_allowed());
-        let (writes, allowed) = writes_of(|| multi.check(&Fellow(1)).is_allowed());
+        let multi = Limiter::builder(quotas.clone()).per::<Fellow>().clock(clock()).build().unwrap();
+        assert!(multi.check(Fellow(1)).is_allowed());
+        let (writes, allowed) = writes_of(|| multi.check(Fellow(1)).is_allowed());
         let expected = Writes { exchanges: quotas.len() as u64, stores: 0 };
         assert_eq!((writes, allowed), (expected, true), "{quotas:?}");
     }
@@ -183,9 +183,11 @@ fn a_peek_writes_nothing_whatever_the_key_is() {
                 for key in 0..60 {
                     for cost in [0, 1, LIMIT, LIMIT + 1] {
                         let what = format!("{quota}, {when_full:?}, {keys} keys, cost {cost}");
-                        peeked(&what, || numbers(&limiter.at(limiter.now()).peek_n(&Fellow(key), cost)));
+                        peeked(&what, || {
+                            numbers(&limiter.account(Fellow(key)).at(limiter.now()).peek_n(cost))
+                        });
                     }
-                    let prepared = limiter.prepare(&Fellow(key));
+                    let prepared = limiter.account(Fellow(key));
                     peeked(&quota.to_string(), || drop(prepared.peek()));
                 }
                 peeked(&quota.to_string(), || limiter.usage().live_keys);
@@ -209,12 +211,12 @@ fn refusals_and_peeks_of_outdated_words_write_nothing() {
         let keys = || (0..12).map(Fellow);
         keys().for_each(|key| drain(&limiter, key.0));
         for change in 0..3 {
-            limiter.reconfigure_tiers(&[new, new], Inherit::Additive).unwrap();
+            limiter.reconfigure_tiers([new, new], Inherit::Additive).unwrap();
             // The first reading of the clock under a quota says how far that may be trusted.
-            let _ = limiter.peek(&Fellow(99));
+            let _ = limiter.peek(Fellow(99));
             for key in keys() {
                 let (writes, cost) = writes_of(|| {
-                    let left = limiter.at(limiter.now()).peek_n(&key, 0).remaining();
+                    let left = limiter.account(&key).at(limiter.now()).peek_n(0).remaining();
                     assert!(!limiter.check_n(&key, left + 1).is_allowed());
                     left
                 });
@@ -228,7 +230,7 @@ fn refusals_and_peeks_of_outdated_words_write_nothing() {
 fn a_refusal_that_counts_writes_one_word() {
     let limiter = keyed(FixedWindow::new(rate()).count(CountPolicy::All).into(), WhenFull::Share, 1_000);
     drain(&limiter, 1);
-    assert_eq!(writes_of(|| limiter.check(&Fellow(1)).is_allowed()), (ONE_EXCHANGE, false));
+    assert_eq!(writes_of(|| limiter.check(Fellow(1)).is_allowed()), (ONE_EXCHANGE, false));
 }
 
 /// The writes are the horizon, its copy and the bound of `early`. The sliding counters and the log
@@ -237,15 +239,15 @@ fn a_refusal_that_counts_writes_one_word() {
 fn a_refusal_raises_the_horizon_about_once_a_second() {
     for quota in with_log() {
         let clock = clock();
-        let limiter = Limiter::builder(quota).clock(clock.clone()).build().unwrap();
+        let limiter = Limiter::builder(quota).per().clock(clock.clone()).build().unwrap();
         drain(&limiter, 1);
         for _ in 0..3 {
             clock.advance(Duration::from_millis(1_100));
-            let (writes, allowed) = writes_of(|| limiter.check(&Fellow(1)).is_allowed());
+            let (writes, allowed) = writes_of(|| limiter.check(Fellow(1)).is_allowed());
             assert!(!allowed && writes.stores == 0 && writes.exchanges <= 3, "{quota}: {writes:?}");
             let has_horizon = !matches!(quota, Quota::SlidingWindow(_) | Quota::SlidingLog(_));
             assert_eq!(writes != NOTHING, has_horizon, "{quota}: {writes:?}");
-            assert_eq!(writes_of(|| limiter.check(&Fellow(1)).is_allowed()), (NOTHING, false), "{quota}");
+            assert_eq!(writes_of(|| limiter.check(Fellow(1)).is_allowed()), (NOTHING, false), "{quota}");
         }
     }
 }
@@ -255,7 +257,7 @@ fn a_refund_of_the_newest_request_takes_four_exchanges() {
     for quota in quotas() {
         let limiter = keyed(quota, WhenFull::Share, 1_000);
         known(&limiter, 1);
-        let receipt = limiter.check(&Fellow(1)).receipt();
+        let receipt = limiter.check(Fellow(1)).receipt();
         let four = Writes { exchanges: 4, stores: 0 };
         assert_eq!(writes_of(|| limiter.refund(receipt)), (four, 1), "{quota}");
     }
@@ -264,9 +266,9 @@ fn a_refund_of_the_newest_request_takes_four_exchanges() {
 #[test]
 fn a_refund_by_several_limits_takes_four_exchanges_each() {
     for quotas in [quotas()[..2].to_vec(), quotas()] {
-        let multi = MultiLimiter::<Fellow>::builder(quotas.clone()).clock(clock()).build().unwrap();
-        assert!(multi.check(&Fellow(1)).is_allowed());
-        let receipt = multi.check(&Fellow(1)).receipt();
+        let multi = Limiter::builder(quotas.clone()).per::<Fellow>().clock(clock()).build().unwrap();
+        assert!(multi.check(Fellow(1)).is_allowed());
+        let receipt = multi.check(Fellow(1)).receipt();
         let expected = Writes { exchanges: 4 * quotas.len() as u64, stores: 0 };
         assert_eq!(writes_of(|| multi.refund(receipt)), (expected, 1), "{quotas:?}");
     }
@@ -278,7 +280,7 @@ fn a_reset_takes_six_exchanges() {
         let limiter = keyed(quota, WhenFull::Share, 1_000);
         known(&limiter, 1);
         let six = Writes { exchanges: 6, stores: 0 };
-        assert_eq!(writes_of(|| limiter.prepare(&Fellow(1)).reset()), (six, true), "{quota}");
+        assert_eq!(writes_of(|| limiter.account(Fellow(1)).reset()), (six, true), "{quota}");
     }
 }
 
@@ -286,9 +288,9 @@ fn a_reset_takes_six_exchanges() {
 fn a_reservation_of_a_known_key_writes_one_word() {
     for quota in [TokenBucket::new(rate()).into(), LeakyBucket::queue(rate()).into()] {
         let limiter = keyed(quota, WhenFull::Share, 1_000);
-        let reserve = || limiter.prepare(&Fellow(1)).reserve(1, Duration::ZERO).is_ok();
+        let reserve = || limiter.account(Fellow(1)).reserve(1, Duration::ZERO).is_ok();
         assert!(reserve(), "the first one notes that there are reservations");
-        limiter.prepare(&Fellow(1)).reset();
+        limiter.account(Fellow(1)).reset();
         assert_eq!(writes_of(reserve), (ONE_EXCHANGE, true), "{quota}");
     }
 }
@@ -313,13 +315,13 @@ impl Clock for &Slow {
 fn a_refusal_beside_a_held_slot_writes_nothing() {
     let slow: &Slow = Box::leak(Box::new(Slow(clock(), Cell::new(None))));
     let quotas = [Quota::from(TokenBucket::new(Rate::per_hour(100))), TokenBucket::new(rate()).into()];
-    let limiter = MultiLimiter::<Fellow>::builder(quotas).clock(slow).build().unwrap();
+    let limiter = Limiter::builder(quotas).per::<Fellow>().clock(slow).build().unwrap();
     let limiter: &'static _ = Box::leak(Box::new(limiter));
-    let receipt = limiter.check(&Fellow(1)).receipt();
-    while limiter.check(&Fellow(1)).is_allowed() {}
-    let refusal = || refused("beside a held slot", || limiter.check(&Fellow(1)).is_allowed());
+    let receipt = limiter.check(Fellow(1)).receipt();
+    while limiter.check(Fellow(1)).is_allowed() {}
+    let refusal = || refused("beside a held slot", || limiter.check(Fellow(1)).is_allowed());
     slow.1.set(Some(Box::new(refusal)));
     limiter.refund(receipt);
     assert!(slow.1.take().is_none(), "the refund has read the clock");
-    assert!(limiter.check(&Fellow(1)).is_allowed(), "it has given back");
+    assert!(limiter.check(Fellow(1)).is_allowed(), "it has given back");
 }

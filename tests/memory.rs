@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tollgate::{Builder, Keyed, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
+use tollgate::{Builder, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
 
 /// Returns the resident bytes.
 fn resident() -> usize {
@@ -27,12 +27,12 @@ fn commits_ahead() -> bool {
     (numbers.next(), numbers.next()) >= (Some(5), Some(14))
 }
 
-fn builder() -> Builder<u64, Keyed<TokenBucket>, ManualClock> {
-    Limiter::builder(TokenBucket::new(Rate::per_hour(1))).clock(ManualClock::new())
+fn builder() -> Builder<u64, TokenBucket, 1, ManualClock> {
+    Limiter::builder(TokenBucket::new(Rate::per_hour(1))).per().clock(ManualClock::new())
 }
 
 /// Returns the bytes that `keys` keys take in this limiter.
-fn taken(builder: Builder<u64, Keyed<TokenBucket>, ManualClock>, keys: u64) -> usize {
+fn taken(builder: Builder<u64, TokenBucket, 1, ManualClock>, keys: u64) -> usize {
     let before = resident();
     let limiter = builder.build().unwrap();
     let admitted = (0..keys).filter(|key| limiter.check(key).is_allowed()).count() as u64;
@@ -47,7 +47,7 @@ fn most_while_growing(keys: u64) -> f64 {
     let limiter = builder().max_keys(20_000_000).build().unwrap();
     let mut most = 0.0_f64;
     for key in 0..keys {
-        assert!(limiter.check(&key).is_allowed());
+        assert!(limiter.check(key).is_allowed());
         if key >= 10_000 && key.is_multiple_of(1_000) {
             most = most.max((resident() - before) as f64 / key as f64);
         }
@@ -61,15 +61,15 @@ fn memory_matches_the_documentation() {
     let _ = taken(builder(), 10);
     let before = resident();
     let idle: Vec<_> = (0..100).map(|_| builder().build().unwrap()).collect();
-    assert!(idle.iter().all(|limiter| limiter.check(&1).is_allowed()));
+    assert!(idle.iter().all(|limiter| limiter.check(1).is_allowed()));
     let each = (resident() - before) / idle.len();
     assert!(each < 64 << 10, "an idle limiter of default settings takes {each} bytes");
 
     // A log's table does not grow, but its untouched memory is not resident.
     let before = resident();
-    let log = || Limiter::<u64, _>::builder(SlidingLog::new(Rate::per_minute(100))).build().unwrap();
+    let log = || Limiter::builder(SlidingLog::new(Rate::per_minute(100))).per::<u64>().build().unwrap();
     let idle: Vec<_> = (0..10).map(|_| log()).collect();
-    assert!(idle.iter().all(|limiter| limiter.check(&1).is_allowed()));
+    assert!(idle.iter().all(|limiter| limiter.check(1).is_allowed()));
     let each = (resident() - before) / idle.len();
     assert!(each < 64 << 10, "an idle log of default settings takes {each} bytes");
 
@@ -87,14 +87,14 @@ fn memory_matches_the_documentation() {
     let before = resident();
     let clock = ManualClock::new();
     let limiter = builder().clock(clock.clone()).max_keys(625_000).build().unwrap();
-    assert!((0..100_000).all(|key| limiter.check(&key).is_allowed()));
+    assert!((0..100_000).all(|key| limiter.check(key).is_allowed()));
     assert!(resident() - before > 2 << 20);
     clock.advance(Duration::from_secs(3_600));
     let mut saved = Vec::new();
     limiter.save(&mut saved).unwrap();
     drop(limiter);
     let limiter = builder().clock(clock).max_keys(625_000).restore(&saved[..]).unwrap();
-    assert!(limiter.check(&1).is_allowed());
+    assert!(limiter.check(1).is_allowed());
     let bytes = resident().saturating_sub(before);
     assert!(bytes < 256 << 10, "after a spike that has run out {bytes} bytes are still taken");
 
@@ -106,12 +106,15 @@ fn memory_matches_the_documentation() {
     let before = resident();
     let clock = ManualClock::new();
     let log = || {
-        Limiter::<u64, _>::builder(SlidingLog::new(Rate::per_hour(100))).max_keys(20_000).clock(clock.clone())
+        Limiter::builder(SlidingLog::new(Rate::per_hour(100)))
+            .per::<u64>()
+            .max_keys(20_000)
+            .clock(clock.clone())
     };
     let limiter = log().build().unwrap();
-    assert!((0..10_000).all(|key| limiter.check(&key).is_allowed()));
+    assert!((0..10_000).all(|key| limiter.check(key).is_allowed()));
     clock.advance(Duration::from_secs(3_601));
-    assert!((0..100).all(|key| limiter.check_n(&key, 40).is_allowed()));
+    assert!((0..100).all(|key| limiter.check_n(key, 40).is_allowed()));
     assert!(resident() - before > 16 << 20);
     let mut saved = Vec::new();
     limiter.save(&mut saved).unwrap();
@@ -119,5 +122,5 @@ fn memory_matches_the_documentation() {
     let limiter = log().restore(&saved[..]).unwrap();
     let bytes = resident().saturating_sub(before);
     assert!(bytes < 2 << 20, "after a spike that has run out a restored log takes {bytes} bytes");
-    assert!((0..100).all(|key| limiter.check_n(&key, 60).is_allowed() && !limiter.check(&key).is_allowed()));
+    assert!((0..100).all(|key| limiter.check_n(key, 60).is_allowed() && !limiter.check(key).is_allowed()));
 }

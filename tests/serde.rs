@@ -83,6 +83,6 @@ fn a_misspelt_setting_is_an_error() {
 fn a_bad_value_is_judged_by_build() {
     let rate = json!({ "count": 0, "period": { "secs": 60, "nanos": 0 } });
     let quota: Quota = from_value(json!({ "token-bucket": { "rate": rate, "burst": 5 } })).unwrap();
-    let error = Limiter::<str, Quota>::builder(quota).build().unwrap_err();
+    let error = Limiter::builder(quota).per::<str>().build().unwrap_err();
     assert!(matches!(error, BuildError::OutOfRange { field: "rate.count", value: 0, .. }));
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tollgate::{GlobalLimiter, ManualClock, Timestamp};
+use tollgate::{Limiter, ManualClock, Timestamp};
 
 use answers::{UPTIME, answer, same_answer};
 use limits::{AnyLimit, Number};
@@ -69,7 +69,7 @@ enum AnyCost {
 fuzz_target!(|input: Input| {
     let limit = input.limit.limit();
     let clock = ManualClock::starting_at(Duration::from_nanos(input.origin));
-    let builder = || GlobalLimiter::builder(limit.quota()).memory_budget(MAX_MEMORY).clock(clock.clone());
+    let builder = || Limiter::builder(limit.quota()).memory_budget(MAX_MEMORY).clock(clock.clone());
     let Ok(engine) = builder().build() else { return };
     let mut model = limit.model(engine.resolution(), input.origin);
     let (mut now, mut latest, mut floor) = (0_u64, 0, 0);
@@ -98,15 +98,15 @@ fuzz_target!(|input: Input| {
             AnyCost::Limit(more) => limit.most().saturating_add_signed(more.into()),
             AnyCost::Left(more) => left.saturating_add_signed(more.into()),
         };
-        let peeked = answer(&engine.at(Timestamp::from_nanos(now)).peek_n(cost));
+        let peeked = answer(&engine.account(()).at(Timestamp::from_nanos(now)).peek_n(cost));
         match step.verb {
             Verb::Reset if input.ahead => continue,
             Verb::Reset => {
-                engine.prepare().reset();
+                engine.account(()).reset();
                 model.reset("k");
             }
             Verb::Check | Verb::CheckAndRefund => {
-                let decision = engine.check_n(cost);
+                let decision = engine.account(()).check_n(cost);
                 let found = answer(&decision);
                 assert_eq!(found, peeked, "the peek differs from the check");
                 let (right, receipt) = model.admit("k", now, cost);
@@ -116,7 +116,7 @@ fuzz_target!(|input: Input| {
                 );
                 (wait, left) = (found.retry_after_ns.unwrap_or(wait), found.remaining);
                 if let (Verb::CheckAndRefund, true, Some(receipt)) = (step.verb, input.ahead, receipt) {
-                    let (found, right) = (engine.prepare().refund(decision), model.refund(receipt, now));
+                    let (found, right) = (engine.account(()).refund(decision), model.refund(receipt, now));
                     assert_eq!(found, right, "given back at {now} of {cost}\n{input:?}");
                 }
             }
@@ -126,7 +126,10 @@ fuzz_target!(|input: Input| {
         engine.save(&mut file).expect("a vector takes all");
         let restored = builder().restore(&file[..]).expect("it was saved under this limit");
         for cost in [0, 1, cost] {
-            let (one, other) = (engine.at(engine.now()).peek_n(cost), restored.at(engine.now()).peek_n(cost));
+            let (one, other) = (
+                engine.account(()).at(engine.now()).peek_n(cost),
+                restored.account(()).at(engine.now()).peek_n(cost),
+            );
             assert_eq!(answer(&one), answer(&other), "restored at {now}\n{input:?}");
         }
     }

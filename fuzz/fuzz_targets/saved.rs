@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tollgate::{Builder, Keyed, Limiter, ManualClock, Quota, RestoreError, Timestamp};
+use tollgate::{Builder, Limiter, ManualClock, Quota, RestoreError, Timestamp};
 use tollgate_testing::limits::{Kind, Limit};
 
 use limits::{AnyLimit, Number};
@@ -73,7 +73,7 @@ enum Edit {
 
 fuzz_target!(|input: Input<'_>| {
     let limit = input.limit.limit();
-    let memory = Limiter::<u64, Quota>::builder(limit.quota()).max_keys(8).memory();
+    let memory = Limiter::builder(limit.quota()).per::<u64>().max_keys(8).memory();
     let Ok(..=MAX_MEMORY) = memory else { return };
     // Unix time saturates at 584 years, so the origin stays below the half.
     let (origin, saved_at) = (input.origin >> 1, input.saved_at.value().min(UPTIME));
@@ -110,8 +110,8 @@ fuzz_target!(|input: Input<'_>| {
 /// ends of periods are counted in ticks, one may come less than two ticks later.
 fn assert_no_debt_is_lost(
     limit: &Limit,
-    saved: &Limiter<u64, Quota, ManualClock>,
-    restored: &Limiter<u64, Quota, ManualClock>,
+    saved: &Limiter<u64, Quota, 1, ManualClock>,
+    restored: &Limiter<u64, Quota, 1, ManualClock>,
 ) {
     let late = match limit.kind {
         Kind::FirstHitWindow => 2 * restored.resolution().tick,
@@ -120,7 +120,7 @@ fn assert_no_debt_is_lost(
     let later = restored.now() + Duration::from_nanos(late);
     for key in 0..=255 {
         let (one, other) = (saved.peek(&key).remaining(), restored.peek(&key).remaining());
-        let then = restored.at(later).peek(&key).remaining();
+        let then = restored.account(&key).at(later).peek().remaining();
         assert!(other <= one && one <= then + 1, "key {key} had {one} left, has {other}, then {then}");
     }
 }
@@ -131,11 +131,11 @@ fn clock_at(unix: u64, at: u64) -> ManualClock {
     clock
 }
 
-fn builder(limit: &Limit, clock: &ManualClock) -> Builder<u64, Keyed<Quota>, ManualClock> {
-    Limiter::builder(limit.quota()).max_keys(8).clock(clock.clone())
+fn builder(limit: &Limit, clock: &ManualClock) -> Builder<u64, Quota, 1, ManualClock> {
+    Limiter::builder(limit.quota()).per().max_keys(8).clock(clock.clone())
 }
 
-fn saved(limiter: &Limiter<u64, Quota, ManualClock>) -> Vec<u8> {
+fn saved(limiter: &Limiter<u64, Quota, 1, ManualClock>) -> Vec<u8> {
     let mut file = Vec::new();
     limiter.save(&mut file).expect("a vector takes all");
     file
@@ -177,7 +177,11 @@ fn assert_meaningful(error: &RestoreError) {
 
 /// A client that takes all it can get, at every eighth of a period for two periods, gets no more
 /// than the limit.
-fn assert_within_the_limit(limit: &Limit, limiter: &Limiter<u64, Quota, ManualClock>, clock: &ManualClock) {
+fn assert_within_the_limit(
+    limit: &Limit,
+    limiter: &Limiter<u64, Quota, 1, ManualClock>,
+    clock: &ManualClock,
+) {
     let begin = limiter.now().as_nanos();
     let mut admitted: Vec<(u64, u128)> = Vec::new();
     for step in 0..=16 {
@@ -207,15 +211,11 @@ fn max_within(limit: &Limit, nanos: u64) -> u128 {
     let (nanos, period) = (u128::from(nanos), u128::from(limit.period));
     match limit.kind {
         // Where grains are not exact, a token may come one grain early.
-        Kind::Bucket | Kind::Meter | Kind::Queue => {
-            most + (count * nanos).div_ceil(period) + 1
-        }
+        Kind::Bucket | Kind::Meter | Kind::Queue => most + (count * nanos).div_ceil(period) + 1,
         Kind::Log | Kind::SubWindows => most * (nanos / period + 1),
         // So many interval ends may be in it.
         Kind::Intervals => most + count * (nanos / period + 1),
         // Twice the limit may pass around a window boundary.
-        Kind::Fixed | Kind::FirstHitWindow | Kind::Sliding => {
-            most * (nanos / period + 2)
-        }
+        Kind::Fixed | Kind::FirstHitWindow | Kind::Sliding => most * (nanos / period + 2),
     }
 }

@@ -32,7 +32,7 @@ fuzz_target!(|text: &str| {
     let spec = Spec::from(quota);
     let printed = spec.to_string();
     assert_eq!(printed.parse(), Ok(spec), "{text:?} prints as {printed:?}");
-    let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(8).memory();
+    let memory = Limiter::builder(spec.quota()).per::<[u8]>().max_keys(8).memory();
     if memory.as_ref().is_ok_and(|memory| *memory > MAX_MEMORY) {
         return;
     }

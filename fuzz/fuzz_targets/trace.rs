@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use tollgate::{Limiter, Quota};
+use tollgate::Limiter;
 use tollgate_cli::Spec;
 use tollgate_cli::probe::{self, Op, Reader, RecordOutcome, Request};
 use tollgate_model::{Booking, Receipt, Reservation};
@@ -37,7 +37,7 @@ const MAX_MEMORY: usize = 1 << 20;
 fuzz_target!(|text: &str| {
     let (limit, trace) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(spec) = limit.parse::<Spec>() else { return };
-    let memory = Limiter::<[u8], Quota>::builder(spec.quota()).max_keys(64).memory();
+    let memory = Limiter::builder(spec.quota()).per::<[u8]>().max_keys(64).memory();
     let Ok(..=MAX_MEMORY) = memory else { return };
     static READER: LazyLock<Reader> =
         LazyLock::new(|| Reader::new(&["--format", "trace"]).expect("a format"));
@@ -192,9 +192,7 @@ impl Contest {
             return Some(());
         }
         let may_differ = match self.spec {
-            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => {
-                outcome.back < right
-            }
+            Spec::TokenBucket { .. } | Spec::LeakyBucket { queue: false, .. } => outcome.back < right,
             Spec::SlidingLog { .. } => true,
             _ => false,
         };

@@ -37,12 +37,12 @@ pub const Y: Named = Named::new(1);
 pub const Z: Named = Named::new(2);
 
 /// A limiter that threads of a model share.
-pub type Shared<A> = Arc<Limiter<Named, A, ManualClock>>;
+pub type Shared<A> = Arc<Limiter<Named, A, 1, ManualClock>>;
 
 /// A limiter of two slots a bucket.
 pub fn limiter<A: Algorithm>(quota: A, when_full: WhenFull) -> (Shared<A>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(quota).max_keys(1).when_full(when_full).clock(clock.clone());
+    let builder = Limiter::builder(quota).per().max_keys(1).when_full(when_full).clock(clock.clone());
     (Arc::new(builder.build().expect("the model's quota is valid")), clock)
 }
 
@@ -50,7 +50,7 @@ pub fn limiter<A: Algorithm>(quota: A, when_full: WhenFull) -> (Shared<A>, Manua
 /// [`Z`] move, [`Y`] stays.
 pub fn growing<A: Algorithm>(quota: A) -> (Shared<A>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(quota).max_keys(6).when_full(WhenFull::Deny).clock(clock.clone());
+    let builder = Limiter::builder(quota).per().max_keys(6).when_full(WhenFull::Deny).clock(clock.clone());
     (Arc::new(builder.build().expect("the model's quota is valid")), clock)
 }
 

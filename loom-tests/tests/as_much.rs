@@ -15,7 +15,7 @@ const TWO: TokenBucket = TokenBucket::new(Rate::per_minute(30)).burst(2);
 fn up_to<A: Algorithm>(limiter: &Shared<A>, key: Named, most: u64) -> Run {
     let limiter = limiter.clone();
     Box::new(move || {
-        let decision = limiter.prepare(&key).check_up_to(most);
+        let decision = limiter.account(&key).check_up_to(most);
         if decision.is_allowed() { decision.cost() } else { 0 }
     })
 }
@@ -23,7 +23,7 @@ fn up_to<A: Algorithm>(limiter: &Shared<A>, key: Named, most: u64) -> Run {
 /// Debits the key.
 fn debit<A: Algorithm>(limiter: &Shared<A>, key: Named, cost: u64) -> Run {
     let limiter = limiter.clone();
-    Box::new(move || limiter.prepare(&key).debit(cost).expect("there is room").cost())
+    Box::new(move || limiter.account(&key).debit(cost).expect("there is room").cost())
 }
 
 fn change<A: Algorithm>(limiter: &Shared<A>, quota: A, inherit: Inherit) -> Run {

@@ -10,13 +10,13 @@ const TWO: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(2);
 const FOUR: TokenBucket = TokenBucket::new(Rate::per_second(1)).burst(4);
 
 fn left<A: Algorithm>(limiter: &Shared<A>) -> u64 {
-    limiter.at(limiter.now()).peek_n(&X, 0).remaining()
+    limiter.account(&X).at(limiter.now()).peek_n(0).remaining()
 }
 
 /// Credits X with `units`, and says how many were given.
 fn credit<A: Algorithm>(limiter: &Shared<A>, units: u64) -> Run {
     let limiter = limiter.clone();
-    Box::new(move || limiter.prepare(&X).credit(units))
+    Box::new(move || limiter.account(&X).credit(units))
 }
 
 /// What both did, of which neither did ten.
@@ -69,7 +69,7 @@ fn a_credit_beside_a_reset_adds_what_it_says() {
         assert!(limiter.check_n(&X, 4).is_allowed());
         let resetter = limiter.clone();
         let reset: Run = Box::new(move || {
-            resetter.prepare(&X).reset();
+            resetter.account(&X).reset();
             take(&resetter, &[(X, 3)], X)()
         });
         let (given, taken) = both(credit(&limiter, 1), reset);
@@ -91,7 +91,7 @@ fn a_credit_lets_no_stalled_refund_lower_a_charge() {
             0
         });
         let later: Run = Box::new(move || {
-            let key = operator.prepare(&X);
+            let key = operator.account(&X);
             key.reset();
             // It is charged, and given back unless the refund still runs.
             u64::from(key.check().is_allowed()) - key.credit(1)
@@ -111,13 +111,13 @@ fn a_credit_gives_a_slots_new_owner_nothing() {
         let owner = take(&limiter, &[(Y, 2), (Y, 1)], Y);
         let given = limiter.clone();
         let given: Run = Box::new(move || {
-            given.prepare(&X).credit(1);
+            given.account(&X).credit(1);
             0
         });
         // X is in debt until second 1, Z until second 2; the owner of a slot has two tokens and one
         // more a second.
         assert!(admitted([given, tick(&clock, &[1]), owner]) <= 3);
-        assert!(limiter.at(limiter.now()).peek_n(&Y, 0).remaining() <= 2);
+        assert!(limiter.account(&Y).at(limiter.now()).peek_n(0).remaining() <= 2);
     });
 }
 

@@ -60,7 +60,7 @@ fn a_slot_that_empties_beside_the_shared_allowance_mints_nothing() {
         assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check_n(&Z, 2).is_allowed());
         let reset = limiter.clone();
         let empties: Run = Box::new(move || {
-            assert!(reset.prepare(&X).reset());
+            assert!(reset.account(&X).reset());
             let _ = reset.check(&W);
             0
         });

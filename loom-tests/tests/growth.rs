@@ -111,7 +111,7 @@ fn a_reset_finds_a_key_that_moves() {
         let (limiter, _) = growing(TWO);
         assert!(limiter.check_n(&X, 2).is_allowed() && limiter.check(&Y).is_allowed());
         let other = limiter.clone();
-        let reset: Run = Box::new(move || u64::from(other.prepare(&X).reset()));
+        let reset: Run = Box::new(move || u64::from(other.account(&X).reset()));
         assert_eq!(admitted([reset, take(&limiter, &[(Z, 1)], X)]), 1);
         assert_eq!(limiter.check_n(&X, 2).remaining(), 0);
     });
@@ -149,7 +149,7 @@ fn peeks_at_a_migrating_key_never_see_fewer_charges() {
         let (limiter, _) = growing(TWO);
         assert!(limiter.check(&X).is_allowed() && limiter.check(&Y).is_allowed());
         let other = limiter.clone();
-        let left = |limiter: &Shared<TokenBucket>| limiter.at(at(0)).peek_n(&X, 0).remaining();
+        let left = |limiter: &Shared<TokenBucket>| limiter.account(&X).at(at(0)).peek_n(0).remaining();
         let peek: Run = Box::new(move || {
             let (first, second) = (left(&other), left(&other));
             assert!(second <= first && first <= 1, "{first}, then {second}");
@@ -168,7 +168,7 @@ fn a_peek_at_a_migrating_key_sees_earlier_charges() {
         let other = limiter.clone();
         let charge_and_peek: Run = Box::new(move || {
             assert!(other.check(&X).is_allowed());
-            assert_eq!(other.at(at(0)).peek_n(&X, 0).remaining(), 0);
+            assert_eq!(other.account(&X).at(at(0)).peek_n(0).remaining(), 0);
             assert!(!other.check(&X).is_allowed());
             1
         });

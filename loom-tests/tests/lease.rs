@@ -10,7 +10,7 @@ const FOUR: Rate = Rate::per_second(4);
 fn lease<A: Algorithm>(limiter: &Shared<A>, spend: usize) -> Run {
     let limiter = limiter.clone();
     Box::new(move || {
-        let mut lease = limiter.prepare(&X).lease().permits(2);
+        let mut lease = limiter.account(&X).lease().permits(2);
         (0..spend).filter(|_| lease.check().is_allowed()).count() as u64
     })
 }
@@ -23,7 +23,7 @@ fn two_leases_spend_what_the_key_is_charged() {
         assert!(limiter.check(&X).is_allowed());
         let spent = admitted([lease(&limiter, 1), lease(&limiter, 1)]);
         assert_eq!(spent, 2);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 3 - spent);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 3 - spent);
     });
 }
 
@@ -33,7 +33,7 @@ fn a_lease_beside_checks_keeps_the_limit() {
         let (limiter, _) = limiter(FixedWindow::new(FOUR), WhenFull::Deny);
         assert!(limiter.check_n(&X, 2).is_allowed());
         let spent = admitted([lease(&limiter, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - spent);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 2 - spent);
     });
 }
 
@@ -45,10 +45,10 @@ fn permits_that_a_reset_ended_are_acquired_again() {
     explore(None, || {
         let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
         assert!(limiter.check_n(&X, 2).is_allowed());
-        let mut lease = limiter.prepare(&X).lease().permits(2);
+        let mut lease = limiter.account(&X).lease().permits(2);
         let resets = {
             let limiter = limiter.clone();
-            loom::thread::spawn(move || assert!(limiter.prepare(&X).reset()))
+            loom::thread::spawn(move || assert!(limiter.account(&X).reset()))
         };
         assert!(lease.check().is_allowed(), "two were left, or four");
         resets.join().expect("a reset does not panic");
@@ -63,16 +63,16 @@ fn permits_taken_after_a_reset_are_charged() {
     explore(None, || {
         let (limiter, _) = limiter(TokenBucket::new(FOUR), WhenFull::Deny);
         assert!(limiter.check(&X).is_allowed());
-        let mut lease = limiter.prepare(&X).lease().permits(2);
+        let mut lease = limiter.account(&X).lease().permits(2);
         let resets = {
             let limiter = limiter.clone();
-            loom::thread::spawn(move || assert!(limiter.prepare(&X).reset()))
+            loom::thread::spawn(move || assert!(limiter.account(&X).reset()))
         };
         assert!(lease.check().is_allowed());
         resets.join().expect("a reset does not panic");
         // All permits that the lease still holds are charged: a forgiven lease acquires anew.
         assert!(lease.check().is_allowed());
-        let owed = 4 - limiter.at(limiter.now()).peek_n(&X, 0).remaining();
+        let owed = 4 - limiter.account(&X).at(limiter.now()).peek_n(0).remaining();
         assert!(owed > lease.held(), "{} held, {owed} owed", lease.held());
     });
 }

@@ -54,7 +54,7 @@ fn a_reset_takes_no_entry_of_the_slots_new_owner() {
         clock.set(at(3));
         let resetting = limiter.clone();
         let reset: Run = Box::new(move || {
-            resetting.prepare(&X).reset();
+            resetting.account(&X).reset();
             0
         });
         // The other way round loom never lets the time be proposed before the reset reads the ring.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use loom_tests::{Named, Run, X, Y, Z, admitted, explore};
 use tollgate::{CallQuota, Lent, Limiter, ManualClock};
 
-type Shared = Arc<Limiter<Named, CallQuota, ManualClock>>;
+type Shared = Arc<Limiter<Named, CallQuota, 1, ManualClock>>;
 
 /// A limiter of two slots a bucket.
 fn limiter() -> Shared {
     let any = CallQuota::from_nanos(1, 1).expect("the model's quota is valid");
-    let builder = Limiter::builder(any).max_keys(1).clock(ManualClock::new());
+    let builder = Limiter::builder(any).per().max_keys(1).clock(ManualClock::new());
     Arc::new(builder.build().expect("one key fits"))
 }
 
@@ -21,13 +21,13 @@ fn quota(emission: u64, tolerance: u64) -> Lent {
 
 /// Whether a request of a key that has a slot, or finds one, is admitted.
 fn check(limiter: &Shared, key: Named, quota: &Lent) -> bool {
-    let decision = limiter.prepare(&key).under(quota).check();
+    let decision = limiter.account(&key).under(quota).check();
     assert!(!decision.is_full(), "there is room");
     decision.is_allowed()
 }
 
 fn debt(limiter: &Shared, key: Named) -> u64 {
-    limiter.prepare(&key).peek_n(0).reset_after().as_nanos() as u64
+    limiter.account(&key).peek_n(0).reset_after().as_nanos() as u64
 }
 
 /// Checks the key so many times: the nanoseconds that it was charged.
@@ -58,8 +58,11 @@ fn a_full_bucket_forgets_no_debt_under_two_quotas() {
         let taken = |key, emission: u64, tolerance| -> Run {
             let (limiter, quota) = (limiter.clone(), quota(emission, tolerance));
             Box::new(move || {
-                let decision = limiter.prepare(&key).under(&quota).check();
-                assert!(decision.is_allowed() || decision.is_full(), "the debt is not the key's: {decision:?}");
+                let decision = limiter.account(&key).under(&quota).check();
+                assert!(
+                    decision.is_allowed() || decision.is_full(),
+                    "the debt is not the key's: {decision:?}"
+                );
                 if decision.is_allowed() { decision.reset_after().as_nanos() as u64 } else { 0 }
             })
         };
@@ -67,7 +70,7 @@ fn a_full_bucket_forgets_no_debt_under_two_quotas() {
         // X inherits two; the other has no room beside two, and none beside what X has.
         assert_eq!(admitted([large, small]), 3);
         let small = quota(1, 2);
-        let lost = limiter.prepare(&Y).under(&small).check();
+        let lost = limiter.account(&Y).under(&small).check();
         assert!(!lost.is_allowed() && lost.is_full(), "it has lost its slot and owes two");
         assert!(!check(&limiter, Z, &quota(1, 6)), "it has its slot");
     });
@@ -79,14 +82,14 @@ fn a_call_is_not_forgiven_and_refunded_by_two_threads() {
     explore(Some(3), || {
         let limiter = limiter();
         let two = quota(1, 2);
-        let charged = limiter.prepare(&X).under(&two).check().receipt();
+        let charged = limiter.account(&X).under(&two).check().receipt();
         let (refunder, resetter) = (limiter.clone(), limiter.clone());
         let refund: Run = Box::new(move || {
             refunder.refund(charged);
             0
         });
         let reset: Run = Box::new(move || {
-            resetter.prepare(&X).reset();
+            resetter.account(&X).reset();
             u64::from(check(&resetter, X, &two))
         });
         assert_eq!(admitted([refund, reset]), 1);

@@ -88,7 +88,7 @@ fn a_booking_under_a_change_stays_booked() {
         let books = limiter.clone();
         let books: Run = Box::new(move || {
             let patience = std::time::Duration::from_secs(60);
-            u64::from(books.prepare(&X).reserve(3, patience).is_ok())
+            u64::from(books.account(&X).reserve(3, patience).is_ok())
         });
         let booked = admitted([change(&limiter, &[FOUR], Inherit::AsIs), books]);
         assert_eq!(booked, 1);
@@ -207,7 +207,7 @@ fn a_peek_during_a_change_shows_one_quotas_numbers() {
         assert!(limiter.check_n(&X, 3).is_allowed());
         let looks = limiter.clone();
         let looks: Run = Box::new(move || {
-            let seen = looks.at(looks.now()).peek_n(&X, 0);
+            let seen = looks.account(&X).at(looks.now()).peek_n(0);
             // One left of four, or of two; none once it was charged by the quota of two.
             assert!(matches!((seen.limit(), seen.remaining()), (4 | 2, 1) | (2, 0)), "{seen:?}");
             0

@@ -15,7 +15,7 @@ fn a_refund_beside_a_charge_gives_back_what_it_took() {
         let (limiter, _) = limiter(TWO, WhenFull::Deny);
         assert!(limiter.check(&X).is_allowed());
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 1 - kept);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 1 - kept);
     });
 }
 
@@ -24,7 +24,7 @@ fn a_refund_during_the_keys_insertion_gives_back_its_cost() {
     explore(Some(3), || {
         let (limiter, _) = limiter(TWO, WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1)], X)]);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 2 - kept);
     });
 }
 
@@ -61,7 +61,7 @@ fn a_refund_gives_a_slots_new_owner_nothing() {
         // X is in debt until second 1, Z until second 2; the owner of a slot has two tokens and one
         // more a second.
         assert!(admitted(threads) <= 1 + 3);
-        assert!(limiter.at(limiter.now()).peek_n(&Y, 0).remaining() <= 2);
+        assert!(limiter.account(&Y).at(limiter.now()).peek_n(0).remaining() <= 2);
     });
 }
 
@@ -82,7 +82,7 @@ fn a_logs_refund_during_a_charge_keeps_every_admitted_time() {
     explore(Some(1), || {
         let (limiter, _) = limiter(SlidingLog::new(Rate::per_second(2)), WhenFull::Deny);
         let kept = admitted([take_and_return(&limiter, X, 1), take(&limiter, &[(X, 1), (X, 1)], X)]);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 2 - kept);
     });
 }
 
@@ -98,12 +98,12 @@ fn a_stalled_refund_lowers_no_charge_after_a_reset() {
             0
         });
         let later: Run = Box::new(move || {
-            resetter.prepare(&X).reset();
+            resetter.account(&X).reset();
             let decision = resetter.check(&X);
             u64::from(decision.is_allowed()) - resetter.refund(decision)
         });
         let kept = admitted([stalled, later]);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 2 - kept);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 2 - kept);
     });
 }
 
@@ -119,11 +119,11 @@ fn a_charge_is_not_forgiven_and_refunded_by_two_threads() {
             0
         });
         let reset: Run = Box::new(move || {
-            resetter.prepare(&X).reset();
+            resetter.account(&X).reset();
             u64::from(resetter.check(&X).is_allowed())
         });
         // The check after the reset stays charged, also after the refund.
         assert_eq!(admitted([refund, reset]), 1);
-        assert_eq!(limiter.at(limiter.now()).peek_n(&X, 0).remaining(), 1);
+        assert_eq!(limiter.account(&X).at(limiter.now()).peek_n(0).remaining(), 1);
     });
 }

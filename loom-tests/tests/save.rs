@@ -31,9 +31,9 @@ fn save<A: tollgate::Algorithm>(limiter: &Shared<A>, file: &File) -> Run {
 fn left<A: tollgate::Algorithm>(quota: A, file: &File, key: Named, second: u64) -> u64 {
     let clock = ManualClock::new();
     clock.set(at(second));
-    let builder = Limiter::<Named, A>::builder(quota).max_keys(8).clock(clock);
+    let builder = Limiter::builder(quota).per::<Named>().max_keys(8).clock(clock);
     let restored = builder.restore(&file.lock().expect("nobody panics")[..]).expect("it was saved just now");
-    restored.at(restored.now()).peek_n(&key, 0).remaining()
+    restored.account(&key).at(restored.now()).peek_n(0).remaining()
 }
 
 /// X is handed out of its bucket, and comes back to another slot, while the bucket is read.
@@ -46,7 +46,7 @@ fn a_key_evicted_during_a_save_is_saved() {
         let moving = limiter.clone();
         let moves: Run = Box::new(move || {
             let _ = moving.check(&Y);
-            assert!(moving.prepare(&Z).reset());
+            assert!(moving.account(&Z).reset());
             let _ = moving.check(&X);
             0
         });

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use loom_tests::{Named, Run, X, admitted, at, explore};
-use tollgate::{
-    FixedWindow, Inherit, ManualClock, MultiLimiter, Quota, Rate, SlidingLog, TokenBucket, WhenFull,
-};
+use tollgate::{FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
 
-type Shared = Arc<MultiLimiter<Named, ManualClock>>;
+type Shared<const N: usize> = Arc<Limiter<Named, Quota, N, ManualClock>>;
 
 /// So many a second, in a bucket.
 fn bucket(count: u64) -> Quota {
@@ -20,21 +18,21 @@ fn window(count: u64) -> Quota {
     FixedWindow::new(Rate::per_second(count)).into()
 }
 
-fn limiter<const N: usize>(quotas: [Quota; N]) -> (Shared, ManualClock) {
+fn limiter<const N: usize>(quotas: [Quota; N]) -> (Shared<N>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = MultiLimiter::builder(quotas).max_keys(1).when_full(WhenFull::Deny).clock(clock.clone());
+    let builder = Limiter::builder(quotas).per().max_keys(1).when_full(WhenFull::Deny).clock(clock.clone());
     (Arc::new(builder.build().expect("the model's quotas are valid")), clock)
 }
 
 /// Asks for `cost` of X.
-fn take(limiter: &Shared, cost: u64) -> Run {
+fn take<const N: usize>(limiter: &Shared<N>, cost: u64) -> Run {
     let limiter = limiter.clone();
     Box::new(move || if limiter.check_n(&X, cost).is_allowed() { cost } else { 0 })
 }
 
 /// What X has left of each limit.
-fn left(limiter: &Shared) -> Vec<u64> {
-    limiter.at(limiter.now()).peek_n(&X, 0).parts().map(|part| part.remaining()).collect()
+fn left<const N: usize>(limiter: &Shared<N>) -> Vec<u64> {
+    limiter.account(&X).at(limiter.now()).peek_n(0).parts().map(|part| part.remaining()).collect()
 }
 
 /// Both look at one unit of the second limit, and both charge the first: one gives it back.
@@ -102,7 +100,7 @@ fn an_undone_charge_mints_nothing_while_time_moves() {
 }
 
 /// Other quotas for all limits.
-fn change<const N: usize>(limiter: &Shared, quotas: [Quota; N], inherit: Inherit) -> Run {
+fn change<const N: usize>(limiter: &Shared<N>, quotas: [Quota; N], inherit: Inherit) -> Run {
     let limiter = limiter.clone();
     Box::new(move || {
         limiter.reconfigure(quotas, inherit).expect("the model's quotas are valid");
@@ -111,7 +109,7 @@ fn change<const N: usize>(limiter: &Shared, quotas: [Quota; N], inherit: Inherit
 }
 
 /// The same, and then a request for one.
-fn change_and_take<const N: usize>(limiter: &Shared, quotas: [Quota; N], inherit: Inherit) -> Run {
+fn change_and_take<const N: usize>(limiter: &Shared<N>, quotas: [Quota; N], inherit: Inherit) -> Run {
     let (change, take) = (change(limiter, quotas, inherit), take(limiter, 1));
     Box::new(move || change() + take())
 }

@@ -154,7 +154,7 @@ fn a_reset_forgives_once() {
         assert!(limiter.check(&X).is_allowed());
         let reset = limiter.clone();
         let forgive: Run = Box::new(move || {
-            assert!(reset.prepare(&X).reset());
+            assert!(reset.account(&X).reset());
             0
         });
         let threads = [check(&limiter, &[X, X], X), forgive];
@@ -177,9 +177,9 @@ fn a_charge_of_a_third_owners_word_does_not_count() {
         let others: Run = Box::new(move || {
             for key in [Y, Z] {
                 let _ = others.check(&key);
-                others.prepare(&key).reset();
+                others.account(&key).reset();
             }
-            others.prepare(&W).reset();
+            others.account(&W).reset();
             u64::from(others.check(&X).is_allowed())
         });
         assert_eq!(admitted([check(&limiter, &[X], X), others]), 1, "X is admitted once at one moment");

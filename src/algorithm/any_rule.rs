@@ -83,15 +83,8 @@ macro_rules! for_rule {
         }
     };
 }
-pub(crate) use for_rule;
 
 impl AnyRule {
-    /// Whether the rule decides in so few instructions that a check of several limits inlines them
-    /// for each. A change of the quota keeps this, because it keeps the algorithm.
-    pub(crate) fn is_brief(&self) -> bool {
-        matches!(self, Self::Gcra(_) | Self::Fixed(_))
-    }
-
     /// Whether units come back at the ends of intervals, so that a turn may come when more has come
     /// back than the debt was.
     pub(crate) fn refills_by_steps(&self) -> bool {
@@ -199,6 +192,15 @@ impl Rule for AnyRule {
     #[inline(always)]
     fn by_algorithm<V: Visit>(&self, visit: V) -> V::Output {
         for_rule!(self, rule => visit.visit(rule))
+    }
+
+    #[inline(always)]
+    fn by_quick_algorithm<V: Visit>(&self, visit: V) -> Option<V::Output> {
+        match self {
+            Self::Gcra(rule) => Some(visit.visit(rule)),
+            Self::Fixed(rule) => Some(visit.visit(rule)),
+            Self::Sliding(_) | Self::Log(_) | Self::FirstHit(_) => None,
+        }
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use crate::rate::Rate;
 ///
 /// A limiter of call quotas keeps one number for each key, the *theoretical arrival time* (TAT) in
 /// nanoseconds, and no quota. The quota of a call is [lent](Self::lend) to it, and every verb works
-/// [under](crate::Prepared::under) it. A request at `now`:
+/// [under](crate::Account::under) it. A request at `now`:
 ///
 /// ```text
 ///   charge = cost * emission
@@ -50,17 +50,17 @@ use crate::rate::Rate;
 ///
 /// // Of requests that bring no quota:
 /// let default = CallQuota::new(Rate::per_minute(1), 1)?;
-/// let limiter = Limiter::<str, CallQuota>::builder(default).max_keys(1_000_000).build()?;
+/// let limiter = Limiter::builder(default).per::<str>().max_keys(1_000_000).build()?;
 ///
 /// // The numbers of this user, from the database.
 /// let quota = CallQuota::new(Rate::per_minute(10), 20)?.lend();
-/// let decision = limiter.prepare("alice").under(&quota).check();
+/// let decision = limiter.account("alice").under(&quota).check();
 /// assert!(decision.is_allowed());
 /// assert_eq!(decision.remaining(), 19);
 ///
 /// // Now they are smaller: nothing is left beside the debt of six seconds.
 /// let quota = CallQuota::new(Rate::per_minute(1), 1)?.lend();
-/// assert!(!limiter.prepare("alice").under(&quota).check().is_allowed());
+/// assert!(!limiter.account("alice").under(&quota).check().is_allowed());
 ///
 /// let error = CallQuota::new(Rate::per_second(0), 20).unwrap_err();
 /// assert_eq!(error.to_string(), "rate.count is 0, but must be between 1 and 1000000000");

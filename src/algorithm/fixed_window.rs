@@ -34,16 +34,16 @@ use crate::time::{Shift, Timestamp};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{FixedWindow, GlobalLimiter, ManualClock, Rate};
+/// use tollgate::{FixedWindow, Limiter, ManualClock, Rate};
 ///
 /// let clock = ManualClock::new();
 /// let quota = FixedWindow::new(Rate::per_minute(1));
-/// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
+/// let limiter = Limiter::builder(quota).clock(clock.clone()).build()?;
 /// clock.advance(Duration::from_secs(59));
-/// assert!(limiter.check().is_allowed());
-/// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(1)));
+/// assert!(limiter.check(()).is_allowed());
+/// assert_eq!(limiter.check(()).retry_after(), Some(Duration::from_secs(1)));
 /// clock.advance(Duration::from_secs(1));
-/// assert!(limiter.check().is_allowed());
+/// assert!(limiter.check(()).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -31,14 +31,14 @@ use crate::rate::Rate;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{GlobalLimiter, LeakyBucket, ManualClock, Rate};
+/// use tollgate::{LeakyBucket, Limiter, ManualClock, Rate};
 ///
 /// let queue = LeakyBucket::queue(Rate::per_second(10)).capacity(3);
-/// let limiter = GlobalLimiter::builder(queue).clock(ManualClock::new()).build()?;
-/// assert_eq!(limiter.check().delay(), Duration::ZERO);
-/// assert_eq!(limiter.check().delay(), Duration::from_millis(100));
-/// assert_eq!(limiter.check().delay(), Duration::from_millis(200));
-/// assert!(!limiter.check().is_allowed());
+/// let limiter = Limiter::builder(queue).clock(ManualClock::new()).build()?;
+/// assert_eq!(limiter.check(()).delay(), Duration::ZERO);
+/// assert_eq!(limiter.check(()).delay(), Duration::from_millis(100));
+/// assert_eq!(limiter.check(()).delay(), Duration::from_millis(200));
+/// assert!(!limiter.check(()).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -24,7 +24,6 @@ mod any_rule;
 mod as_much;
 mod call_quota;
 mod change;
-mod each;
 mod first_hit;
 mod fixed_window;
 mod gcra;
@@ -51,13 +50,12 @@ use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
+pub(crate) use any_rule::AnyRule;
 pub(crate) use any_rule::ToAny;
-pub(crate) use any_rule::{AnyRule, for_rule};
 pub(crate) use as_much::AsMuch;
 pub use call_quota::CallQuota;
 pub use change::Inherit;
 pub(crate) use change::{Carry, Change, Past, Ranged, WithPast};
-pub(crate) use each::Each;
 pub use first_hit::FirstHit;
 pub use fixed_window::FixedWindow;
 pub(crate) use gcra::Gcra;
@@ -105,7 +103,7 @@ pub struct Resolution {
     /// is exact.
     pub grains: Option<u64>,
     /// Windows: counts stop here. Only [`CountPolicy::All`] and a
-    /// [debit](crate::Prepared::debit) can reach it.
+    /// [debit](crate::Account::debit) can reach it.
     pub ceiling: u64,
     /// Sliding counters: counts of closed windows are rounded up to a multiple of this. 1: exact.
     pub granule: u64,
@@ -124,10 +122,6 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
     /// The algorithm in the integers of one table.
     #[doc(hidden)]
     type Rule: Numbers;
-
-    /// Whether the rules that are compiled together read the words of one table.
-    #[doc(hidden)]
-    const IS_SHARED: bool = true;
 
     /// Checks the settings of all tiers that share one table. The first tier is the default.
     ///
@@ -240,6 +234,16 @@ pub trait Rule: Ranged + Ringed {
         Self: Sized,
     {
         visit.visit(self)
+    }
+
+    /// The same, if the algorithm decides in so few instructions that a check of several limits
+    /// writes them out for each. `None`: another one, or one with a ring.
+    #[inline(always)]
+    fn by_quick_algorithm<V: Visit>(&self, visit: V) -> Option<V::Output>
+    where
+        Self: Sized,
+    {
+        if Self::RINGED { None } else { Some(visit.visit(self)) }
     }
 
     /// The largest cost that the rule can admit at once.

@@ -22,7 +22,7 @@ use crate::rate::Rate;
 /// use tollgate::{Limiter, Quota, Rate, SlidingWindow};
 ///
 /// let quota: Quota = SlidingWindow::new(Rate::per_minute(100)).into();
-/// let limiter = Limiter::<str, Quota>::builder(quota).build()?;
+/// let limiter = Limiter::builder(quota).per::<str>().build()?;
 /// assert!(limiter.check("alice").is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```

@@ -44,14 +44,14 @@ use crate::time::{Shift, Timestamp, div_ceil};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{GlobalLimiter, ManualClock, Rate, SlidingLog};
+/// use tollgate::{Limiter, ManualClock, Rate, SlidingLog};
 ///
 /// let clock = ManualClock::new();
 /// let quota = SlidingLog::new(Rate::per_second(2));
-/// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
-/// assert!(limiter.check_n(2).is_allowed());
+/// let limiter = Limiter::builder(quota).clock(clock.clone()).build()?;
+/// assert!(limiter.check_n((), 2).is_allowed());
 /// clock.advance(Duration::from_nanos(999_999_999));
-/// assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(1)));
+/// assert_eq!(limiter.check(()).retry_after(), Some(Duration::from_nanos(1)));
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -41,14 +41,14 @@ use crate::time::{Shift, Timestamp};
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::{GlobalLimiter, ManualClock, Rate, SlidingWindow};
+/// use tollgate::{GlobalLimiter, Limiter, ManualClock, Rate, SlidingWindow};
 ///
 /// let clock = ManualClock::new();
 /// let quota = SlidingWindow::new(Rate::per_minute(10));
-/// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
-/// assert!(limiter.check_n(10).is_allowed());
+/// let limiter = Limiter::builder(quota).clock(clock.clone()).build()?;
+/// assert!(limiter.check_n((), 10).is_allowed());
 /// clock.advance(Duration::from_secs(60)); // the sliding window still covers all of the last one
-/// assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(6)));
+/// assert_eq!(limiter.check(()).retry_after(), Some(Duration::from_secs(6)));
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,15 +93,15 @@ impl SlidingWindow {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{GlobalLimiter, Rate, SlidingWindow};
+    /// use tollgate::{GlobalLimiter, Limiter, Rate, SlidingWindow};
     ///
     /// let quota = |k| SlidingWindow::new(Rate::per_minute(100)).subwindows(k);
-    /// let error = GlobalLimiter::builder(quota(6)).build().unwrap_err();
+    /// let error = Limiter::builder(quota(6)).build().unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
     ///     "subwindows is 6, but must be between 1 and 4 beside this rate"
     /// );
-    /// assert!(GlobalLimiter::builder(quota(4)).build().is_ok());
+    /// assert!(Limiter::builder(quota(4)).build().is_ok());
     /// ```
     #[must_use]
     pub const fn subwindows(mut self, k: u32) -> Self {

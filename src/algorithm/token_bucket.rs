@@ -34,12 +34,12 @@ use crate::rate::Rate;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
+/// use tollgate::{GlobalLimiter, Limiter, Rate, TokenBucket};
 ///
-/// let limiter = GlobalLimiter::builder(TokenBucket::new(Rate::per_minute(60)).burst(2)).build()?;
-/// assert!(limiter.check().is_allowed());
-/// assert!(limiter.check().is_allowed());
-/// assert!(!limiter.check().is_allowed());
+/// let limiter = Limiter::builder(TokenBucket::new(Rate::per_minute(60)).burst(2)).build()?;
+/// assert!(limiter.check(()).is_allowed());
+/// assert!(limiter.check(()).is_allowed());
+/// assert!(!limiter.check(()).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,15 +94,15 @@ impl TokenBucket {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{GlobalLimiter, ManualClock, Rate, TokenBucket};
+    /// use tollgate::{GlobalLimiter, Limiter, ManualClock, Rate, TokenBucket};
     ///
     /// let clock = ManualClock::new();
     /// let quota = TokenBucket::new(Rate::per_minute(10)).burst(50).by_intervals();
-    /// let limiter = GlobalLimiter::builder(quota).clock(clock.clone()).build()?;
+    /// let limiter = Limiter::builder(quota).clock(clock.clone()).build()?;
     /// clock.advance(Duration::from_secs(59));
-    /// assert!(limiter.check_n(50).is_allowed());
-    /// assert_eq!(limiter.check_n(10).retry_after(), Some(Duration::from_secs(1)));
-    /// assert_eq!(limiter.check_n(11).retry_after(), Some(Duration::from_secs(61)));
+    /// assert!(limiter.check_n((), 50).is_allowed());
+    /// assert_eq!(limiter.check_n((), 10).retry_after(), Some(Duration::from_secs(1)));
+    /// assert_eq!(limiter.check_n((), 11).retry_after(), Some(Duration::from_secs(61)));
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
     #[must_use]

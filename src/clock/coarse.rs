@@ -27,7 +27,7 @@ use crate::time::Timestamp;
 ///
 /// let clock = CoarseClock::new(Duration::from_micros(500))?;
 /// let quota = TokenBucket::new(Rate::per_second(1));
-/// let limiter = Limiter::<u64>::builder(quota).clock(clock).build()?;
+/// let limiter = Limiter::builder(quota).per::<u64>().clock(clock).build()?;
 /// assert!(limiter.check(&7).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```

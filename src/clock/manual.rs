@@ -17,7 +17,7 @@ use crate::time::{Timestamp, nanos};
 ///
 /// let clock = ManualClock::new();
 /// let quota = TokenBucket::new(Rate::per_second(1));
-/// let limiter = Limiter::<u64>::builder(quota).clock(clock.clone()).build()?;
+/// let limiter = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build()?;
 /// assert!(limiter.check(&7).is_allowed());
 /// assert!(!limiter.check(&7).is_allowed());
 /// clock.advance(Duration::from_secs(1));

@@ -6,6 +6,8 @@ use std::hash::BuildHasher;
 
 use siphasher::sip::SipHasher13;
 
+use crate::key::Key;
+
 /// A limiter's secret: turns a key into its 64-bit fingerprint.
 ///
 /// It is drawn at random when the limiter is built, and leaves it only in the file of a
@@ -43,6 +45,13 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
+    /// The fingerprint of another key, of the kind `K`: for a key that is made of keys.
+    #[must_use]
+    #[inline]
+    pub fn key<K: ?Sized>(&self, key: impl Key<K>) -> u64 {
+        key.fingerprint(self)
+    }
+
     /// A fresh secret.
     pub(crate) fn random(trusted: bool) -> Self {
         // The standard library keys its hasher from the operating system's randomness.

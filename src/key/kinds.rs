@@ -31,17 +31,38 @@ macro_rules! long {
 }
 long!(u128, i128);
 
+/// A text, or bytes: every form names the same key.
 macro_rules! bytes {
-    ($($bytes:ty),*) => {$(
-        impl Key for $bytes {
+    ($($kind:ty: $($bytes:ty),*;)*) => {$($(
+        impl Key<$kind> for $bytes {
             #[inline]
             fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
                 hasher.bytes(self.as_ref())
             }
         }
-    )*};
+    )*)*};
 }
-bytes!(str, String, [u8], Vec<u8>);
+bytes! {
+    str: str, String;
+    String: str, String;
+    [u8]: [u8], Vec<u8>, str, String;
+    Vec<u8>: [u8], Vec<u8>;
+}
+
+impl<const N: usize> Key<[u8]> for [u8; N] {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        hasher.bytes(self)
+    }
+}
+
+/// The only key of a limit for everything.
+impl Key for () {
+    #[inline(always)]
+    fn fingerprint(&self, _: &KeyHasher) -> u64 {
+        0
+    }
+}
 
 impl<const N: usize> Key for [u8; N] {
     #[inline]
@@ -84,7 +105,7 @@ impl Key for IpAddr {
 
 macro_rules! held {
     ($($held:ty),*) => {$(
-        impl<K: Key + ?Sized> Key for $held {
+        impl<K: ?Sized, Q: Key<K> + ?Sized> Key<K> for $held {
             #[inline]
             fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
                 (**self).fingerprint(hasher)
@@ -92,9 +113,9 @@ macro_rules! held {
         }
     )*};
 }
-held!(&K, &mut K, Box<K>, Arc<K>, Rc<K>);
+held!(&Q, &mut Q, Box<Q>, Arc<Q>, Rc<Q>);
 
-impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {
+impl<K: ?Sized, Q: Key<K> + ToOwned + ?Sized> Key<K> for Cow<'_, Q> {
     #[inline]
     fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
         (**self).fingerprint(hasher)
@@ -102,23 +123,25 @@ impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {
 }
 
 macro_rules! tuple {
-    ($($part:ident),*) => {
+    ($($part:ident of $kind:ident),*; $last:ident of $last_kind:ident) => {
         /// Each part is hashed as 8 bytes, so the parts of two tuples cannot run
         /// together.
-        impl<$($part: Key),*> Key for ($($part,)*) {
+        impl<$($kind, $part: Key<$kind>,)* $last_kind: ?Sized, $last: Key<$last_kind>>
+            Key<($($kind,)* $last_kind)> for ($($part,)* $last)
+        {
             #[inline]
             fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
                 #[allow(non_snake_case)]
-                let ($($part,)*) = self;
-                let parts = [$($part.fingerprint(hasher).to_le_bytes()),*];
+                let ($($part,)* $last) = self;
+                let parts = [$($part.fingerprint(hasher).to_le_bytes(),)* $last.fingerprint(hasher).to_le_bytes()];
                 hasher.long(parts.as_flattened())
             }
         }
     };
 }
-tuple!(A, B);
-tuple!(A, B, C);
-tuple!(A, B, C, D);
+tuple!(QA of A; QB of B);
+tuple!(QA of A, QB of B; QC of C);
+tuple!(QA of A, QB of B, QC of C; QD of D);
 
 /// The first 64 bits of an IPv6 address: the smallest network that is usually given to one
 /// customer.
@@ -161,11 +184,12 @@ impl Key for Ipv6Prefix {
 /// use std::net::{IpAddr, SocketAddr};
 /// use tollgate::{ClientIp, Limiter, Rate, TokenBucket};
 ///
-/// let limiter = Limiter::<ClientIp>::builder(TokenBucket::new(Rate::per_minute(1))).build()?;
+/// let quota = TokenBucket::new(Rate::per_minute(1));
+/// let limiter = Limiter::builder(quota).per::<ClientIp>().build()?;
 /// let peer: SocketAddr = "[2001:db8:1:2::1]:5000".parse()?;
-/// assert!(limiter.check(&ClientIp::from(peer.ip())).is_allowed());
+/// assert!(limiter.check(peer.ip()).is_allowed());
 /// let other: IpAddr = "2001:db8:1:2:ffff::1".parse()?;
-/// assert!(!limiter.check(&other.into()).is_allowed(), "the same customer");
+/// assert!(!limiter.check(other).is_allowed(), "the same customer");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -201,5 +225,12 @@ impl Key for ClientIp {
     #[inline]
     fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
         hasher.short(self.0)
+    }
+}
+
+impl Key<ClientIp> for IpAddr {
+    #[inline]
+    fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
+        ClientIp::from(*self).fingerprint(hasher)
     }
 }

@@ -7,7 +7,9 @@ pub use hasher::KeyHasher;
 pub(crate) use hasher::Secret;
 pub use kinds::{ClientIp, Ipv6Prefix};
 
-/// A type whose values can be limited one by one.
+/// A value that names a key of the kind `K`: its fingerprint is that of every other value that
+/// names the same key. `str`, `String` and `Arc<str>` all name a key of a `Limiter<str>`, and
+/// `(7, "alice")` one of a `Limiter<(u32, String)>`: no key is built to ask about it.
 ///
 /// The table knows a key by a 64-bit fingerprint, and two keys with the same fingerprint share a
 /// limit. So what the fingerprint is made of is part of what the limiter promises:
@@ -38,10 +40,10 @@ pub use kinds::{ClientIp, Ipv6Prefix};
 /// use tollgate::{Limiter, Rate, TokenBucket};
 ///
 /// let quota = TokenBucket::new(Rate::per_second(1)).burst(1);
-/// let limiter = Limiter::<(u32, &str)>::builder(quota).build()?;
-/// assert!(limiter.check(&(7, "alice")).is_allowed());
-/// assert!(limiter.check(&(8, "alice")).is_allowed());
-/// assert!(!limiter.check(&(7, "alice")).is_allowed());
+/// let limiter = Limiter::builder(quota).per::<(u32, String)>().build()?;
+/// assert!(limiter.check((7, "alice")).is_allowed());
+/// assert!(limiter.check((8, "alice")).is_allowed());
+/// assert!(!limiter.check((7, "alice")).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 ///
@@ -63,16 +65,23 @@ pub use kinds::{ClientIp, Ipv6Prefix};
 ///
 /// impl Key for Call {
 ///     fn fingerprint(&self, hasher: &KeyHasher) -> u64 {
-///         (&self.session, &self.method).fingerprint(hasher)
+///         hasher.key::<(Session, str)>((&self.session, &self.method))
 ///     }
 /// }
 ///
-/// let limiter = Limiter::<Call>::builder(TokenBucket::new(Rate::per_second(1))).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(1));
+/// let limiter = Limiter::builder(quota).per::<Call>().build()?;
 /// let session = Session { tenant: 1, user: 7, opened: std::time::Instant::now() };
-/// assert!(limiter.check(&Call { session, method: "list".into() }).is_allowed());
+/// assert!(limiter.check(Call { session, method: "list".into() }).is_allowed());
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-pub trait Key {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a key of `{K}`",
+    label = "this limiter's keys are of the kind `{K}`",
+    note = "a limiter by text is `Limiter<str>`: `&str`, `String` and `Arc<str>` are its keys",
+    note = "for a type of your own: `impl Key for {Self}`, one method"
+)]
+pub trait Key<K: ?Sized = Self> {
     /// The key's fingerprint under `hasher`: the result of one of its methods, or of another key.
     fn fingerprint(&self, hasher: &KeyHasher) -> u64;
 }

@@ -10,14 +10,14 @@
 //! many checks as its registers hold. A prefetch holds none, so the window decides how many lines
 //! are fetched at a time.
 
-use std::borrow::Borrow;
-use std::fmt;
-use std::iter::{Fuse, FusedIterator};
+use std::iter::Fuse;
+use std::marker::PhantomData;
 
+use crate::algorithm::Algorithm;
 use crate::clock::Clock;
-use crate::core::{Asked, Limits};
 use crate::key::Key;
-use crate::limiter::View;
+use crate::limiter::core::Core;
+use crate::limiter::decision::Decision;
 use crate::table::Fingerprint;
 use crate::time::Timestamp;
 
@@ -26,49 +26,31 @@ use crate::time::Timestamp;
 const WINDOW: usize = 32;
 
 /// The decisions of [`Limiter::check_many`](crate::Limiter::check_many), in the order of the keys.
-///
-/// **Guarantee.** A key is charged when its decision is taken, at the time of the batch; keys whose
-/// decisions are not taken are not charged.
-///
-/// **Cost.** As said there. A batch has some 600 bytes, and borrows nothing but the limiter and
-/// what the keys borrow.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate::{Limiter, Rate, TokenBucket};
-///
-/// let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).build()?;
-/// let mut batch = limiter.check_many(&[1, 2, 3]);
-/// assert!(batch.next().is_some_and(|decision| decision.is_allowed()));
-/// assert_eq!(batch.len(), 2);
-/// drop(batch);
-/// assert!(limiter.check(&2).is_allowed(), "its decision was not taken");
-/// # Ok::<(), tollgate::BuildError>(())
-/// ```
-#[must_use = "a key is checked when its decision is taken"]
-pub struct Batch<'l, K: ?Sized, L: Limits, C, I> {
-    view: View<'l, K, L, C, Timestamp>,
+/// It has some 300 bytes.
+pub(super) struct Batch<'l, K: ?Sized, A: Algorithm, const N: usize, C, I> {
+    core: &'l Core<A, N, C>,
+    now: Timestamp,
     keys: Fuse<I>,
     /// A ring of the keys that are hashed and not decided, in order: `ahead` of them, from index
     /// `first`.
-    window: [Asked<'l, L>; WINDOW],
+    window: [Fingerprint; WINDOW],
     first: usize,
     ahead: usize,
+    key: PhantomData<fn(&K)>,
 }
 
-impl<'l, K, L, C, I> Batch<'l, K, L, C, I>
+impl<'l, K, A, const N: usize, C, I> Batch<'l, K, A, N, C, I>
 where
-    K: Key + ?Sized,
-    L: Limits,
+    K: ?Sized,
+    A: Algorithm,
     C: Clock,
-    I: Iterator<Item: Borrow<K>>,
+    I: Iterator<Item: Key<K>>,
 {
-    pub(super) fn new(view: View<'l, K, L, C, Timestamp>, keys: I) -> Self {
-        let none = Asked { fingerprint: Fingerprint::UNTOUCHED, tier: L::default_tier(&view.core.versions) };
-        let mut batch = Self { view, keys: keys.fuse(), window: [none; WINDOW], first: 0, ahead: 0 };
-        for (asked, key) in batch.window.iter_mut().zip(&mut batch.keys) {
-            *asked = fetched(&view, key.borrow());
+    pub(super) fn new(core: &'l Core<A, N, C>, keys: I) -> Self {
+        let (now, window) = (core.clock.now(), [Fingerprint::UNTOUCHED; WINDOW]);
+        let mut batch = Self { core, now, keys: keys.fuse(), window, first: 0, ahead: 0, key: PhantomData };
+        for (fingerprint, key) in batch.window.iter_mut().zip(&mut batch.keys) {
+            *fingerprint = fetched(core, &key);
             batch.ahead += 1;
         }
         batch
@@ -77,68 +59,44 @@ where
 
 /// The key hashed, and its line on its way.
 #[inline]
-fn fetched<'l, K: Key + ?Sized, L: Limits, C: Clock>(
-    view: &View<'l, K, L, C, Timestamp>,
-    key: &K,
-) -> Asked<'l, L> {
-    let asked = view.asked(key);
-    view.core.prefetch(asked.fingerprint);
-    asked
+fn fetched<K: ?Sized, A: Algorithm, const N: usize, C: Clock>(
+    core: &Core<A, N, C>,
+    key: &impl Key<K>,
+) -> Fingerprint {
+    let fingerprint = core.fingerprint(key);
+    core.prefetch(fingerprint);
+    fingerprint
 }
 
-impl<'l, K, L, C, I> Iterator for Batch<'l, K, L, C, I>
+impl<'l, K, A, const N: usize, C, I> Iterator for Batch<'l, K, A, N, C, I>
 where
-    K: Key + ?Sized,
-    L: Limits,
+    K: ?Sized,
+    A: Algorithm,
     C: Clock,
-    I: Iterator<Item: Borrow<K>>,
+    I: Iterator<Item: Key<K>>,
 {
-    type Item = L::Decision<'l>;
+    type Item = Decision<'l, N>;
 
     #[inline]
-    fn next(&mut self) -> Option<L::Decision<'l>> {
+    fn next(&mut self) -> Option<Decision<'l, N>> {
         if self.ahead == 0 {
             return None;
         }
         let next = &mut self.window[self.first % WINDOW];
-        let asked = *next;
+        let fingerprint = *next;
         // The window is full while there are keys: the next key takes the index of this one.
         match self.keys.next() {
-            Some(key) => *next = fetched(&self.view, key.borrow()),
+            Some(key) => *next = fetched(self.core, &key),
             None => self.ahead -= 1,
         }
         self.first = self.first.wrapping_add(1);
-        let now = self.view.time;
-        Some(self.view.core.check(asked, 1, move || now))
+        let (core, now) = (self.core, self.now);
+        Some(core.check(core.default_tier(), fingerprint, 1, move || now))
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         let (least, most) = self.keys.size_hint();
         (least.saturating_add(self.ahead), most.and_then(|most| most.checked_add(self.ahead)))
-    }
-}
-
-impl<K, L, C, I> ExactSizeIterator for Batch<'_, K, L, C, I>
-where
-    K: Key + ?Sized,
-    L: Limits,
-    C: Clock,
-    I: ExactSizeIterator<Item: Borrow<K>>,
-{
-}
-
-impl<K, L, C, I> FusedIterator for Batch<'_, K, L, C, I>
-where
-    K: Key + ?Sized,
-    L: Limits,
-    C: Clock,
-    I: Iterator<Item: Borrow<K>>,
-{
-}
-
-impl<K: ?Sized, L: Limits, C, I> fmt::Debug for Batch<'_, K, L, C, I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("now", &self.view.time).finish_non_exhaustive()
     }
 }

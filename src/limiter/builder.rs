@@ -4,61 +4,90 @@ use std::fmt;
 use std::io::Read;
 use std::marker::PhantomData;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Quota, sealed};
 use crate::clock::{Clock, TscClock};
-use crate::core::{Core, Keyed, Limits, OnDecision, Space};
 use crate::error::BuildError;
-use crate::key::Key;
-use crate::limiter::time_and_tier::TierOf;
+use crate::limiter::Limiter;
+use crate::limiter::core::{Core, Given, OnDecision};
+use crate::limiter::decision::Decision;
+use crate::limiter::space::Space;
 use crate::observe::Observer;
+use crate::receipt::MOST_LIMITS;
 use crate::saved::RestoreError;
 use crate::table::WhenFull;
 
-/// The settings of a [`Limiter`](crate::Limiter), a [`MultiLimiter`](crate::MultiLimiter) or a
-/// [`GlobalLimiter`](crate::GlobalLimiter). Nothing is judged or reserved before
-/// [`build`](Self::build).
+/// What a limiter is built from: a quota, an array of quotas, or a list of at most [`MOST_LIMITS`],
+/// whose length the compiler does not know. All quotas of an array or list are limits of each key,
+/// all or nothing.
+///
+/// `N` is the number of limits; of a list, how many there may be.
+///
+/// Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no quota, and no list of quotas",
+    label = "expected a quota such as `TokenBucket` or `Quota`, an array of them, or a `Vec<Quota>`",
+    note = "several limits of different algorithms: `[Quota::from(a), Quota::from(b)]`"
+)]
+pub trait Quotas<A, const N: usize>: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_list(self) -> Vec<A>;
+}
+
+impl<A: Algorithm> Quotas<A, 1> for A {
+    fn into_list(self) -> Vec<A> {
+        vec![self]
+    }
+}
+
+impl<A: Algorithm, const N: usize> sealed::Sealed for [A; N] {}
+
+impl<A: Algorithm, const N: usize> Quotas<A, N> for [A; N] {
+    fn into_list(self) -> Vec<A> {
+        self.into()
+    }
+}
+
+impl sealed::Sealed for Vec<Quota> {}
+
+impl Quotas<Quota, MOST_LIMITS> for Vec<Quota> {
+    fn into_list(self) -> Vec<Quota> {
+        self
+    }
+}
+
+/// The settings of a [`Limiter`]. Nothing is judged or reserved before [`build`](Self::build).
 ///
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Limiter, MultiLimiter, Rate, TokenBucket, WhenFull};
+/// use tollgate::{Limiter, Rate, TokenBucket, WhenFull};
 ///
-/// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_minute(60)).burst(20))
+/// let limiter = Limiter::builder(TokenBucket::new(Rate::per_minute(60)).burst(20))
+///     .per::<str>()
 ///     .max_keys(100_000)
 ///     .when_full(WhenFull::Deny)
 ///     .build()?;
 /// assert_eq!(limiter.check("alice").remaining(), 19);
 ///
-/// let rates = [Rate::per_second(10), Rate::per_day(1_000)];
-/// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new)).build()?;
+/// let quotas = [Rate::per_second(10), Rate::per_day(1_000)].map(TokenBucket::new);
+/// let limiter = Limiter::builder(quotas).per::<str>().build()?;
 /// assert_eq!(limiter.check("alice").remaining(), 9);
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
-///
-/// A [`GlobalLimiter`](crate::GlobalLimiter) has no keys, and none of the settings of a table of
-/// keys:
-///
-/// ```compile_fail,E0599
-/// use tollgate::{GlobalLimiter, Rate, TokenBucket};
-///
-/// GlobalLimiter::builder(TokenBucket::new(Rate::per_second(1))).max_keys(10);
-/// ```
 #[must_use = "a builder does nothing until it is built"]
-pub struct Builder<K: ?Sized, L: Limits, C> {
-    quotas: Vec<L::Quota>,
-    tier_of: Option<TierOf<K>>,
+pub struct Builder<K: ?Sized, A: Algorithm, const N: usize = 1, C = TscClock> {
+    quotas: Given<A>,
     space: Space,
     clock: Box<dyn FnOnce() -> C>,
-    observer: Observer<OnDecision<L>>,
+    observer: Observer<OnDecision<N>>,
     key: PhantomData<fn(&K)>,
 }
 
-impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
-    pub(super) fn new(quotas: Vec<L::Quota>) -> Self {
+impl<A: Algorithm, const N: usize> Builder<(), A, N> {
+    pub(super) fn new(quotas: Vec<A>) -> Self {
         Self {
-            quotas,
-            tier_of: None,
-            space: Space::default(),
+            quotas: Given::new(quotas),
+            space: Space { has_keys: false, ..Space::default() },
             clock: Box::new(TscClock::new),
             observer: Observer::NONE,
             key: PhantomData,
@@ -66,8 +95,41 @@ impl<K: ?Sized, L: Limits> Builder<K, L, TscClock> {
     }
 }
 
-/// The settings of tables, which a [`GlobalLimiter`](crate::GlobalLimiter) does not have.
-impl<K: Key + ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
+impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
+    /// A limit for each key of this kind, as in `per::<str>()`; where a field or a static says the
+    /// kind, `per()`. What names a key of the kind says [`Key`](crate::Key).
+    pub fn per<L: ?Sized>(self) -> Builder<L, A, N, C> {
+        let Self { quotas, space, clock, observer, .. } = self;
+        let space = Space { has_keys: true, ..space };
+        Builder { quotas, space, clock, observer, key: PhantomData }
+    }
+
+    /// Adds a tier: other quotas for some of the keys. The first added is tier 1; the builder's own
+    /// quotas are tier 0. There are at most 65,536, and fewer of several limits.
+    ///
+    /// The tiers of a limit share one table, so they have one algorithm, and window algorithms one
+    /// period. The tier is chosen a call at a time, by [`Account::tier`](crate::Account::tier). A
+    /// key has one state, whichever tier it is checked under.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::builder(TokenBucket::new(Rate::per_second(10)))
+    ///     .tier(TokenBucket::new(Rate::per_second(100)))
+    ///     .per::<str>()
+    ///     .build()?;
+    /// let account = |key: &str| limiter.account(key).tier(usize::from(key.starts_with("paid:")));
+    /// assert_eq!(account("paid:alice").expect("there are two").check().limit(), 100);
+    /// assert_eq!(account("bob").expect("there are two").check().limit(), 10);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn tier(mut self, quotas: impl Quotas<A, N>) -> Self {
+        self.quotas.add_tier(quotas.into_list());
+        self
+    }
+
     /// How many keys in debt the limiter is to hold at once: from 1 to 2^36, by default 65,536.
     /// Each of several limits has a table for as many.
     ///
@@ -99,9 +161,7 @@ impl<K: Key + ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
         self.space.trusted_keys = true;
         self
     }
-}
 
-impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// How many bytes all tables together may come to take ([`memory`](Self::memory));
     /// [`build`](Self::build) refuses to promise more. By default 1 GiB.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
@@ -110,15 +170,15 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     }
 
     /// Where the time comes from. By default, [`TscClock`].
-    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<K, L, D> {
-        let Self { quotas, tier_of, space, observer, .. } = self;
-        Builder { quotas, tier_of, space, clock: Box::new(move || clock), observer, key: PhantomData }
+    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<K, A, N, D> {
+        let Self { quotas, space, observer, .. } = self;
+        Builder { quotas, space, clock: Box::new(move || clock), observer, key: PhantomData }
     }
 
     /// Calls `on_decision` with every decision: exactly once for each check or reservation, after
     /// it was charged, on the thread that asked, before the caller has the answer. A
     /// [`peek`](crate::Limiter::peek) decides nothing, nor does a reservation where there are no
-    /// turns ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](crate::Prepared::lease)
+    /// turns ([`NoTurns`](crate::ReserveError::NoTurns)). What a [lease](crate::Account::lease)
     /// acquires is one admission of as many units; spending them is none.
     ///
     /// A panic of `on_decision` reaches the caller of the check, and the charge stays. A limiter
@@ -129,13 +189,14 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// ```
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    /// use tollgate::{MultiLimiter, Rate, TokenBucket};
+    /// use tollgate::{Limiter, Rate, TokenBucket};
     ///
     /// // How many requests the daily limit refused.
     /// let refused = Arc::new(AtomicU64::new(0));
     /// let counted = refused.clone();
     /// let rates = [Rate::per_second(10), Rate::per_day(15)];
-    /// let limiter = MultiLimiter::<str>::builder(rates.map(TokenBucket::new))
+    /// let limiter = Limiter::builder(rates.map(TokenBucket::new))
+    ///     .per::<str>()
     ///     .on_decision(move |decision| {
     ///         counted.fetch_add(u64::from(decision.refused_by() == Some(1)), Relaxed);
     ///     })
@@ -144,7 +205,7 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// assert_eq!(refused.load(Relaxed), 1);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn on_decision(mut self, on_decision: impl Fn(&L::Decision<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_decision(mut self, on_decision: impl Fn(&Decision<'_, N>) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(Box::new(on_decision));
         self
     }
@@ -155,8 +216,8 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     ///
     /// What `build` would say of the quotas and of `max_keys`.
     pub fn memory(&self) -> Result<usize, BuildError> {
-        // The clock's origin moves windows, not sizes.
-        L::bytes(&self.space, &L::Quota::compile(&self.quotas, 0)?)
+        self.space.judge()?;
+        self.quotas.bytes(&self.space)
     }
 
     /// Judges the settings, reserves the tables, and starts the clock.
@@ -165,18 +226,14 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     ///
     /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
     /// then.
-    pub fn build(mut self) -> Result<L::Limiter, BuildError>
-    where
-        L: Face<K, C>,
-    {
-        let (tier_of, hasher) = (self.tier_of.take(), self.space.hasher());
-        let core = Core::new(self.quotas, &[], &self.space, hasher, self.clock, self.observer)?;
-        Ok(L::limiter(core, tier_of))
+    pub fn build(self) -> Result<Limiter<K, A, N, C>, BuildError> {
+        let Self { quotas, space, clock, observer, .. } = self;
+        let core = Core::new(&quotas, &[], space, space.hasher(), clock, observer)?;
+        Ok(Limiter { core, key: PhantomData })
     }
 
     /// [`build`](Self::build) for a limiter that begins with the debts that
-    /// [`Limiter::save`](crate::Limiter::save), [`MultiLimiter::save`](crate::MultiLimiter::save)
-    /// or [`GlobalLimiter::save`](crate::GlobalLimiter::save) wrote down.
+    /// [`Limiter::save`] wrote down.
     ///
     /// The quotas must be those of the saved limiter, tier by tier or limit by limit, in the same
     /// order, and the keys of the same type; [`trusted_keys`](Self::trusted_keys) must be, too.
@@ -208,71 +265,25 @@ impl<K: ?Sized, L: Limits, C: Clock> Builder<K, L, C> {
     /// use tollgate::{Limiter, Rate, RestoreError, TokenBucket};
     ///
     /// let mut file = Vec::new();
-    /// Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(5))).build()?.save(&mut file)?;
+    /// let five = TokenBucket::new(Rate::per_hour(5));
+    /// Limiter::builder(five).per::<str>().build()?.save(&mut file)?;
     ///
-    /// let builder = Limiter::<str>::builder(TokenBucket::new(Rate::per_hour(6)));
-    /// let error = builder.restore(&file[..]).unwrap_err();
+    /// let six = TokenBucket::new(Rate::per_hour(6));
+    /// let error = Limiter::builder(six).per::<str>().restore(&file[..]).unwrap_err();
     /// assert!(matches!(error, RestoreError::Differs { .. }));
     /// assert_eq!(error.to_string(), "rate.count is 6, but was 5 when the limiter was saved");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn restore(mut self, input: impl Read) -> Result<L::Limiter, RestoreError>
-    where
-        L: Face<K, C>,
-    {
-        let tier_of = self.tier_of.take();
-        let core = Core::restore(self.quotas, &self.space, self.clock, self.observer, input)?;
-        Ok(L::limiter(core, tier_of))
+    pub fn restore(self, input: impl Read) -> Result<Limiter<K, A, N, C>, RestoreError> {
+        let Self { quotas, space, clock, observer, .. } = self;
+        Ok(Limiter { core: Core::restore(&quotas, space, clock, observer, input)?, key: PhantomData })
     }
 }
 
-impl<K: Key + ?Sized, A: Algorithm, C: Clock> Builder<K, Keyed<A>, C> {
-    /// Adds a tier: another quota for some of the keys. The first added is tier 1; the builder's
-    /// own quota is tier 0. There are at most 65,536.
-    ///
-    /// Tiers share one table, so they have one algorithm, and window algorithms one period. The
-    /// tier is chosen a call at a time by [`Limiter::tier`](crate::Limiter::tier), or for each key
-    /// by [`tier_by`](Self::tier_by). A key has one state, whichever tier it is checked under.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Rate, TokenBucket};
-    ///
-    /// let limiter = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(10)))
-    ///     .tier(TokenBucket::new(Rate::per_second(100)))
-    ///     .tier_by(|key: &str| usize::from(key.starts_with("paid:")))
-    ///     .build()?;
-    /// assert_eq!(limiter.check("paid:alice").limit(), 100);
-    /// assert_eq!(limiter.check("bob").limit(), 10);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn tier(mut self, quota: A) -> Self {
-        self.quotas.push(quota);
-        self
-    }
-
-    /// How a key's tier is found. A number that is no tier's means tier 0.
-    pub fn tier_by(mut self, tier_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
-        self.tier_of = Some(Box::new(tier_of));
-        self
-    }
-}
-
-/// The limits that a [`Builder`] makes a limiter of, with the limiter that it makes.
-///
-/// Sealed.
-pub trait Face<K: ?Sized, C>: Limits {
-    /// The limiter.
-    type Limiter;
-    #[doc(hidden)]
-    fn limiter(core: Core<Self, C>, tier_of: Option<TierOf<K>>) -> Self::Limiter;
-}
-
-impl<K: ?Sized, L: Limits, C> fmt::Debug for Builder<K, L, C> {
+impl<K: ?Sized, A: Algorithm, const N: usize, C> fmt::Debug for Builder<K, A, N, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("quotas", &self.quotas)
+            .field("quotas", &self.quotas.all)
             .field("space", &self.space)
             .finish_non_exhaustive()
     }

@@ -2,19 +2,17 @@
 
 use std::fmt;
 
-use crate::algorithm::{CallQuota, Gcra, ToAny};
+use crate::algorithm::{CallQuota, Gcra};
 use crate::clock::Clock;
-use crate::core::{Asked, Compiled, Keyed};
-use crate::decision::Shown;
-use crate::limiter::{Prepared, Time};
-use crate::table::dated::Current;
+use crate::limiter::version::Tier;
+use crate::limiter::{Account, Time};
 
 /// A quota that is lent to the calls which it comes with: see [`CallQuota::lend`] and
-/// [`Prepared::under`](crate::Prepared::under).
+/// [`Account::under`](crate::Account::under).
 ///
 /// It belongs to no limiter and to no key: lend one to as many calls as you like, from any thread.
 pub struct Lent {
-    compiled: Compiled<Gcra>,
+    tier: Tier<Gcra, 1>,
 }
 
 impl CallQuota {
@@ -24,9 +22,7 @@ impl CallQuota {
     #[must_use]
     #[inline]
     pub fn lend(self) -> Lent {
-        let rule = self.rule();
-        let shown = Shown { any: rule.any(), version: Shown::LENT, index: 0 };
-        Lent { compiled: Compiled { current: Current::endless(rule), shown } }
+        Lent { tier: Tier::lent(self.rule()) }
     }
 }
 
@@ -34,11 +30,11 @@ impl Lent {
     /// The quota.
     #[must_use]
     pub fn quota(&self) -> CallQuota {
-        CallQuota::of(self.compiled.rule())
+        CallQuota::of(self.tier.rule(0))
     }
 }
 
-impl<'l, C: Clock, T: Time> Prepared<'l, Keyed<CallQuota>, C, T> {
+impl<'l, C: Clock, T: Time> Account<'l, CallQuota, 1, C, T> {
     /// The same key under a quota that comes with the call, in place of the limiter's own.
     ///
     /// Every verb works so: a request may be checked, peeked at, reserved, debited or leased. What
@@ -59,10 +55,10 @@ impl<'l, C: Clock, T: Time> Prepared<'l, Keyed<CallQuota>, C, T> {
     /// use tollgate::{CallQuota, Limiter, ManualClock};
     ///
     /// let default = CallQuota::from_nanos(1, 1)?;
-    /// let limiter = Limiter::<str, _>::builder(default).clock(ManualClock::new()).build()?;
+    /// let limiter = Limiter::builder(default).per::<str>().clock(ManualClock::new()).build()?;
     /// let emission = 60_000_000_000 / 30;
     /// let quota = CallQuota::from_nanos(emission, emission * (15 + 1))?.lend();
-    /// let user = limiter.prepare("user").under(&quota);
+    /// let user = limiter.account("user").under(&quota);
     /// let decision = user.check();
     /// assert!(decision.is_allowed());
     /// assert_eq!((decision.limit(), decision.remaining()), (16, 15));
@@ -76,12 +72,11 @@ impl<'l, C: Clock, T: Time> Prepared<'l, Keyed<CallQuota>, C, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub fn under<'q>(self, quota: &'q Lent) -> Prepared<'q, Keyed<CallQuota>, C, T>
+    pub fn under<'q>(self, quota: &'q Lent) -> Account<'q, CallQuota, 1, C, T>
     where
         'l: 'q,
     {
-        let Self { core, asked: Asked { fingerprint, .. }, time } = self;
-        Prepared { core, asked: Asked { fingerprint, tier: &quota.compiled }, time }
+        Account { core: self.core, tier: &quota.tier, fingerprint: self.fingerprint, time: self.time }
     }
 }
 
@@ -104,9 +99,9 @@ mod tests {
     #[test]
     fn a_call_that_is_not_charged_writes_nothing() {
         let quota = CallQuota::new(Rate::per_hour(3), 3).unwrap();
-        let builder = Limiter::<u64, _>::builder(quota).max_keys(1).clock(ManualClock::new());
+        let builder = Limiter::builder(quota).per::<u64>().max_keys(1).clock(ManualClock::new());
         let (limiter, quota) = (builder.build().unwrap(), quota.lend());
-        let under = |key| limiter.prepare(&key).under(&quota);
+        let under = |key| limiter.account(key).under(&quota);
         let writes = |key, cost| writes_of(|| under(key).check_n(cost).is_full()).0;
         let peek_writes = |key, cost| writes_of(|| under(key).peek_n(cost).is_full()).0;
         assert_eq!([writes(1, 0), writes(1, 4), peek_writes(1, 3)], [NOTHING; 3]);

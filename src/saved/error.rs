@@ -12,7 +12,7 @@ use crate::error::BuildError;
 /// ```
 /// use tollgate::{Limiter, Rate, RestoreError, TokenBucket};
 ///
-/// let builder = Limiter::<str>::builder(TokenBucket::new(Rate::per_second(10)));
+/// let builder = Limiter::builder(TokenBucket::new(Rate::per_second(10))).per::<str>();
 /// let error = builder.restore(&b"# my settings"[..]).unwrap_err();
 /// assert!(matches!(error, RestoreError::Foreign));
 /// assert_eq!(error.to_string(), "this is not a saved limiter");

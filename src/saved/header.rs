@@ -22,32 +22,29 @@ use crate::time::Reading;
 
 /// The kind of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Keyed,
     Global,
     Several,
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Keyed => "Limiter",
-            Self::Global => "GlobalLimiter",
-            Self::Several => "MultiLimiter",
+    /// That of a limiter with so many limits.
+    pub(crate) fn of(has_keys: bool, limits: usize) -> Self {
+        match limits {
+            _ if !has_keys => Self::Global,
+            1 => Self::Keyed,
+            _ => Self::Several,
         }
+    }
+
+    fn name(self) -> &'static str {
+        if self.has_keys() { "limits for each key" } else { "limits for everything" }
     }
 
     /// Whether it has a state for each of many keys.
     pub(crate) fn has_keys(self) -> bool {
         self != Self::Global
-    }
-
-    /// The word for its quotas, for errors.
-    fn quota(self) -> &'static str {
-        match self {
-            Self::Several => "limit",
-            Self::Keyed | Self::Global => "tier",
-        }
     }
 }
 
@@ -157,14 +154,13 @@ impl Header {
         Ok(Self { kind, unix_at_zero, reading, tiers, naming })
     }
 
-    /// Checks that the saved limiter was of this kind and had these settings.
+    /// Checks that the saved limiter was of this kind and had these settings, tier by tier.
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
-        // A `Limiter` and a `MultiLimiter` save a single limit in the same way.
-        let single = given.len() == 1 && self.tiers.len() == 1;
-        if !single || kind == Kind::Global || self.kind == Kind::Global {
-            same("the kind", self.kind.name(), kind.name())?;
-        }
-        let quota = kind.quota();
+        same("the kind", self.kind.name(), kind.name())?;
+        // One limit under several tiers is saved as several limits are: the kind tells them apart.
+        let limits = |kind, quotas| if kind == Kind::Several { quotas } else { 1 };
+        same("the number of limits", limits(self.kind, self.tiers.len()), limits(kind, given.len()))?;
+        let quota = if kind == Kind::Several { "limit" } else { "tier" };
         same(&format!("the number of {quota}s"), self.tiers.len(), given.len())?;
         for (number, (tier, given)) in self.tiers.iter().zip(given).enumerate() {
             let of =

@@ -72,10 +72,6 @@ impl<R: Rule> ThenAndNow<'_, R> {
 }
 
 impl<'v, R: Rule> Dated<'v, R> {
-    pub(crate) fn limit(self) -> u64 {
-        self.rule.limit()
-    }
-
     /// The instant of `now`, where a few instructions suffice.
     #[inline(always)]
     pub(crate) fn quick_moment(self, now: Timestamp) -> Option<Moment> {

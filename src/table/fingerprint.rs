@@ -21,7 +21,7 @@ const MIGRATING: u64 = 0b01;
 /// a [`KeyHasher`](crate::KeyHasher) and has no use for a type of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
-pub struct Fingerprint(u64);
+pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
     /// A slot that no key has had.

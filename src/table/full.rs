@@ -40,7 +40,7 @@ pub enum WhenFull {
     /// for it, and [`retry_after`](crate::Decision::retry_after) says when that will be.
     Deny,
     /// A new key is admitted without being counted, and has all of its limit afterwards, too. This
-    /// fails open: a flood of keys is not limited. A [debit](crate::Prepared::debit) that finds no
+    /// fails open: a flood of keys is not limited. A [debit](crate::Account::debit) that finds no
     /// slot is an error.
     Allow,
 }

@@ -18,10 +18,10 @@ mod growth;
 mod header;
 pub(crate) mod hold;
 mod insert;
+pub(crate) mod look;
 #[cfg(not(loom))]
 mod memory;
 pub(crate) mod peek;
-mod probe;
 mod recycle;
 pub(crate) mod refunds;
 pub(crate) mod ruling;
@@ -47,10 +47,8 @@ use ruling::{Ask, Ruling, Standing};
 use slot_index::{SLOTS, SlotIndex};
 
 pub(crate) use fingerprint::Fingerprint;
-pub(crate) use probe::{HomeProbe, Probe};
 pub(crate) use saved::Debt;
 pub(crate) use stats::Events;
-pub(crate) use word::Word;
 pub(crate) use zeroed::{Zeroed, zeroed_words};
 
 pub use full::WhenFull;
@@ -90,7 +88,7 @@ impl RingPlace {
 
     /// The same place with this basis instead of the key's own word.
     #[inline]
-    fn on(self, basis: Basis) -> Self {
+    pub(crate) fn on(self, basis: Basis) -> Self {
         Self(self.0 | (basis as u8) << Self::BASIS)
     }
 
@@ -121,7 +119,7 @@ const PAGE: usize = 4096 / size_of::<Bucket>();
 
 /// Buckets, and the rings of their slots.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     buckets: Zeroed<Bucket>,
     /// Which bits of a fingerprint are the bucket's number: one less than the number of buckets in
     /// use. A hint: with any value that it has had, a key is found. So it is not loom's, which
@@ -227,7 +225,7 @@ impl Table {
 
     /// Whether slots have rings.
     #[inline]
-    fn has_rings(&self) -> bool {
+    pub(crate) fn has_rings(&self) -> bool {
         self.ringed != 0
     }
 

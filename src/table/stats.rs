@@ -27,7 +27,7 @@ pub struct Stats {
     /// Requests admitted uncounted because their bucket was full (`WhenFull::Allow`).
     pub admitted_uncounted: u64,
     /// How often a charge was retried, because another thread had changed the key's word: how much
-    /// threads contend. A [lease](crate::Prepared::lease) avoids that.
+    /// threads contend. A [lease](crate::Account::lease) avoids that.
     pub retried: u64,
     /// How often the clock stepped back, as far as the two readings of an insertion show it.
     pub clock_stepped_back: u64,

@@ -16,7 +16,7 @@ pub use thread::ThreadTimer;
 /// A function that returns such a future is a timer. For tokio:
 ///
 /// ```ignore
-/// limiter.prepare("alice").reserve(3, Duration::from_secs(1))?.ready(tokio::time::sleep).await;
+/// limiter.account("alice").reserve(3, Duration::from_secs(1))?.ready(tokio::time::sleep).await;
 /// ```
 pub trait Timer {
     /// Completes after `duration`, or a little later. If it completes early, the waiting future

@@ -20,12 +20,12 @@ fn every() -> Vec<[Quota; 3]> {
     (0..tiers[0].len()).map(|which| [0, 1, 2].map(|tier| tiers[tier][which])).collect()
 }
 
-/// The tier of a key is its remainder by 3. The table has room for all keys of a test.
-fn limiter(tiers: [Quota; 3]) -> Limiter<u64, Quota, ManualClock> {
+/// The table has room for all keys of a test.
+fn limiter(tiers: [Quota; 3]) -> Limiter<u64, Quota, 1, ManualClock> {
     Limiter::builder(tiers[0])
+        .per()
         .tier(tiers[1])
         .tier(tiers[2])
-        .tier_by(|key| (key % 3) as usize)
         .max_keys(10_000)
         .clock(ManualClock::new())
         .build()

@@ -49,7 +49,7 @@ enum Event {
 impl Loop {
     fn run(&self) -> Outcome {
         let clock = ManualClock::new();
-        let builder = Limiter::<u64, Quota, _>::builder(self.quota).max_keys(2 * KEYS as usize);
+        let builder = Limiter::builder(self.quota).per::<u64>().max_keys(2 * KEYS as usize);
         let limiter = builder.clock(clock.clone()).build().unwrap();
         let mut random = Random::with_seed(7);
         let (mut events, mut queue, mut outcome) =
@@ -69,7 +69,7 @@ impl Loop {
             clock.set(Timestamp::from_nanos(now));
             match events[number].take().expect("an event happens once") {
                 Event::Ask => {
-                    let decision = limiter.check_n(&1, self.cost);
+                    let decision = limiter.check_n(1, self.cost);
                     // Some five in a hundred more or less.
                     let jittered = |random: &mut Random, lasts: u64| lasts / 20 * random.u64(19..=21);
                     if decision.is_allowed() {
@@ -87,7 +87,7 @@ impl Loop {
                 Event::End(mut receipt, charge) => {
                     for _ in 0..self.others {
                         let key = random.u64(2..KEYS);
-                        let (first, second) = (limiter.check(&key), limiter.check(&key));
+                        let (first, second) = (limiter.check(key), limiter.check(key));
                         limiter.refund(first);
                         limiter.refund(second);
                     }
@@ -106,10 +106,10 @@ impl Loop {
     /// Whether a fresh limiter admits all that stayed charged, each at its arrival.
     fn is_within_the_limit(&self, charged: &[(u64, u64)]) {
         let clock = ManualClock::new();
-        let fresh = Limiter::<u64, Quota, _>::builder(self.quota).clock(clock.clone()).build().unwrap();
+        let fresh = Limiter::builder(self.quota).per::<u64>().clock(clock.clone()).build().unwrap();
         for &(at, units) in charged.iter().filter(|(_, units)| *units > 0) {
             clock.set(Timestamp::from_nanos(at));
-            assert!(fresh.check_n(&1, units).is_allowed(), "{units} units too many at {at} ns");
+            assert!(fresh.check_n(1, units).is_allowed(), "{units} units too many at {at} ns");
         }
     }
 }

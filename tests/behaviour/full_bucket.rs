@@ -6,9 +6,7 @@ mod given_back;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tollgate::{
-    Limiter, ManualClock, MultiLimiter, Quota, Rate, ReserveError, Timestamp, TokenBucket, WhenFull,
-};
+use tollgate::{Limiter, ManualClock, Quota, Rate, ReserveError, Timestamp, TokenBucket, WhenFull};
 use tollgate_testing::keys::Fellow;
 use tollgate_testing::limits;
 
@@ -54,7 +52,7 @@ fn a_full_buckets_refusal_says_when_a_slot_is_vacant() {
     for (quota, when_full) in refusing() {
         for peeks in [false, true] {
             let clock = start();
-            let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+            let builder = Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(when_full);
             let limiter = builder.clock(clock.clone()).build().unwrap();
             fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
             let what = format!("{quota}, {when_full:?}");
@@ -72,13 +70,13 @@ fn a_full_buckets_refusal_says_when_a_slot_is_vacant() {
 fn a_full_bucket_has_nothing_left_for_other_keys() {
     for (quota, when_full) in refusing() {
         let clock = start();
-        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+        let builder = Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(when_full);
         let limiter = builder.clock(clock.clone()).build().unwrap();
         fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
         for cost in [0, 2_000] {
             assert_eq!(limiter.check_n(&STRANGER, cost).remaining(), 0, "{quota}, {when_full:?}, {cost}");
         }
-        assert!(limiter.check_n(&Fellow(14), 0).remaining() > 0, "{quota}: of a key that is in it");
+        assert!(limiter.check_n(Fellow(14), 0).remaining() > 0, "{quota}: of a key that is in it");
     }
 }
 
@@ -87,7 +85,7 @@ fn several_limits_say_when_every_table_has_room() {
     for (quota, when_full) in refusing() {
         let clock = start();
         let other = Quota::from(TokenBucket::new(Rate::per_second(1_000)).burst(1_000_000));
-        let builder = MultiLimiter::<Fellow>::builder([quota, other]).max_keys(1).when_full(when_full);
+        let builder = Limiter::builder([quota, other]).per::<Fellow>().max_keys(1).when_full(when_full);
         let limiter = builder.clock(clock.clone()).build().unwrap();
         fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
         let what = format!("{quota}, {when_full:?}");
@@ -108,13 +106,13 @@ fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
             continue;
         }
         let clock = start();
-        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+        let builder = Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(when_full);
         let limiter = builder.clock(clock.clone()).build().unwrap();
         fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
         let what = format!("{quota}, {when_full:?}");
         for patience in [Duration::ZERO, Duration::from_secs(3_600)] {
             let expected = limiter.peek(&STRANGER).retry_after().unwrap();
-            match limiter.prepare(&STRANGER).reserve(1, patience) {
+            match limiter.account(&STRANGER).reserve(1, patience) {
                 Err(ReserveError::TooLong { wait }) => assert_eq!(wait, expected, "{what}"),
                 other => panic!("{what}: {other:?}"),
             }
@@ -126,12 +124,12 @@ fn a_full_bucket_tells_reservations_when_a_slot_is_vacant() {
 #[test]
 fn several_limits_have_a_turn_in_a_full_bucket() {
     let quota = TokenBucket::new(Rate::per_minute(10));
-    let builder = MultiLimiter::<Fellow>::builder([quota, quota.burst(100)]).max_keys(1);
+    let builder = Limiter::builder([quota, quota.burst(100)]).per::<Fellow>().max_keys(1);
     let clock = start();
     let limiter = builder.when_full(WhenFull::Share).clock(clock.clone()).build().unwrap();
     fill(&clock, |key| limiter.check_n(key, 10).is_allowed());
     // Half of ten is the shared debt: two tokens more are there after twelve seconds.
-    let turn = limiter.prepare(&STRANGER).reserve(7, Duration::MAX).unwrap();
+    let turn = limiter.account(&STRANGER).reserve(7, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_secs(12));
 }
 
@@ -139,12 +137,12 @@ fn several_limits_have_a_turn_in_a_full_bucket() {
 fn several_limits_refuse_a_turn_that_never_comes() {
     // A hundred years, and a clock has room for ten.
     let quota = TokenBucket::new(Rate::new(1, Duration::from_secs(365 * 86_400))).burst(100);
-    let limiter = MultiLimiter::<u64>::builder([quota, quota]).clock(start()).build().unwrap();
-    assert!(limiter.check_n(&1, 100).is_allowed());
+    let limiter = Limiter::builder([quota, quota]).per::<u64>().clock(start()).build().unwrap();
+    assert!(limiter.check_n(1, 100).is_allowed());
     let (tell, told) = channel();
     // If it never returns, the thread is left behind.
     std::thread::spawn(move || {
-        let turn = limiter.prepare(&1).reserve(100, Duration::MAX);
+        let turn = limiter.account(1).reserve(100, Duration::MAX);
         tell.send(turn.map(|turn| turn.delay()))
     });
     let turn = told.recv_timeout(Duration::from_secs(20)).expect("it returns");
@@ -155,7 +153,7 @@ fn several_limits_refuse_a_turn_that_never_comes() {
 #[test]
 fn a_turn_of_several_limits_forgets_no_debt() {
     let of = |per, burst| TokenBucket::new(Rate::new(1, Duration::from_secs(per))).burst(burst);
-    let builder = MultiLimiter::<Fellow>::builder([of(1, 4), of(100, 8)]).max_keys(1);
+    let builder = Limiter::builder([of(1, 4), of(100, 8)]).per::<Fellow>().max_keys(1);
     let clock = start();
     let limiter = builder.clock(clock.clone()).build().unwrap();
     // In debt to the second limit only, once the strangers have taken its slot in the first.
@@ -166,9 +164,9 @@ fn a_turn_of_several_limits_forgets_no_debt() {
     // More than half of the first limit: a key that lost its slot would have two left, not one.
     let fellows = || (0..SLOTS).map(Fellow);
     assert!(fellows().all(|key| limiter.check_n(&key, 3).is_allowed()));
-    let turn = limiter.prepare(&STRANGER).reserve(1, Duration::MAX).unwrap();
+    let turn = limiter.account(&STRANGER).reserve(1, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_secs(90));
-    let left = |key| limiter.at(limiter.now()).peek_n(&key, 0).parts().next().unwrap().remaining();
+    let left = |key| limiter.account(&key).at(limiter.now()).peek_n(0).parts().next().unwrap().remaining();
     assert!(fellows().map(left).all(|left| left <= 1), "{:?}", fellows().map(left).collect::<Vec<_>>());
 }
 
@@ -176,7 +174,7 @@ fn a_turn_of_several_limits_forgets_no_debt() {
 #[test]
 fn several_limits_charge_nothing_when_one_table_is_full() {
     let of = |per| TokenBucket::new(Rate::new(1, Duration::from_secs(per))).burst(4);
-    let builder = MultiLimiter::<Fellow>::builder([of(1), of(100)]).max_keys(1).when_full(WhenFull::Deny);
+    let builder = Limiter::builder([of(1), of(100)]).per::<Fellow>().max_keys(1).when_full(WhenFull::Deny);
     let clock = start();
     let limiter = builder.clock(clock.clone()).build().unwrap();
     fill(&clock, |key| limiter.check_n(key, 2).is_allowed());
@@ -193,9 +191,9 @@ fn a_refusal_tells_that_a_table_is_full() {
         .flat_map(|quota| [(quota, WhenFull::Deny), (quota, WhenFull::Share)])
     {
         let clock = start();
-        let builder = MultiLimiter::<Fellow>::builder([quota]).max_keys(1).when_full(when_full);
+        let builder = Limiter::builder([quota]).per::<Fellow>().max_keys(1).when_full(when_full);
         let limiter = builder.clock(clock.clone()).build().unwrap();
-        let is_full = |decision: tollgate::MultiDecision<'_>| {
+        let is_full = |decision: tollgate::Decision<'_>| {
             decision
                 .parts()
                 .any(|limit| limit.refuses_full())
@@ -206,13 +204,13 @@ fn a_refusal_tells_that_a_table_is_full() {
         let what = format!("{quota} {when_full:?}");
         // A key with a slot is refused for its own debt, and one that costs too much for good.
         assert!(
-            !is_full(limiter.check_n(&Fellow(3), 9)) && !is_full(limiter.prepare(&Fellow(3)).peek_n(9)),
+            !is_full(limiter.check_n(Fellow(3), 9)) && !is_full(limiter.account(Fellow(3)).peek_n(9)),
             "{what}"
         );
         let limit = quota.limit();
         assert!(!is_full(limiter.check_n(&STRANGER, limit + 1)), "{what}");
         // Strangers use up what they share, if they do.
-        let admitted = (0..20).filter(|&key| limiter.check(&Fellow(2_000 + key)).is_allowed()).count();
+        let admitted = (0..20).filter(|&key| limiter.check(Fellow(2_000 + key)).is_allowed()).count();
         assert!(admitted < 10, "{what}: {admitted}");
         assert!(is_full(limiter.check(&STRANGER)), "{what}");
         assert!(is_full(limiter.peek(&STRANGER)), "{what}");
@@ -226,12 +224,12 @@ fn a_new_key_knows_when_it_may_have_much() {
     for quota in sharing.filter(|quota| !limits::refuses_when_full(quota)) {
         for (taken, cost) in [0, 2, 5].into_iter().flat_map(|taken| (1..=10).map(move |cost| (taken, cost))) {
             let clock = start();
-            let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).clock(clock.clone());
+            let builder = Limiter::builder(quota).per::<Fellow>().max_keys(1).clock(clock.clone());
             let limiter = builder.when_full(WhenFull::Share).build().unwrap();
             fill(&clock, |key| limiter.check_n(key, 7).is_allowed());
-            assert!(limiter.check_n(&Fellow(1_001), taken).is_allowed());
+            assert!(limiter.check_n(Fellow(1_001), taken).is_allowed());
             let what = format!("{quota}: {cost}, where {taken} are taken");
-            let Some(wait) = limiter.prepare(&STRANGER).peek_n(cost).retry_after() else {
+            let Some(wait) = limiter.account(&STRANGER).peek_n(cost).retry_after() else {
                 assert!(limiter.check_n(&STRANGER, cost).is_allowed(), "{what}");
                 continue;
             };
@@ -246,16 +244,17 @@ fn a_new_key_knows_when_it_may_have_much() {
 #[test]
 fn keys_inherit_a_slot_where_they_share_nothing() {
     let quota = TokenBucket::new(Rate::per_minute(10));
-    let build = |when_full| Limiter::<Fellow>::builder(quota).max_keys(1).when_full(when_full).clock(start());
+    let build =
+        |when_full| Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(when_full).clock(start());
     let limiter = build(WhenFull::Inherit).build().unwrap();
-    assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), 5).is_allowed()));
+    assert!((0..SLOTS).all(|key| limiter.check_n(Fellow(key), 5).is_allowed()));
     assert_eq!(limiter.check_n(&STRANGER, 2).remaining(), 3, "beside half of the limit");
-    let large = limiter.check_n(&Fellow(2_000), 6);
+    let large = limiter.check_n(Fellow(2_000), 6);
     assert!(large.is_full() && !large.is_allowed());
     assert_eq!(large.remaining(), 5);
 
     let limiter = build(WhenFull::Inherit).build().unwrap();
-    assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), 6).is_allowed()));
+    assert!((0..SLOTS).all(|key| limiter.check_n(Fellow(key), 6).is_allowed()));
     let refused = limiter.check(&STRANGER);
     assert!(refused.is_full() && !refused.is_allowed());
     assert_eq!((refused.remaining(), refused.retry_after()), (0, Some(Duration::from_secs(36))));
@@ -263,7 +262,7 @@ fn keys_inherit_a_slot_where_they_share_nothing() {
     assert_eq!((stats.refused_full, stats.shared, stats.evicted_with_debt), (1, 0, 0));
     // Of those that share an allowance one is admitted: more of them are in debt than have a slot.
     let shares = build(WhenFull::Share).build().unwrap();
-    assert!((0..SLOTS).all(|key| shares.check_n(&Fellow(key), 6).is_allowed()));
+    assert!((0..SLOTS).all(|key| shares.check_n(Fellow(key), 6).is_allowed()));
     assert!(shares.check(&STRANGER).is_allowed());
     let mut file = Vec::new();
     shares.save(&mut file).unwrap();
@@ -274,9 +273,9 @@ fn keys_inherit_a_slot_where_they_share_nothing() {
 fn a_refusal_by_a_shared_allowance_is_not_counted() {
     for quota in limits::counting_all(Rate::per_minute(10)) {
         let clock = start();
-        let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(WhenFull::Share);
+        let builder = Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(WhenFull::Share);
         let limiter = builder.clock(clock.clone()).build().unwrap();
-        let multi = MultiLimiter::<Fellow>::builder([quota]).max_keys(1).when_full(WhenFull::Share);
+        let multi = Limiter::builder([quota]).per::<Fellow>().max_keys(1).when_full(WhenFull::Share);
         let multi = multi.clock(clock.clone()).build().unwrap();
         fill(&clock, |key| limiter.check_n(key, 7).is_allowed() && multi.check_n(key, 7).is_allowed());
         if limits::refuses_when_full(&quota) {
@@ -287,11 +286,11 @@ fn a_refusal_by_a_shared_allowance_is_not_counted() {
         };
         // Five are shared. Three are taken: a request of three is refused, and two are left.
         assert!(limiter.check_n(&STRANGER, 3).is_allowed() && multi.check_n(&STRANGER, 3).is_allowed());
-        let refused = asked(&limiter.prepare(&STRANGER).peek_n(3));
+        let refused = asked(&limiter.account(&STRANGER).peek_n(3));
         assert_eq!((refused.0, refused.1), (false, 2), "{quota}");
         assert_eq!(refused, asked(&limiter.check_n(&STRANGER, 3)), "{quota}");
         assert_eq!(refused, asked(&limiter.check_n(&STRANGER, 3)), "{quota}: nothing was counted");
-        let stranger = multi.prepare(&STRANGER);
+        let stranger = multi.account(&STRANGER);
         for decision in [stranger.peek_n(3), stranger.check_n(3), stranger.check_n(3)] {
             let limit = decision.parts().next().unwrap();
             assert!(limit.refuses_full() && limit.remaining() == 2, "{quota}: {limit:?}");

@@ -9,19 +9,24 @@ use std::time::Duration;
 
 use tollgate::{LeakyBucket, Limiter, ManualClock, Quota, Rate, TokenBucket};
 
-type Manual<A = Quota> = Limiter<u64, A, ManualClock>;
+type Manual<A = Quota> = Limiter<u64, A, 1, ManualClock>;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     let clock = ManualClock::new();
-    let limiter = Limiter::builder(quota.into()).clock(clock.clone()).max_keys(100).build().unwrap();
+    let limiter = Limiter::builder(Into::<Quota>::into(quota))
+        .per()
+        .clock(clock.clone())
+        .max_keys(100)
+        .build()
+        .unwrap();
     (limiter, clock)
 }
 
 /// The units that key 1 has left.
 fn left(limiter: &Manual) -> u64 {
-    limiter.at(limiter.now()).peek_n(&1, 0).remaining()
+    limiter.account(1).at(limiter.now()).peek_n(0).remaining()
 }
 
 /// Every algorithm at `limit` an hour.
@@ -42,7 +47,7 @@ fn counting_all(limit: u64) -> Vec<Quota> {
 #[test]
 fn a_lease_of_a_queue_returns_each_delay() {
     let (limiter, _) = limiter(LeakyBucket::queue(Rate::per_second(10)));
-    let mut lease = limiter.prepare(&1).lease().permits(5);
+    let mut lease = limiter.account(1).lease().permits(5);
     let delays = [0, 100, 200].map(Duration::from_millis);
     for delay in delays {
         let decision = lease.check().decision().expect("each departure is the limiter's to say");
@@ -56,7 +61,7 @@ fn a_lease_of_a_queue_returns_each_delay() {
 fn costs_of_nothing_and_of_too_much_change_nothing() {
     for quota in every(100) {
         let (limiter, _) = limiter(quota);
-        let mut lease = limiter.prepare(&1).lease().permits(5);
+        let mut lease = limiter.account(1).lease().permits(5);
         assert!(lease.check_n(0).is_allowed(), "{quota}");
         assert!(lease.check_n(101).decision().is_some_and(|decision| decision.is_never()), "{quota}");
         assert_eq!((left(&limiter), lease.held()), (100, 0), "{quota}");
@@ -68,7 +73,7 @@ fn costs_of_nothing_and_of_too_much_change_nothing() {
 fn a_cost_above_the_held_permits_acquires_the_rest() {
     for quota in lenders(100) {
         let (limiter, _) = limiter(quota);
-        let mut lease = limiter.prepare(&1).lease().permits(10);
+        let mut lease = limiter.account(1).lease().permits(10);
         assert!(lease.check_n(4).is_allowed());
         assert_eq!((left(&limiter), lease.held()), (90, 6), "{quota}");
         assert!(lease.check_n(20).is_allowed());
@@ -81,20 +86,21 @@ fn a_cost_above_the_held_permits_acquires_the_rest() {
 
 #[test]
 fn a_tiers_lease_has_its_limit() {
-    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_hour(3)))
+    let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(3)))
+        .per::<u64>()
         .tier(TokenBucket::new(Rate::per_hour(5)))
         .build()
         .unwrap();
-    let mut lease = limiter.tier(1).unwrap().prepare(&1).lease();
+    let mut lease = limiter.account(1).tier(1).unwrap().lease();
     assert_eq!((0..10).filter(|_| lease.check().is_allowed()).count(), 5);
-    let mut lease = limiter.prepare(&2).lease();
+    let mut lease = limiter.account(2).lease();
     assert_eq!((0..10).filter(|_| lease.check().is_allowed()).count(), 3);
 }
 
 #[test]
 fn a_lease_moves_to_another_thread() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(100)));
-    let mut lease = limiter.prepare(&1).lease().permits(10);
+    let mut lease = limiter.account(1).lease().permits(10);
     assert!(lease.check().is_allowed());
     std::thread::scope(|scope| {
         scope.spawn(move || assert!((0..9).all(|_| lease.check().is_allowed())));

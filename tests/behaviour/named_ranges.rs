@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate::{BuildError, CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota};
+use tollgate::{BuildError, CountPolicy, Limiter, ManualClock, Quota};
 use tollgate_testing::limits::{Kind, Limit};
 
 const SECOND: u64 = 1_000_000_000;
@@ -24,10 +24,10 @@ enum End {
 /// Builds a limiter. Of a long log, whose ring takes memory, only its size is asked.
 fn build(quota: Quota) -> Result<(), BuildError> {
     if matches!(quota, Quota::SlidingLog(_)) && quota.limit() > 1_000 {
-        return Limiter::<u64, Quota>::builder(quota).max_keys(1).memory().map(drop);
+        return Limiter::builder(quota).per::<u64>().max_keys(1).memory().map(drop);
     }
     let clock = ManualClock::starting_at(Duration::from_nanos(1_700_000_000 * SECOND + 123_456_789));
-    GlobalLimiter::builder(quota).clock(clock).build().map(drop)
+    Limiter::builder(quota).clock(clock).build().map(drop)
 }
 
 /// The number of this name.

@@ -13,7 +13,7 @@ mod windows;
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, GlobalLimiter, ManualClock, Rate, Timestamp, TokenBucket};
+use tollgate::{Algorithm, GlobalLimiter, Limiter, ManualClock, Rate, Timestamp, TokenBucket};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -34,11 +34,11 @@ fn bucket(count: u64, burst: u64) -> TokenBucket {
 }
 
 /// One limit; each call passes its own time.
-struct One<A: Algorithm>(GlobalLimiter<A, ManualClock>);
+struct One<A: Algorithm>(GlobalLimiter<A, 1, ManualClock>);
 
 impl<A: Algorithm> One<A> {
     fn new(quota: A) -> Self {
-        Self(GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap())
+        Self(Limiter::builder(quota).clock(ManualClock::new()).build().unwrap())
     }
 
     fn check(&self, at: u64) -> bool {
@@ -46,17 +46,17 @@ impl<A: Algorithm> One<A> {
     }
 
     fn check_n(&self, at: u64, cost: u64) -> bool {
-        self.0.at(Timestamp::from_nanos(at)).check_n(cost).is_allowed()
+        self.0.account(()).at(Timestamp::from_nanos(at)).check_n(cost).is_allowed()
     }
 
     /// Returns the wait of a request, from a peek; `None` if it would be admitted.
     fn wait(&self, at: u64, cost: u64) -> Option<u64> {
-        let wait = self.0.at(Timestamp::from_nanos(at)).peek_n(cost).retry_after();
+        let wait = self.0.account(()).at(Timestamp::from_nanos(at)).peek_n(cost).retry_after();
         wait.map(|wait| u64::try_from(wait.as_nanos()).unwrap())
     }
 
     fn remaining(&self, at: u64) -> u64 {
-        self.0.at(Timestamp::from_nanos(at)).peek_n(0).remaining()
+        self.0.account(()).at(Timestamp::from_nanos(at)).peek_n(0).remaining()
     }
 
     /// Returns how many requests of cost 1 are admitted at `at`, 1000 at most.

@@ -104,7 +104,7 @@ fn the_example_of_every_error_can_be_built() {
     let algorithms = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"];
     for text in algorithms.map(|name| format!("{name}:10")).iter().map(String::as_str).chain(["drip:1/s"]) {
         let example = quota(refused(text).hint());
-        let built = Limiter::<u64, Quota>::builder(example).max_keys(1).memory();
+        let built = Limiter::builder(example).per::<u64>().max_keys(1).memory();
         assert!(built.is_ok(), "{example}: {built:?}");
     }
 }

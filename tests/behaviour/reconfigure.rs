@@ -33,17 +33,17 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-fn global<A: Algorithm>(quota: A) -> (GlobalLimiter<A, ManualClock>, ManualClock) {
-    let clock = ManualClock::new();
-    (GlobalLimiter::builder(quota).clock(clock.clone()).build().unwrap(), clock)
-}
-
-fn keyed<A: Algorithm>(quota: A) -> (Limiter<u64, A, ManualClock>, ManualClock) {
+fn global<A: Algorithm>(quota: A) -> (GlobalLimiter<A, 1, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     (Limiter::builder(quota).clock(clock.clone()).build().unwrap(), clock)
 }
 
+fn keyed<A: Algorithm>(quota: A) -> (Limiter<u64, A, 1, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::builder(quota).per().clock(clock.clone()).build().unwrap(), clock)
+}
+
 /// The units that the key has left.
-fn left<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>, key: u64) -> u64 {
-    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
+fn left<A: Algorithm>(limiter: &Limiter<u64, A, 1, ManualClock>, key: u64) -> u64 {
+    limiter.account(key).at(limiter.now()).peek_n(0).remaining()
 }

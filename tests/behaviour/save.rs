@@ -15,7 +15,7 @@ use std::time::Duration;
 use tollgate::{Limiter, ManualClock, Quota, Timestamp};
 
 /// A limiter with a clock that the test moves.
-type Subject = Limiter<u64, Quota, ManualClock>;
+type Subject = Limiter<u64, Quota, 1, ManualClock>;
 
 const SECOND: u64 = 1_000_000_000;
 

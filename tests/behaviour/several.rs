@@ -7,22 +7,27 @@ mod vectors;
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
+    CountPolicy, Decision, FixedWindow, LeakyBucket, Limiter, MOST_LIMITS, ManualClock, Quota, Rate,
     SlidingLog, Stats, Timestamp, TokenBucket, WhenFull,
 };
 
-type Several = MultiLimiter<u64, ManualClock>;
+type Several = Limiter<u64, Quota, MOST_LIMITS, ManualClock>;
 
 /// These limits on a clock that stands still.
 fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, ManualClock) {
     let clock = ManualClock::new();
-    let limiter = MultiLimiter::builder(quotas).clock(clock.clone()).max_keys(100).build().unwrap();
+    let limiter = Limiter::builder(tollgate_testing::limits::list(quotas))
+        .per()
+        .clock(clock.clone())
+        .max_keys(100)
+        .build()
+        .unwrap();
     (limiter, clock)
 }
 
 /// The units that each limit has left.
 fn left(limiter: &Several, key: u64) -> Vec<u64> {
-    limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
+    limiter.account(key).at(limiter.now()).peek_n(0).parts().map(|part| part.remaining()).collect()
 }
 
 /// Every algorithm at `limit` a second, of one form each but for the bucket and the fixed window: a
@@ -48,11 +53,11 @@ fn one_of_several_limits_waits_for_its_turn() {
         Quota::from(LeakyBucket::queue(Rate::per_second(10))),
     ] {
         let (limiter, _) = several([quota]);
-        let one = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).build().unwrap();
+        let one = Limiter::builder(quota).per::<u64>().clock(ManualClock::new()).build().unwrap();
         for turn in 0..5 {
             let patience = Duration::from_secs(1);
-            let departure = one.prepare(&1).reserve(1, patience).map(|turn| turn.departure());
-            let of_several = limiter.prepare(&1).reserve(1, patience).map(|turn| turn.departure());
+            let departure = one.account(1).reserve(1, patience).map(|turn| turn.departure());
+            let of_several = limiter.account(1).reserve(1, patience).map(|turn| turn.departure());
             assert_eq!(of_several, departure, "{quota}: turn {turn}");
             assert!(departure.is_ok());
         }
@@ -66,13 +71,13 @@ fn a_refusal_by_any_charges_none() {
             let mut quotas = every(10);
             quotas.insert(place, tight);
             let (limiter, _) = several(quotas);
-            assert!(limiter.check_n(&1, 2).is_allowed());
+            assert!(limiter.check_n(1, 2).is_allowed());
             let before = left(&limiter, 1);
-            let refused = limiter.check_n(&1, 2);
+            let refused = limiter.check_n(1, 2);
             assert_eq!((refused.is_allowed(), refused.refused_by()), (false, Some(place)), "{tight}");
             assert_eq!(refused.remaining(), 1, "{tight}: the tightest, without the request");
             assert_eq!(left(&limiter, 1), before, "{tight}");
-            assert!(limiter.check(&1).is_allowed());
+            assert!(limiter.check(1).is_allowed());
             assert!(left(&limiter, 1).iter().zip(before).all(|(after, before)| after + 1 == before));
         }
     }
@@ -82,24 +87,24 @@ fn a_refusal_by_any_charges_none() {
 fn a_refusal_carries_the_longest_wait_and_its_limit() {
     let (limiter, clock) =
         several([Rate::per_second(1), Rate::per_minute(1), Rate::per_second(2)].map(TokenBucket::new));
-    assert!(limiter.check(&1).is_allowed());
-    let refused = limiter.check(&1);
+    assert!(limiter.check(1).is_allowed());
+    let refused = limiter.check(1);
     assert_eq!(refused.refused_by(), Some(1));
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
     let waits: Vec<_> = refused.parts().map(|part| (part.refuses(), part.retry_after())).collect();
     let second = Duration::from_secs(1);
     assert_eq!(waits, [(true, Some(second)), (true, Some(60 * second)), (false, None)]);
     clock.advance(59 * second);
-    assert_eq!(limiter.check(&1).retry_after(), Some(second));
+    assert_eq!(limiter.check(1).retry_after(), Some(second));
     clock.advance(second);
-    assert!(limiter.check(&1).is_allowed());
+    assert!(limiter.check(1).is_allowed());
 }
 
 #[test]
 fn a_cost_above_one_limit_changes_nothing() {
     let (limiter, _) =
         several([10, 3, 5, 3].map(|count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All)));
-    let never = limiter.check_n(&1, 4);
+    let never = limiter.check_n(1, 4);
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!((never.refused_by(), never.retry_after(), never.remaining()), (Some(1), None, 3));
     assert_eq!(left(&limiter, 1), [10, 3, 5, 3]);
@@ -109,10 +114,10 @@ fn a_cost_above_one_limit_changes_nothing() {
 #[test]
 fn cost_zero_is_admitted_and_changes_nothing() {
     let (limiter, _) = several(every(2));
-    assert!(limiter.check_n(&1, 0).is_allowed() && limiter.usage().live_keys == 0);
-    assert!(limiter.check_n(&1, 2).is_allowed());
-    assert!(limiter.check_n(&1, 0).is_allowed());
-    assert_eq!(limiter.check_n(&1, 0).remaining(), 0);
+    assert!(limiter.check_n(1, 0).is_allowed() && limiter.usage().live_keys == 0);
+    assert!(limiter.check_n(1, 2).is_allowed());
+    assert!(limiter.check_n(1, 0).is_allowed());
+    assert_eq!(limiter.check_n(1, 0).remaining(), 0);
 }
 
 #[test]
@@ -120,16 +125,16 @@ fn only_a_refusing_limit_with_count_all_counts() {
     let minute = |count| FixedWindow::new(Rate::per_minute(count)).count(CountPolicy::All);
     let (limiter, _) =
         several([Quota::from(TokenBucket::new(Rate::per_minute(9))), minute(2).into(), minute(5).into()]);
-    assert!(limiter.check_n(&1, 2).is_allowed());
-    assert!(!limiter.check(&1).is_allowed());
+    assert!(limiter.check_n(1, 2).is_allowed());
+    assert!(!limiter.check(1).is_allowed());
     assert_eq!(left(&limiter, 1), [7, 0, 3]);
     let log = SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All);
     let (limiter, clock) = several([Quota::from(log), TokenBucket::new(Rate::per_second(9)).into()]);
-    assert!(limiter.check_n(&1, 2).is_allowed());
+    assert!(limiter.check_n(1, 2).is_allowed());
     clock.advance(Duration::from_millis(500));
-    assert!(!limiter.check_n(&1, 2).is_allowed());
+    assert!(!limiter.check_n(1, 2).is_allowed());
     clock.advance(Duration::from_millis(500));
-    assert!(!limiter.check(&1).is_allowed(), "the refused two are inside until 1.5 s");
+    assert!(!limiter.check(1).is_allowed(), "the refused two are inside until 1.5 s");
 }
 
 #[test]
@@ -137,9 +142,9 @@ fn a_peek_foresees_the_check_and_changes_nothing() {
     for quotas in [every(3), vec![SlidingLog::new(Rate::per_second(2)).count(CountPolicy::All).into()]] {
         let (limiter, _) = several(quotas);
         for cost in [1, 2, 1, 3, 9] {
-            let peeked = format!("{:?}", limiter.at(limiter.now()).peek_n(&1, cost));
-            assert_eq!(peeked, format!("{:?}", limiter.at(limiter.now()).peek_n(&1, cost)));
-            assert_eq!(peeked, format!("{:?}", limiter.check_n(&1, cost)));
+            let peeked = format!("{:?}", limiter.account(1).at(limiter.now()).peek_n(cost));
+            assert_eq!(peeked, format!("{:?}", limiter.account(1).at(limiter.now()).peek_n(cost)));
+            assert_eq!(peeked, format!("{:?}", limiter.check_n(1, cost)));
         }
     }
 }
@@ -148,20 +153,20 @@ fn a_peek_foresees_the_check_and_changes_nothing() {
 fn the_longest_departure_counts() {
     let (limiter, _) =
         several([LeakyBucket::queue(Rate::per_second(2)), LeakyBucket::queue(Rate::per_second(10))]);
-    assert_eq!(limiter.check(&1).delay(), Duration::ZERO);
-    assert_eq!(limiter.check(&1).delay(), Duration::from_millis(500));
-    assert_eq!(limiter.check(&1).delay(), Duration::ZERO, "a refused request waits for nothing");
+    assert_eq!(limiter.check(1).delay(), Duration::ZERO);
+    assert_eq!(limiter.check(1).delay(), Duration::from_millis(500));
+    assert_eq!(limiter.check(1).delay(), Duration::ZERO, "a refused request waits for nothing");
 }
 
 #[test]
 fn a_refund_gives_back_to_every_limit() {
     let (limiter, clock) = several(every(10));
-    let kept: MultiDecision<'_> = limiter.check_n(&1, 2);
-    let decision = limiter.check_n(&1, 3);
+    let kept: Decision<'_, MOST_LIMITS> = limiter.check_n(1, 2);
+    let decision = limiter.check_n(1, 3);
     assert_eq!(limiter.refund(decision), 3);
     assert_eq!(left(&limiter, 1), [8; 6]);
     for took_nothing in
-        [limiter.peek(&1), limiter.check_n(&1, 9), limiter.check_n(&1, 0), limiter.check_n(&1, 11)]
+        [limiter.peek(1), limiter.check_n(1, 9), limiter.check_n(1, 0), limiter.check_n(1, 11)]
     {
         assert_eq!(limiter.refund(took_nothing), 0);
     }
@@ -169,15 +174,15 @@ fn a_refund_gives_back_to_every_limit() {
     assert_eq!(limiter.refund(kept), 0);
     assert_eq!(left(&limiter, 1), [10; 6]);
     let (other, _) = several(every(10));
-    assert_eq!(limiter.refund(other.check(&1)), 0);
+    assert_eq!(limiter.refund(other.check(1)), 0);
 }
 
 #[test]
 fn a_reset_forgives_every_limit() {
     let (limiter, _) = several(every(3));
-    assert!(!limiter.prepare(&1).reset());
-    assert!(limiter.check_n(&1, 3).is_allowed());
-    assert!(limiter.prepare(&1).reset());
+    assert!(!limiter.account(1).reset());
+    assert!(limiter.check_n(1, 3).is_allowed());
+    assert!(limiter.account(1).reset());
     assert_eq!(left(&limiter, 1), [3; 6]);
 }
 
@@ -185,12 +190,12 @@ fn a_reset_forgives_every_limit() {
 fn a_key_in_debt_to_several_limits_counts_once() {
     let (limiter, clock) = several([Rate::per_second(5), Rate::per_hour(5)].map(TokenBucket::new));
     for key in 0..50 {
-        assert!(limiter.check(&key).is_allowed());
+        assert!(limiter.check(key).is_allowed());
     }
     assert_eq!(limiter.usage().live_keys, 50);
     clock.advance(Duration::from_secs(1));
     assert_eq!(limiter.usage().live_keys, 50, "to the second limit");
-    assert!(limiter.check(&50).is_allowed());
+    assert!(limiter.check(50).is_allowed());
     assert_eq!(limiter.usage().live_keys, 51);
     assert_eq!((limiter.usage().max_keys, limiter.stats().inserted + limiter.stats().recycled), (100, 102));
 }
@@ -199,10 +204,11 @@ fn a_key_in_debt_to_several_limits_counts_once() {
 fn from_one_limit_to_eight() {
     let build = |count| {
         let quota = Quota::from(TokenBucket::new(Rate::per_second(1)));
-        MultiLimiter::<u64>::builder(vec![quota; count])
+        Limiter::builder(vec![quota; count])
+            .per::<u64>()
             .max_keys(1)
             .build()
-            .map(|limiter| limiter.check(&1).is_allowed())
+            .map(|limiter| limiter.check(1).is_allowed())
     };
     assert_eq!(build(0).unwrap_err().to_string(), "limits is 0, but must be between 1 and 8");
     assert!((1..=8).all(|count| build(count) == Ok(true)));
@@ -211,9 +217,9 @@ fn from_one_limit_to_eight() {
 
 #[test]
 fn all_tables_share_one_budget() {
-    let builder = |bytes| MultiLimiter::<u64>::builder(every(100)).max_keys(1_000).memory_budget(bytes);
+    let builder = |bytes| Limiter::builder(every(100)).per::<u64>().max_keys(1_000).memory_budget(bytes);
     let needed = builder(0).memory().unwrap();
-    let log = MultiLimiter::<u64>::builder([SlidingLog::new(Rate::per_second(100))]).max_keys(1_000);
+    let log = Limiter::builder([SlidingLog::new(Rate::per_second(100))]).per::<u64>().max_keys(1_000);
     assert!(needed > log.memory().unwrap() + 5 * 31 * 1_000);
     assert!(builder(needed).build().is_ok());
     let error = builder(needed - 1).build().unwrap_err();
@@ -225,7 +231,8 @@ fn all_tables_share_one_budget() {
 fn a_full_bucket_refuses_for_all_limits() {
     let clock = ManualClock::new();
     let rates = [Rate::per_second(5), Rate::per_hour(5)];
-    let limiter = MultiLimiter::<u64>::builder(rates.map(TokenBucket::new))
+    let limiter = Limiter::builder(rates.map(TokenBucket::new))
+        .per::<u64>()
         .clock(clock.clone())
         .max_keys(1)
         .when_full(WhenFull::Deny)
@@ -238,7 +245,7 @@ fn a_full_bucket_refuses_for_all_limits() {
     let newcomers = (1_000..2_000).filter(|key| limiter.check(key).is_allowed()).count();
     assert_eq!((newcomers, limiter.usage().live_keys), (60 - admitted, 60));
     let refused =
-        (1_000..2_000).map(|key| limiter.check(&key)).find(|decision| !decision.is_allowed()).unwrap();
+        (1_000..2_000).map(|key| limiter.check(key)).find(|decision| !decision.is_allowed()).unwrap();
     assert_eq!(refused.refused_by(), Some(1));
 }
 
@@ -246,9 +253,9 @@ fn a_full_bucket_refuses_for_all_limits() {
 fn the_stats_are_the_sum_over_the_limits() {
     let (limiter, clock) =
         several([TokenBucket::new(Rate::per_second(1)), TokenBucket::new(Rate::per_hour(1))]);
-    assert!(limiter.check(&1).is_allowed());
+    assert!(limiter.check(1).is_allowed());
     clock.advance(Duration::from_secs(2));
-    assert!(!limiter.check(&1).is_allowed());
+    assert!(!limiter.check(1).is_allowed());
     let inserted = |number| limiter.stats_of(number).map(|stats| stats.inserted);
     assert_eq!([inserted(0), inserted(1), inserted(2)], [Some(1), Some(1), None]);
     assert_eq!(limiter.stats().inserted, 2);
@@ -261,8 +268,8 @@ fn a_key_that_was_just_checked_can_reserve_its_turn() {
     clock.advance(Duration::from_secs(100));
     for step in 0..20 {
         let now = limiter.now();
-        let wait = limiter.at(now).peek(&1).retry_after().unwrap_or_default();
-        let turn = limiter.at(now).prepare(&1).reserve(1, Duration::from_secs(60));
+        let wait = limiter.account(1).at(now).peek().retry_after().unwrap_or_default();
+        let turn = limiter.account(1).at(now).reserve(1, Duration::from_secs(60));
         assert_eq!(turn.expect("it may wait").departure(), now + wait, "step {step}");
         clock.advance(Duration::from_millis(700));
     }
@@ -271,11 +278,11 @@ fn a_key_that_was_just_checked_can_reserve_its_turn() {
 #[test]
 fn a_refund_after_a_reservation_gives_back_no_marked_charge() {
     let (limiter, _) = several([TokenBucket::new(Rate::new(5, Duration::from_secs(10)))]);
-    let at = |millis: u64| limiter.at(Timestamp::from_nanos(millis * 1_000_000));
-    let first = at(0).check(&1).receipt();
-    let reserved = at(100).prepare(&1).reserve(1, Duration::from_secs(60)).expect("there is room");
+    let at = |millis: u64| limiter.account(1).at(Timestamp::from_nanos(millis * 1_000_000));
+    let first = at(0).check().receipt();
+    let reserved = at(100).reserve(1, Duration::from_secs(60)).expect("there is room");
     assert_eq!(at(300).refund(first), 1, "out of order: the key is marked");
-    let second = at(300).check(&1).receipt();
+    let second = at(300).check().receipt();
     assert_eq!(at(1_900).refund(second), 0, "a reservation may depend on it");
     drop(reserved);
 }
@@ -284,10 +291,10 @@ fn a_refund_after_a_reservation_gives_back_no_marked_charge() {
 fn one_limit_counts_refused_full_as_a_limiter_does() {
     for when_full in [WhenFull::Deny, WhenFull::Share] {
         let quota = TokenBucket::new(Rate::per_hour(2));
-        let multi = MultiLimiter::<u64>::builder([quota]).max_keys(1).when_full(when_full).build().unwrap();
-        let single = Limiter::<u64>::builder(quota).max_keys(1).when_full(when_full).build().unwrap();
+        let multi = Limiter::builder([quota]).per::<u64>().max_keys(1).when_full(when_full).build().unwrap();
+        let single = Limiter::builder(quota).per::<u64>().max_keys(1).when_full(when_full).build().unwrap();
         for key in 0..400 {
-            let _ = (multi.check(&key), single.check(&key));
+            let _ = (multi.check(key), single.check(key));
         }
         let events =
             |stats: Stats| (stats.refused_full > 300, stats.shared > 200, stats.evicted_with_debt > 0);

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Clock, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate, ReserveError, ThreadTimer, Timer,
-    Timestamp, TokenBucket, TscClock,
+    Clock, LeakyBucket, Limiter, ManualClock, Quota, Rate, ReserveError, ThreadTimer, Timer, Timestamp,
+    TokenBucket, TscClock,
 };
 
 /// Ten a second, one at a time.
@@ -29,16 +29,17 @@ fn tick(ticks: u64) -> Timestamp {
     Timestamp::ZERO + Duration::from_millis(100 * ticks)
 }
 
-type Manual = Limiter<u64, Quota, ManualClock>;
+type Manual = Limiter<u64, Quota, 1, ManualClock>;
 
 fn limiter(quota: impl Into<Quota>) -> (Manual, ManualClock) {
     let clock = ManualClock::new();
-    (Limiter::builder(quota.into()).clock(clock.clone()).max_keys(100).build().unwrap(), clock)
+    let limit = Limiter::builder(quota.into()).per().clock(clock.clone());
+    (limit.max_keys(100).build().unwrap(), clock)
 }
 
 /// Returns the wait of the next request.
 fn line(limiter: &Manual) -> Duration {
-    match limiter.prepare(&1).reserve(1, Duration::ZERO) {
+    match limiter.account(1).reserve(1, Duration::ZERO) {
         Err(ReserveError::TooLong { wait }) => wait,
         other => panic!("somebody is in line: {other:?}"),
     }
@@ -70,7 +71,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 fn waiting_threads_are_paced_by_the_rate() {
     let clock = TscClock::new();
     let quota = TokenBucket::new(Rate::per_second(500)).burst(1);
-    let limiter = Limiter::<u64>::builder(quota).clock(clock.clone()).build().unwrap();
+    let limiter = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build().unwrap();
     let begun = clock.now();
     let left = AtomicU64::new(100);
     std::thread::scope(|scope| {
@@ -80,7 +81,7 @@ fn waiting_threads_are_paced_by_the_rate() {
                     .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
                     .is_ok()
                 {
-                    limiter.prepare(&1).wait(1, Duration::MAX).unwrap();
+                    limiter.account(1).wait(1, Duration::MAX).unwrap();
                 }
             });
         }
@@ -108,10 +109,10 @@ impl Clock for Counting {
 fn a_thread_waits_until_its_own_departure() {
     for quota in lines() {
         let clock = Counting::default();
-        let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
-        assert!(limiter.check(&1).is_allowed());
+        let limiter = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build().unwrap();
+        assert!(limiter.check(1).is_allowed());
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| limiter.prepare(&1).wait(1, Duration::MAX).map(|()| clock.now()));
+            let waiter = scope.spawn(|| limiter.account(1).wait(1, Duration::MAX).map(|()| clock.now()));
             while clock.1.load(Ordering::SeqCst) == 0 && !waiter.is_finished() {
                 std::thread::yield_now();
             }
@@ -124,29 +125,29 @@ fn a_thread_waits_until_its_own_departure() {
 #[test]
 fn a_global_limiter_is_waited_for_alike() {
     let clock = ManualClock::new();
-    let limiter = GlobalLimiter::builder(TENTHS).clock(clock.clone()).build().unwrap();
-    assert_eq!(limiter.prepare().wait(1, Duration::MAX), Ok(()));
+    let limiter = Limiter::builder(TENTHS).clock(clock.clone()).build().unwrap();
+    assert_eq!(limiter.account(()).wait(1, Duration::MAX), Ok(()));
     let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
-    assert_eq!(limiter.prepare().wait(1, Duration::from_millis(99)), too_long);
-    assert_eq!(block_on(limiter.prepare().ready(1, Duration::from_millis(99))), too_long);
+    assert_eq!(limiter.account(()).wait(1, Duration::from_millis(99)), too_long);
+    assert_eq!(block_on(limiter.account(()).ready(1, Duration::from_millis(99))), too_long);
     {
-        let mut waiting = pin!(limiter.prepare().ready(1, Duration::MAX));
+        let mut waiting = pin!(limiter.account(()).ready(1, Duration::MAX));
         assert!(poll(waiting.as_mut()).is_pending());
-        assert_eq!(limiter.peek().retry_after(), Some(Duration::from_millis(200)));
+        assert_eq!(limiter.peek(()).retry_after(), Some(Duration::from_millis(200)));
         clock.set(tick(1));
         assert_eq!(block_on(waiting), Ok(()));
     }
-    assert_eq!(limiter.prepare().reserve(1, Duration::MAX).unwrap().departure(), tick(2));
+    assert_eq!(limiter.account(()).reserve(1, Duration::MAX).unwrap().departure(), tick(2));
 }
 
 #[test]
 fn a_wait_that_is_too_long_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        assert!(limiter.check(&1).is_allowed());
+        assert!(limiter.check(1).is_allowed());
         let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
-        assert_eq!(limiter.prepare(&1).wait(1, Duration::from_millis(99)), too_long, "{quota}");
-        assert_eq!(block_on(limiter.prepare(&1).ready(1, Duration::from_millis(99))), too_long, "{quota}");
+        assert_eq!(limiter.account(1).wait(1, Duration::from_millis(99)), too_long, "{quota}");
+        assert_eq!(block_on(limiter.account(1).ready(1, Duration::from_millis(99))), too_long, "{quota}");
         assert_eq!(line(&limiter), Duration::from_millis(100), "{quota}");
     }
 }
@@ -155,10 +156,10 @@ fn a_wait_that_is_too_long_fails_at_once() {
 fn waiting_with_a_cost_above_the_limit_fails_at_once() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        let limit = limiter.peek(&1).limit();
+        let limit = limiter.peek(1).limit();
         let never = ReserveError::Never { cost: limit + 1, limit };
-        assert_eq!(limiter.prepare(&1).reserve(limit + 1, Duration::MAX).unwrap_err(), never);
-        assert_eq!(block_on(limiter.prepare(&1).ready(1, Duration::MAX)), Ok(()), "{quota}");
+        assert_eq!(limiter.account(1).reserve(limit + 1, Duration::MAX).unwrap_err(), never);
+        assert_eq!(block_on(limiter.account(1).ready(1, Duration::MAX)), Ok(()), "{quota}");
     }
 }
 
@@ -192,14 +193,14 @@ impl Timer for Early {
 fn a_dropped_future_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        assert!(limiter.check(&1).is_allowed());
+        assert!(limiter.check(1).is_allowed());
         {
-            let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
+            let place = limiter.account(1).reserve(1, Duration::MAX).unwrap();
             let mut waiting = pin!(place.ready(Deaf::default()));
             assert!(poll(waiting.as_mut()).is_pending());
             assert_eq!(line(&limiter), Duration::from_millis(200), "{quota}");
         }
-        assert_eq!(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
+        assert_eq!(limiter.account(1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
     }
 }
 
@@ -208,9 +209,9 @@ fn a_dropped_future_returns_its_turn() {
 fn a_future_that_was_never_polled_returns_its_turn() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        assert!(limiter.check(&1).is_allowed());
-        drop(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default()));
-        assert_eq!(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
+        assert!(limiter.check(1).is_allowed());
+        drop(limiter.account(1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default()));
+        assert_eq!(limiter.account(1).reserve(1, Duration::MAX).unwrap().departure(), tick(1), "{quota}");
     }
 }
 
@@ -219,10 +220,10 @@ fn a_future_that_was_never_polled_returns_its_turn() {
 fn a_wait_dropped_after_a_reset_refunds_nothing() {
     for quota in lines() {
         let (limiter, _) = limiter(quota);
-        let departure = || limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().departure();
-        assert!(limiter.check(&1).is_allowed());
-        let waiting = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default());
-        assert!(limiter.prepare(&1).reset());
+        let departure = || limiter.account(1).reserve(1, Duration::MAX).unwrap().departure();
+        assert!(limiter.check(1).is_allowed());
+        let waiting = limiter.account(1).reserve(1, Duration::MAX).unwrap().ready(Deaf::default());
+        assert!(limiter.account(1).reset());
         assert_eq!([departure(), departure()], [tick(0), tick(1)], "{quota}");
         drop(waiting);
         assert_eq!(departure(), tick(2), "{quota}");
@@ -234,10 +235,10 @@ fn a_wait_dropped_after_a_reset_refunds_nothing() {
 fn futures_behind_a_dropped_one_keep_their_departures() {
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
-        assert!(limiter.check(&1).is_allowed());
+        assert!(limiter.check(1).is_allowed());
         let early = Early::default();
         let mut waiting: Vec<_> = (0..8)
-            .map(|_| Box::pin(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(early.clone())))
+            .map(|_| Box::pin(limiter.account(1).reserve(1, Duration::MAX).unwrap().ready(early.clone())))
             .collect();
         for future in &mut waiting {
             assert!(poll(future.as_mut()).is_pending());
@@ -273,14 +274,14 @@ fn waiting_threads_depart_one_by_one_in_order() {
     const WAITERS: usize = 64;
     for quota in lines() {
         let (limiter, clock) = limiter(quota);
-        assert!(limiter.check(&1).is_allowed());
+        assert!(limiter.check(1).is_allowed());
         let (left, start) = (Mutex::new(Vec::new()), Barrier::new(WAITERS));
         std::thread::scope(|scope| {
             let _end = EndOfTime(clock.clone());
             for _ in 0..WAITERS {
                 scope.spawn(|| {
                     start.wait();
-                    let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
+                    let place = limiter.account(1).reserve(1, Duration::MAX).unwrap();
                     let departure = place.departure();
                     place.wait();
                     left.lock().unwrap().push((departure, clock.now()));
@@ -304,10 +305,10 @@ fn waiting_threads_depart_one_by_one_in_order() {
 #[test]
 fn a_future_gets_its_turn_when_first_polled() {
     let (limiter, _) = limiter(TENTHS);
-    let future = limiter.prepare(&1).ready(1, Duration::MAX);
-    assert!(limiter.check(&1).is_allowed());
+    let future = limiter.account(1).ready(1, Duration::MAX);
+    assert!(limiter.check(1).is_allowed());
     drop(future);
-    assert_eq!(limiter.peek(&1).retry_after(), Some(Duration::from_millis(100)));
+    assert_eq!(limiter.peek(1).retry_after(), Some(Duration::from_millis(100)));
 }
 
 #[test]
@@ -316,7 +317,7 @@ fn each_waiter_sleeps_once() {
         let (limiter, _) = limiter(quota);
         let timer = Deaf::default();
         let mut waiting: Vec<_> = (0..100)
-            .map(|_| Box::pin(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(timer.clone())))
+            .map(|_| Box::pin(limiter.account(1).reserve(1, Duration::MAX).unwrap().ready(timer.clone())))
             .collect();
         for future in &mut waiting {
             let _ = poll(future.as_mut());
@@ -343,7 +344,7 @@ fn a_waiter_sleeps_until_its_departure_and_no_longer() {
         let (limiter, clock) = limiter(quota);
         let timer = Forward(clock.clone(), Arc::default());
         for turn in 0..5 {
-            block_on(limiter.prepare(&1).reserve(1, Duration::MAX).unwrap().ready(timer.clone()));
+            block_on(limiter.account(1).reserve(1, Duration::MAX).unwrap().ready(timer.clone()));
             assert_eq!(
                 (clock.now(), timer.1.load(Ordering::Relaxed)),
                 (tick(turn), turn as usize),
@@ -357,11 +358,11 @@ fn a_waiter_sleeps_until_its_departure_and_no_longer() {
 fn futures_wait_for_their_turns_by_the_thread_timer() {
     let clock = TscClock::new();
     let quota = TokenBucket::new(Rate::per_second(200)).burst(1);
-    let limiter = Limiter::<u64>::builder(quota).clock(clock.clone()).build().unwrap();
+    let limiter = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build().unwrap();
     let (begun, order) = (clock.now(), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            let place = limiter.prepare(&1).reserve(1, Duration::MAX).unwrap();
+            let place = limiter.account(1).reserve(1, Duration::MAX).unwrap();
             let (departure, order) = (place.departure(), &order);
             scope.spawn(move || {
                 block_on(place.ready(ThreadTimer));
@@ -491,6 +492,6 @@ fn a_future_can_be_sent_to_another_thread() {
     fn sendable<T: Send>(future: T) -> T {
         future
     }
-    let limiter = Limiter::<u64>::builder(TENTHS).build().unwrap();
-    assert_eq!(block_on(sendable(limiter.prepare(&1).ready(1, Duration::MAX))), Ok(()));
+    let limiter = Limiter::builder(TENTHS).per::<u64>().build().unwrap();
+    assert_eq!(block_on(sendable(limiter.account(1).ready(1, Duration::MAX))), Ok(()));
 }

@@ -4,9 +4,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{
-    Answer, BuildError, Decision, GlobalLimiter, Inherit, Lease, Leased, Limiter, Limits, ManualClock,
-    MultiDecision, MultiLimiter, Outcome, Quota, Receipt, Reservation, ReserveError, Timer, Timestamp,
-    WhenFull,
+    BuildError, Decision, GlobalLimiter, Inherit, Lease, Leased, Limiter, MOST_LIMITS, ManualClock, Part,
+    Quota, Receipt, Reservation, ReserveError, Timer, Timestamp, WhenFull,
 };
 use tollgate_testing::clocks::Hooked;
 use tollgate_testing::keys::Placed;
@@ -48,9 +47,9 @@ pub(crate) enum Way {
 
 /// A limiter, or one for each key.
 pub(crate) enum Engine {
-    Keyed(Box<Limiter<Placed, Quota, Hooked>>),
-    Global(Box<[GlobalLimiter<Quota, Hooked>]>),
-    Multi(Box<MultiLimiter<Placed, Hooked>>),
+    Keyed(Box<Limiter<Placed, Quota, 1, Hooked>>),
+    Global(Box<[GlobalLimiter<Quota, 1, Hooked>]>),
+    Multi(Box<Limiter<Placed, Quota, MOST_LIMITS, Hooked>>),
 }
 
 fn placed(key: usize) -> Placed {
@@ -86,12 +85,6 @@ pub(crate) enum Kept {
     Many(Receipt<8>),
 }
 
-/// An answer, as both decisions give it.
-pub(crate) trait Tells: Into<Self::Receipt> {
-    type Receipt: Into<Kept>;
-    fn told(&self) -> Told;
-}
-
 impl From<Receipt> for Kept {
     fn from(receipt: Receipt) -> Self {
         Self::One(receipt)
@@ -104,45 +97,31 @@ impl From<Receipt<8>> for Kept {
     }
 }
 
-impl Tells for Decision<'_> {
-    type Receipt = Receipt;
-
-    fn told(&self) -> Told {
-        Told {
-            allowed: self.is_allowed(),
-            never: self.outcome() == Outcome::Never,
-            retry_after: self.retry_after().map(nanos),
-            reset_after: nanos(self.reset_after()),
-            delay: nanos(self.delay()),
-            remaining: vec![self.remaining()],
-            full: 0,
-        }
+fn told<const N: usize>(decision: &Decision<'_, N>) -> Told {
+    let refuses_full = |part: &Part<'_>| N > 1 && part.refuses_full();
+    Told {
+        allowed: decision.is_allowed(),
+        never: decision.is_never(),
+        retry_after: decision.retry_after().map(nanos),
+        reset_after: nanos(decision.reset_after()),
+        delay: nanos(decision.delay()),
+        remaining: decision.parts().map(|part| part.remaining()).collect(),
+        full: decision.parts().filter(refuses_full).count() as u64,
     }
 }
 
-impl Tells for MultiDecision<'_> {
-    type Receipt = Receipt<8>;
-
-    fn told(&self) -> Told {
-        Told {
-            allowed: self.is_allowed(),
-            never: self.outcome() == Outcome::Never,
-            retry_after: self.retry_after().map(nanos),
-            reset_after: nanos(self.reset_after()),
-            delay: nanos(self.delay()),
-            remaining: self.parts().map(|part| part.remaining()).collect(),
-            full: self.parts().filter(|part| part.refuses_full()).count() as u64,
-        }
-    }
+fn both<const N: usize>(decision: Decision<'_, N>) -> (Told, Kept)
+where
+    Receipt<N>: Into<Kept>,
+{
+    (told(&decision), decision.receipt().into())
 }
 
-fn both<D: Tells>(decision: D) -> (Told, Kept) {
-    let told = decision.told();
-    (told, decision.into().into())
-}
-
-fn with_cost<D: Tells + Answer>(decision: D) -> (Told, u64, Kept) {
-    let cost = Answer::cost(&decision);
+fn with_cost<const N: usize>(decision: Decision<'_, N>) -> (Told, u64, Kept)
+where
+    Receipt<N>: Into<Kept>,
+{
+    let cost = decision.cost();
     let (told, kept) = both(decision);
     (told, cost, kept)
 }
@@ -161,17 +140,17 @@ macro_rules! prepared {
         match $engine {
             Engine::Keyed(limiter) => {
                 let $it = match $tier {
-                    0 => limiter.prepare(&placed($key)),
-                    tier => limiter.tier(tier).expect("it has that tier").prepare(&placed($key)),
+                    0 => limiter.account(&placed($key)),
+                    tier => limiter.account(&placed($key)).tier(tier).expect("it has that tier"),
                 };
                 $does
             }
             Engine::Global(limiters) => {
-                let $it = limiters[$key].prepare();
+                let $it = limiters[$key].account(());
                 $does
             }
             Engine::Multi(limiter) => {
-                let $it = limiter.prepare(&placed($key));
+                let $it = limiter.account(&placed($key));
                 $does
             }
         }
@@ -201,7 +180,7 @@ impl Engine {
         let quotas: Vec<Quota> = limits.iter().map(|limit| limit.quota()).collect();
         match sort {
             Sort::Keyed => {
-                let builder = Limiter::builder(quotas[0]).max_keys(max_keys).when_full(when_full);
+                let builder = Limiter::builder(quotas[0]).per().max_keys(max_keys).when_full(when_full);
                 let builder = quotas[1..].iter().fold(builder, |builder, quota| builder.tier(*quota));
                 let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
                 Self::Keyed(Box::new(match files {
@@ -210,15 +189,14 @@ impl Engine {
                 }))
             }
             Sort::Global => Self::Global(Box::from_iter((0..KEYS).map(|key| {
-                let builder =
-                    GlobalLimiter::builder(quotas[0]).clock(clock.clone()).memory_budget(usize::MAX);
+                let builder = Limiter::builder(quotas[0]).clock(clock.clone()).memory_budget(usize::MAX);
                 match files {
                     None => builder.build().expect("the limits are valid"),
                     Some(files) => builder.restore(&files[key][..]).expect("it was saved just now"),
                 }
             }))),
             Sort::Multi => {
-                let builder = MultiLimiter::builder(quotas).max_keys(max_keys).when_full(when_full);
+                let builder = Limiter::builder(quotas).per().max_keys(max_keys).when_full(when_full);
                 let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
                 Self::Multi(Box::new(match files {
                     None => builder.build().expect("the limits are valid"),
@@ -245,16 +223,18 @@ impl Engine {
 
     pub(crate) fn check(&self, key: usize, tier: usize, cost: u64, way: Way) -> (Told, Kept) {
         match (way, self) {
-            (Way::Plain, Self::Keyed(limiter)) if tier == 0 => both(limiter.check_n(&placed(key), cost)),
+            (Way::Plain, Self::Keyed(limiter)) if tier == 0 => both(limiter.check_n(placed(key), cost)),
             (Way::Plain, Self::Keyed(limiter)) => {
-                both(limiter.tier(tier).expect("it has that tier").check_n(&placed(key), cost))
+                both(limiter.account(placed(key)).tier(tier).expect("it has that tier").check_n(cost))
             }
-            (Way::Plain, Self::Global(limiters)) => both(limiters[key].check_n(cost)),
-            (Way::Plain, Self::Multi(limiter)) => both(limiter.check_n(&placed(key), cost)),
+            (Way::Plain, Self::Global(limiters)) => both(limiters[key].check_n((), cost)),
+            (Way::Plain, Self::Multi(limiter)) => both(limiter.check_n(placed(key), cost)),
             (Way::At, Self::Keyed(limiter)) if tier == 0 => {
-                both(limiter.at(limiter.now()).check_n(&placed(key), cost))
+                both(limiter.account(placed(key)).at(limiter.now()).check_n(cost))
             }
-            (Way::At, Self::Multi(limiter)) => both(limiter.at(limiter.now()).check_n(&placed(key), cost)),
+            (Way::At, Self::Multi(limiter)) => {
+                both(limiter.account(placed(key)).at(limiter.now()).check_n(cost))
+            }
             (Way::At, _) => {
                 let now = self.now();
                 prepared!(self, key, tier, |it| both(it.at(now).check_n(cost)))
@@ -264,7 +244,7 @@ impl Engine {
     }
 
     pub(crate) fn peek(&self, key: usize, tier: usize, cost: u64, now: u64) -> Told {
-        prepared!(self, key, tier, |it| it.at(at(now)).peek_n(cost).told())
+        prepared!(self, key, tier, |it| told(&it.at(at(now)).peek_n(cost)))
     }
 
     /// Checks these keys at cost 1 in one call; `None` when the limiter has no such call.
@@ -281,7 +261,7 @@ impl Engine {
     pub(crate) fn refund(&self, key: usize, kept: Kept) -> u64 {
         match (self, kept) {
             (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund(receipt),
-            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].prepare().refund(receipt),
+            (Self::Global(limiters), Kept::One(receipt)) => limiters[key].account(()).refund(receipt),
             (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund(receipt),
             _ => unreachable!("a receipt is of its own sort of limiter"),
         }
@@ -291,7 +271,7 @@ impl Engine {
         match (self, kept) {
             (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund_part(receipt, units),
             (Self::Global(limiters), Kept::One(receipt)) => {
-                limiters[key].prepare().refund_part(receipt, units)
+                limiters[key].account(()).refund_part(receipt, units)
             }
             (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund_part(receipt, units),
             _ => unreachable!("a receipt is of its own sort of limiter"),
@@ -342,7 +322,7 @@ impl Engine {
         let quotas: Vec<Quota> = limits.iter().map(|limit| limit.quota()).collect();
         match (self, only) {
             (Self::Keyed(limiter), Some(0)) => limiter.reconfigure(quotas[0], inherit),
-            (Self::Keyed(limiter), _) => limiter.reconfigure_tiers(&quotas, inherit),
+            (Self::Keyed(limiter), _) => limiter.reconfigure_tiers(quotas, inherit),
             (Self::Global(limiters), _) => {
                 limiters.iter().try_for_each(|limiter| limiter.reconfigure(quotas[0], inherit))
             }
@@ -357,9 +337,9 @@ impl Engine {
     /// admitted.
     pub(crate) fn strangers(&self, first: u64, count: u64, most: u64) -> usize {
         let is_admitted = |number: &u64| match self {
-            Self::Keyed(limiter) => limiter.check_n(&stranger(*number), most).is_allowed(),
+            Self::Keyed(limiter) => limiter.check_n(stranger(*number), most).is_allowed(),
             Self::Global(_) => false,
-            Self::Multi(limiter) => limiter.check_n(&stranger(*number), most).is_allowed(),
+            Self::Multi(limiter) => limiter.check_n(stranger(*number), most).is_allowed(),
         };
         (first..first + count).filter(is_admitted).count()
     }
@@ -410,10 +390,7 @@ pub(crate) trait Turn<'l> {
     fn ready(self: Box<Self>, clock: Hooked) -> Pin<Box<dyn Future<Output = ()> + 'l>>;
 }
 
-impl<'l, L: Limits> Turn<'l> for Reservation<'l, L, Hooked>
-where
-    L::Decision<'l>: Into<L::Receipt>,
-{
+impl<'l, const N: usize> Turn<'l> for Reservation<'l, Quota, N, Hooked> {
     fn departs(&self) -> u64 {
         self.departure().as_nanos()
     }
@@ -451,9 +428,9 @@ pub(crate) trait Lent {
     fn release(&mut self) -> u64;
 }
 
-impl<'l, L: Limits> Lent for Lease<'l, L, Hooked>
+impl<const N: usize> Lent for Lease<'_, Quota, N, Hooked>
 where
-    L::Decision<'l>: Tells,
+    Receipt<N>: Into<Kept>,
 {
     fn held(&self) -> u64 {
         Lease::held(self)

@@ -1,7 +1,7 @@
 //! The limits of the programs: their numbers are small and whole, so that nothing is rounded.
 
 use proptest::prelude::*;
-use tollgate::{GlobalLimiter, ManualClock, Quota};
+use tollgate::{Limiter, ManualClock, Quota};
 use tollgate_model::Algorithm;
 use tollgate_testing::limits::{self, Kind, Precision};
 
@@ -36,7 +36,7 @@ impl Limit {
 
     /// The same for the model.
     pub(crate) fn algorithm(self) -> Algorithm {
-        let limiter = GlobalLimiter::builder(self.quota()).clock(ManualClock::new()).build();
+        let limiter = Limiter::builder(self.quota()).clock(ManualClock::new()).build();
         let tick = limiter.expect("the limit is valid").resolution().tick;
         self.described().algorithm(Precision { tick, ..Precision::EXACT }, ORIGIN)
     }

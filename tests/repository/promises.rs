@@ -34,7 +34,7 @@ fn the_matrix_has_each_verb_of_a_limiter() {
         "cancel",
         "wait",
         "ready",
-        "prepare",
+        "account",
         "check_many",
         "lease",
         "save",

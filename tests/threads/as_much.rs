@@ -5,10 +5,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use tollgate::{
-    CountPolicy, FixedWindow, GlobalLimiter, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow,
-    TokenBucket,
-};
+use tollgate::{CountPolicy, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingWindow, TokenBucket};
 use tollgate_testing::clocks::{Hooked, at_reading};
 use tollgate_testing::limits;
 use tollgate_testing::random::Random;
@@ -38,14 +35,13 @@ fn exhaust(number: usize, take: impl Fn(bool, u64) -> Option<u64>) -> u64 {
 #[test]
 fn threads_take_exactly_what_there_is() {
     for quota in every() {
-        let keyed = Limiter::<u64, Quota>::builder(quota).clock(ManualClock::new()).max_keys(10);
-        let (keyed, global) =
-            (keyed.build().unwrap(), GlobalLimiter::builder(quota).clock(ManualClock::new()));
+        let keyed = Limiter::builder(quota).per::<u64>().clock(ManualClock::new()).max_keys(10);
+        let (keyed, global) = (keyed.build().unwrap(), Limiter::builder(quota).clock(ManualClock::new()));
         let global = global.build().unwrap();
         let taken = crew(THREADS, |worker| {
             exhaust(worker.number, |as_much, most| {
                 worker.count_operation();
-                let alice = keyed.prepare(&1);
+                let alice = keyed.account(1);
                 let decision = if as_much { alice.check_up_to(most) } else { alice.check_n(most) };
                 decision.is_allowed().then(|| decision.cost())
             })
@@ -54,7 +50,7 @@ fn threads_take_exactly_what_there_is() {
         let taken = crew(THREADS, |worker| {
             exhaust(worker.number, |as_much, most| {
                 worker.count_operation();
-                let all = global.prepare();
+                let all = global.account(());
                 let decision = if as_much { all.check_up_to(most) } else { all.check_n(most) };
                 decision.is_allowed().then(|| decision.cost())
             })
@@ -68,19 +64,19 @@ fn threads_take_exactly_what_there_is() {
 #[test]
 fn threads_take_the_same_of_several_limits() {
     let limits = [LIMIT + 100, LIMIT, LIMIT + 7].map(|count| TokenBucket::new(Rate::per_hour(count)));
-    let limiter = MultiLimiter::<u64>::builder(limits).clock(ManualClock::new()).build().unwrap();
+    let limiter = Limiter::builder(limits).per::<u64>().clock(ManualClock::new()).build().unwrap();
     let taken = crew(THREADS, |worker| {
         exhaust(worker.number, |as_much, most| {
             worker.count_operation();
-            let alice = limiter.prepare(&1);
+            let alice = limiter.account(1);
             let decision = if as_much { alice.check_up_to(most) } else { alice.check_n(most) };
             decision.is_allowed().then(|| decision.cost())
         })
     });
-    let rest = limiter.prepare(&1).check_up_to(LIMIT);
+    let rest = limiter.account(1).check_up_to(LIMIT);
     let rest = if rest.is_allowed() { rest.cost() } else { 0 };
     assert_eq!(taken.iter().sum::<u64>() + rest, LIMIT);
-    let refused = limiter.prepare(&1).check_up_to(1);
+    let refused = limiter.account(1).check_up_to(1);
     assert!(!refused.is_allowed());
     let left: Vec<u64> = refused.parts().map(|part| part.remaining()).collect();
     assert_eq!(left, [100, 0, 7]);
@@ -94,12 +90,13 @@ fn threads_that_debit_and_refund_lose_no_unit() {
     let interval = Duration::from_secs(1);
     let quota = TokenBucket::new(Rate::new(1, interval)).burst(ROOM);
     for round in 0..20 {
-        let limiter = Limiter::<u64>::builder(quota).clock(ManualClock::new()).max_keys(10).build().unwrap();
+        let limiter =
+            Limiter::builder(quota).per::<u64>().clock(ManualClock::new()).max_keys(10).build().unwrap();
         let sums = crew(THREADS, |worker| {
             let mut random = Random::with_seed(100 * round + worker.number as u64);
             let (mut checked, mut charged) = (0, 0);
             for _ in 0..400 {
-                let (alice, units) = (limiter.prepare(&1), random.u64(1..=4));
+                let (alice, units) = (limiter.account(1), random.u64(1..=4));
                 worker.count_operation();
                 match random.u64(..8) {
                     0 => {
@@ -133,7 +130,7 @@ fn threads_that_debit_and_refund_lose_no_unit() {
         let checked: u64 = sums.iter().map(|(checked, _)| checked).sum();
         let charged: u64 = sums.iter().map(|(_, charged)| charged).sum();
         assert!(checked <= ROOM && charged > ROOM, "{checked} were admitted of {ROOM}");
-        let wait = limiter.check(&1).retry_after();
+        let wait = limiter.check(1).retry_after();
         assert_eq!(wait, Some(interval * (charged + 1 - ROOM) as u32), "round {round}");
     }
 }
@@ -150,12 +147,12 @@ fn an_attempt_of_several_limits_that_lost_counts_nothing() {
         // The reading of the look, and that of the charge.
         for nth in [1, 2] {
             let clock = Hooked::default();
-            let builder = MultiLimiter::<u64>::builder([counting, other]).clock(clock.clone());
+            let builder = Limiter::builder([counting, other]).per::<u64>().clock(clock.clone());
             let limiter = Rc::new(builder.build().unwrap());
             let rival = limiter.clone();
-            let take_two = move || assert!(rival.check_n(&1, 2).is_allowed());
+            let take_two = move || assert!(rival.check_n(1, 2).is_allowed());
             let (taken, has_run) = at_reading(nth, take_two, || {
-                let decision = limiter.prepare(&1).check_up_to(3);
+                let decision = limiter.account(1).check_up_to(3);
                 (decision.is_allowed(), decision.cost())
             });
             assert_eq!((taken, has_run), ((true, 1), true), "{counting}: reading {nth}");
@@ -165,9 +162,12 @@ fn an_attempt_of_several_limits_that_lost_counts_nothing() {
                 Quota::SlidingWindow(_) => 0,
                 _ => 3,
             };
-            assert_eq!(limiter.at(limiter.now()).peek_n(&1, 0).parts().next().unwrap().remaining(), left);
+            assert_eq!(
+                limiter.account(1).at(limiter.now()).peek_n(0).parts().next().unwrap().remaining(),
+                left
+            );
             clock.0.advance(Duration::from_secs(20));
-            assert!(limiter.prepare(&1).peek().is_allowed(), "{counting}: reading {nth}");
+            assert!(limiter.account(1).peek().is_allowed(), "{counting}: reading {nth}");
         }
     }
 }

@@ -20,7 +20,7 @@ fn every() -> Vec<Quota> {
 #[test]
 fn memory_that_the_system_refuses_is_an_error() {
     let quota = SlidingLog::new(Rate::per_hour(1 << 24));
-    let builder = Limiter::<u64, _>::builder(quota).max_keys(1 << 30).memory_budget(usize::MAX);
+    let builder = Limiter::builder(quota).per::<u64>().max_keys(1 << 30).memory_budget(usize::MAX);
     let needed = builder.memory().expect("it can be said how much it is");
     let refused = builder.build().map(|_| ());
     assert!(matches!(refused, Err(BuildError::OutOfMemory { bytes }) if bytes >= needed / 2), "{refused:?}");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingWindow, TokenBucket, WhenFull};
+use tollgate::{Limiter, ManualClock, Quota, Rate, SlidingWindow, TokenBucket, WhenFull};
 use tollgate_testing::keys::Scattered;
 
 mod keys;
@@ -14,19 +14,20 @@ use keys::{LIMIT, Subject, ask_for_all, counters, movable, nobody_got_more, take
 /// Room for 20,000 keys in 4,096 buckets, of which 256 are used at first.
 fn limiter(quota: Quota) -> (Subject, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+    let builder = Limiter::builder(quota).per().max_keys(20_000).when_full(WhenFull::Deny);
     (builder.clock(clock.clone()).build().unwrap(), clock)
 }
 
 #[test]
 fn a_limiter_grows_with_its_keys_up_to_its_memory() {
-    let builder = || Limiter::<Scattered>::builder(TokenBucket::new(Rate::per_hour(1))).max_keys(20_000);
+    let builder =
+        || Limiter::builder(TokenBucket::new(Rate::per_hour(1))).per::<Scattered>().max_keys(20_000);
     let limiter = builder().clock(ManualClock::new()).build().unwrap();
     let most = builder().memory().unwrap();
     let mut used = limiter.usage().memory_in_use;
     assert_eq!((used, most), (256 * 256, 4_096 * 256));
     for key in 0..20_000 {
-        assert!(limiter.check(&Scattered(key)).is_allowed(), "there is room for key {key}");
+        assert!(limiter.check(Scattered(key)).is_allowed(), "there is room for key {key}");
         // It reads the whole table, so not after every key.
         if key % 64 > 0 {
             continue;
@@ -44,13 +45,14 @@ fn a_limiter_grows_with_its_keys_up_to_its_memory() {
 #[test]
 fn memory_follows_the_keys_in_debt() {
     let clock = ManualClock::new();
-    let limiter = Limiter::<Scattered>::builder(TokenBucket::new(Rate::per_second(1)))
+    let limiter = Limiter::builder(TokenBucket::new(Rate::per_second(1)))
+        .per::<Scattered>()
         .max_keys(1_000_000)
         .clock(clock.clone())
         .build()
         .unwrap();
     for key in 0..200_000 {
-        assert!(limiter.check(&Scattered(key)).is_allowed());
+        assert!(limiter.check(Scattered(key)).is_allowed());
         clock.advance(Duration::from_millis(10));
     }
     // About a hundred keys at a time.
@@ -66,12 +68,12 @@ fn a_key_keeps_its_debt_when_it_migrates() {
         for (cost, key) in early.iter().enumerate() {
             assert!(limiter.check_n(key, 1 + cost as u64 % LIMIT).is_allowed());
         }
-        let owed = |key: &Scattered| limiter.at(limiter.now()).peek_n(key, 0);
+        let owed = |key: &Scattered| limiter.account(key).at(limiter.now()).peek_n(0);
         let before: Vec<_> =
             early.iter().map(|key| (owed(key).remaining(), owed(key).reset_after())).collect();
         let memory = limiter.usage().memory_in_use;
         for other in 1_000..15_000 {
-            let _ = limiter.check(&Scattered(other));
+            let _ = limiter.check(Scattered(other));
         }
         assert!(limiter.usage().memory_in_use >= 8 * memory, "{quota}: the table has grown");
         let after: Vec<_> =
@@ -91,31 +93,31 @@ fn a_peek_at_an_unmigrated_key_equals_a_check() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let later = 4_000;
     for nth in 0..later {
-        assert!(limiter.check_n(&Scattered(nth), 1 + nth % LIMIT).is_allowed());
+        assert!(limiter.check_n(Scattered(nth), 1 + nth % LIMIT).is_allowed());
         // Among these numbers is the one at which the table follows its full buckets. The keys of
         // the other buckets have not migrated then.
         if nth < 2_000 || nth % 10 > 0 {
             continue;
         }
         for early in 0..=nth {
-            let looked = limiter.at(limiter.now()).peek_n(&Scattered(early), 0).remaining();
+            let looked = limiter.account(Scattered(early)).at(limiter.now()).peek_n(0).remaining();
             assert_eq!(looked, LIMIT - 1 - early % LIMIT);
         }
     }
     for nth in 0..later {
-        let looked = limiter.at(limiter.now()).peek_n(&Scattered(nth), 0).remaining();
+        let looked = limiter.account(Scattered(nth)).at(limiter.now()).peek_n(0).remaining();
         assert_eq!(looked, LIMIT - 1 - nth % LIMIT);
-        assert_eq!(limiter.peek(&Scattered(nth)).is_allowed(), looked > 0);
-        assert_eq!(limiter.check(&Scattered(nth)).is_allowed(), looked > 0);
+        assert_eq!(limiter.peek(Scattered(nth)).is_allowed(), looked > 0);
+        assert_eq!(limiter.check(Scattered(nth)).is_allowed(), looked > 0);
     }
-    assert_eq!(limiter.peek(&Scattered(later)).remaining(), LIMIT - 1, "and a new key is new");
+    assert_eq!(limiter.peek(Scattered(later)).remaining(), LIMIT - 1, "and a new key is new");
 }
 
 #[test]
 fn verbs_find_a_key_that_has_not_moved_yet() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
-    let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(&Scattered(key), 2))).collect();
-    (1_000..12_000).for_each(|key| assert!(limiter.check(&Scattered(key)).is_allowed()));
+    let taken: Vec<_> = (0..600).map(|key| (key, limiter.check_n(Scattered(key), 2))).collect();
+    (1_000..12_000).for_each(|key| assert!(limiter.check(Scattered(key)).is_allowed()));
     // The refunds first: a reset also ends the receipts of the keys that share its mark.
     for (key, decision) in taken {
         if key % 2 == 0 {
@@ -123,9 +125,9 @@ fn verbs_find_a_key_that_has_not_moved_yet() {
         }
     }
     for key in 0..600 {
-        assert!(key % 2 == 0 || limiter.prepare(&Scattered(key)).reset());
-        assert_eq!(limiter.check_n(&Scattered(key), LIMIT).remaining(), 0);
-        assert!(!limiter.check(&Scattered(key)).is_allowed());
+        assert!(key % 2 == 0 || limiter.account(Scattered(key)).reset());
+        assert_eq!(limiter.check_n(Scattered(key), LIMIT).remaining(), 0);
+        assert!(!limiter.check(Scattered(key)).is_allowed());
     }
 }
 
@@ -155,7 +157,7 @@ fn refunds_of_migrating_keys_mint_nothing() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(LIMIT)).into());
     let (held, done) = (counters(256), AtomicBool::new(false));
     for (nth, held) in (0..).zip(&held) {
-        assert!(limiter.check(&Scattered(nth)).is_allowed());
+        assert!(limiter.check(Scattered(nth)).is_allowed());
         held.store(1, SeqCst);
     }
     thread::scope(|scope| {
@@ -163,13 +165,13 @@ fn refunds_of_migrating_keys_mint_nothing() {
             let (limiter, held, done) = (&limiter, &held, &done);
             scope.spawn(move || take_and_give_back(limiter, held, worker, done));
         }
-        (1_000..14_000).for_each(|key| assert!(limiter.check(&Scattered(key)).is_allowed()));
+        (1_000..14_000).for_each(|key| assert!(limiter.check(Scattered(key)).is_allowed()));
         done.store(true, SeqCst);
     });
     assert!(limiter.usage().memory_in_use > 4 * 256 * 256);
     // A charge that meets its key's migration may be made twice: that errs by refusing.
     // A peek tells what one request more would leave.
-    assert!((0..256).all(|nth| limiter.peek(&Scattered(nth)).remaining() < LIMIT - 1));
+    assert!((0..256).all(|nth| limiter.peek(Scattered(nth)).remaining() < LIMIT - 1));
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn a_save_during_growth_keeps_all_debt() {
     let files = thread::scope(|scope| {
         scope.spawn(|| {
             for nth in 0..15_000 {
-                assert!(limiter.check_n(&Scattered(nth), LIMIT).is_allowed());
+                assert!(limiter.check_n(Scattered(nth), LIMIT).is_allowed());
                 known.store(nth + 1, SeqCst);
             }
         });
@@ -194,9 +196,9 @@ fn a_save_during_growth_keeps_all_debt() {
         files
     });
     for (before, file) in files {
-        let builder = Limiter::<Scattered, Quota>::builder(quota).max_keys(20_000).when_full(WhenFull::Deny);
+        let builder = Limiter::builder(quota).per::<Scattered>().max_keys(20_000).when_full(WhenFull::Deny);
         let restored = builder.clock(ManualClock::new()).restore(&file[..]).unwrap();
-        let forgotten = (0..before).find(|&nth| restored.check(&Scattered(nth)).is_allowed());
+        let forgotten = (0..before).find(|&nth| restored.check(Scattered(nth)).is_allowed());
         assert_eq!(forgotten, None);
     }
 }
@@ -204,24 +206,25 @@ fn a_save_during_growth_keeps_all_debt() {
 #[test]
 fn several_limits_grow_each_by_itself() {
     let clock = ManualClock::new();
-    let limiter = MultiLimiter::<Scattered>::builder([
+    let limiter = Limiter::builder([
         Quota::from(TokenBucket::new(Rate::per_second(LIMIT))),
         SlidingWindow::new(Rate::per_hour(2 * LIMIT)).into(),
     ])
+    .per::<Scattered>()
     .max_keys(20_000)
     .clock(clock.clone())
     .build()
     .unwrap();
     for key in 0..10_000 {
-        assert!(limiter.check_n(&Scattered(key), LIMIT).is_allowed());
+        assert!(limiter.check_n(Scattered(key), LIMIT).is_allowed());
         // The first limit forgets keys and the second remembers them, so one table stays small.
         clock.advance(Duration::from_millis(10));
     }
     assert_eq!(limiter.usage().live_keys, 10_000);
     clock.advance(Duration::from_secs(1));
     for key in 0..10_000 {
-        assert!(limiter.check_n(&Scattered(key), LIMIT).is_allowed());
-        assert!(!limiter.check_n(&Scattered(key), LIMIT).is_allowed());
+        assert!(limiter.check_n(Scattered(key), LIMIT).is_allowed());
+        assert!(!limiter.check_n(Scattered(key), LIMIT).is_allowed());
         clock.advance(Duration::from_millis(1));
     }
 }

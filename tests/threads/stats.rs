@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::{
-    Clock, InFlightLimiter, Limiter, ManualClock, MultiLimiter, Rate, Stats, Timestamp, TokenBucket,
-};
+use tollgate::{Clock, InFlightLimiter, Limiter, ManualClock, Rate, Stats, Timestamp, TokenBucket};
 
 const PLENTY: TokenBucket = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(1_000_000_000);
 
@@ -26,13 +24,13 @@ fn meet(work: impl Fn() + Sync, stats: impl Fn() -> Stats) {
 
 #[test]
 fn contention_between_threads_is_counted() {
-    let limiter = Limiter::<u64>::builder(PLENTY).build().unwrap();
-    (0..1_000).for_each(|_| assert!(limiter.check(&1).is_allowed()));
+    let limiter = Limiter::builder(PLENTY).per::<u64>().build().unwrap();
+    (0..1_000).for_each(|_| assert!(limiter.check(1).is_allowed()));
     assert_eq!(limiter.stats().retried, 0, "one thread is in nobody's way");
-    meet(|| assert!(limiter.check(&1).is_allowed()), || limiter.stats());
+    meet(|| assert!(limiter.check(1).is_allowed()), || limiter.stats());
 
-    let several = MultiLimiter::<u64>::builder([PLENTY, PLENTY.burst(1_000_000)]).build().unwrap();
-    meet(|| drop(several.check(&1)), || several.stats());
+    let several = Limiter::builder([PLENTY, PLENTY.burst(1_000_000)]).per::<u64>().build().unwrap();
+    meet(|| drop(several.check(1)), || several.stats());
 
     let in_flight = InFlightLimiter::<u64>::builder(100).build().unwrap();
     meet(|| drop(in_flight.try_acquire(&1)), || in_flight.stats());
@@ -50,16 +48,16 @@ impl Clock for Fickle {
 
 #[test]
 fn a_clock_that_steps_back_under_an_insertion_is_counted() {
-    let builder = || Limiter::<u64>::builder(PLENTY);
+    let builder = || Limiter::builder(PLENTY).per::<u64>();
     let limiter = builder().clock(Fickle(AtomicU64::new(0))).build().unwrap();
     // The two readings of the first new key go ahead. Those of the second, after one reading in
     // between, go back.
-    assert!(limiter.check(&1).is_allowed());
+    assert!(limiter.check(1).is_allowed());
     let _ = limiter.now();
-    assert!(limiter.check(&2).is_allowed());
+    assert!(limiter.check(2).is_allowed());
     let stepped = limiter.stats().clock_stepped_back;
     let steady = builder().clock(ManualClock::new()).build().unwrap();
-    assert!(steady.check(&1).is_allowed() && steady.check(&2).is_allowed());
+    assert!(steady.check(1).is_allowed() && steady.check(2).is_allowed());
     assert_eq!((stepped, steady.stats().clock_stepped_back), (1, 0));
 }
 
@@ -68,11 +66,11 @@ fn a_clock_that_steps_back_under_an_insertion_is_counted() {
 fn one_thread_is_not_in_its_own_way() {
     let clock = ManualClock::new();
     let limits = [TokenBucket::new(Rate::per_second(10)), TokenBucket::new(Rate::per_hour(100))];
-    let limiter = MultiLimiter::<u64>::builder(limits).clock(clock.clone()).build().unwrap();
+    let limiter = Limiter::builder(limits).per::<u64>().clock(clock.clone()).build().unwrap();
     for _ in 0..10 {
-        assert!((0..2_000).all(|key| limiter.check(&key).is_allowed()));
+        assert!((0..2_000).all(|key| limiter.check(key).is_allowed()));
         clock.advance(Duration::from_secs(2));
-        assert!((2_000..4_000).all(|key| limiter.check(&key).is_allowed()));
+        assert!((2_000..4_000).all(|key| limiter.check(key).is_allowed()));
     }
     assert_eq!(limiter.stats().retried, 0);
 }

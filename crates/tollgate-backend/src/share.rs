@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Clock, FixedWindow, LeakyBucket, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket,
+    BuildError, Clock, FixedWindow, LeakyBucket, Limiter, MOST_LIMITS, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket,
 };
 
 /// The keys that a share has room for, and the memory that they may come to take. Of long logs that
@@ -36,13 +36,13 @@ pub fn local_share<C: Clock + 'static>(
     quotas: &[Quota],
     nodes: u32,
     clock: C,
-) -> Result<MultiLimiter<[u8], C>, BuildError> {
+) -> Result<Limiter<[u8], Quota, MOST_LIMITS, C>, BuildError> {
     if nodes == 0 {
         let (min, max) = (1, u128::from(u32::MAX));
         return Err(BuildError::OutOfRange { field: "nodes", value: 0, min, max });
     }
     let shares: Vec<_> = quotas.iter().map(|&quota| share(quota, nodes)).collect();
-    let builder = |keys| MultiLimiter::builder(shares.iter().copied()).max_keys(keys);
+    let builder = |keys| Limiter::builder(shares.to_vec()).per().max_keys(keys);
     let mut keys = MOST_KEYS;
     while keys > 1 && builder(keys).memory()? > MOST_BYTES {
         keys /= 2;

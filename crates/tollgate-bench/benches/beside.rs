@@ -33,11 +33,11 @@ fn beside(criterion: &mut Criterion) {
         let sequence: Vec<u64> = random_keys(keys).take(2 * KEYS as usize).collect();
         let quota = TokenBucket::new(Rate::per_minute(1)).burst(BURST.into());
         let tollgate =
-            Limiter::<u64>::builder(quota).max_keys(keys as usize).build().expect("the quota is valid");
+            Limiter::builder(quota).per::<u64>().max_keys(keys as usize).build().expect("the quota is valid");
         let quota = governor::Quota::with_period(Duration::from_secs(60)).expect("not zero");
         let governor = RateLimiter::dashmap(quota.allow_burst(NonZeroU32::new(BURST).expect("not zero")));
         // Both limiters know every key before the measurement.
-        assert!((0..keys).all(|key| tollgate.check(&key).is_allowed() && governor.check_key(&key).is_ok()));
+        assert!((0..keys).all(|key| tollgate.check(key).is_allowed() && governor.check_key(&key).is_ok()));
 
         let mut group = criterion.benchmark_group(name);
         let mut next = sequence.iter().cycle();

@@ -39,7 +39,7 @@ pub(crate) fn clock_and_compare_exchange<K: 'static>() -> Contestant<K> {
 /// large as Tollgate's for `keys`.
 pub(crate) fn line(keys: usize) -> Contestant<u64> {
     Contestant::floor("floor: hash + clock + CAS", move || {
-        let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).max_keys(keys);
+        let builder = Limiter::builder(TokenBucket::new(Rate::per_second(1))).per::<u64>().max_keys(keys);
         let bytes = builder.memory().expect("the quota is valid");
         let lines: Vec<Line> =
             (0..bytes.next_power_of_two() / size_of::<Line>()).map(|_| Line(AtomicU64::new(0))).collect();

@@ -116,7 +116,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     server.print("the server's CPU");
     ours.print("this process's CPU");
 
-    let local = |rate| tollgate::Limiter::<[u8]>::builder(TokenBucket::new(rate)).build();
+    let local = |rate| tollgate::Limiter::builder(TokenBucket::new(rate)).per::<[u8]>().build();
     let (refusing, admitting) = (local(Rate::per_day(1))?, local(Rate::per_second(1_000_000_000))?);
     let _ = refusing.check(b"alice");
     let mut local_rows = Table::default();

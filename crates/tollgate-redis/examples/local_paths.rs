@@ -31,7 +31,7 @@ fn measured(run: impl FnOnce()) {
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = |rate| tollgate::Limiter::<[u8]>::builder(TokenBucket::new(rate)).build();
+    let local = |rate| tollgate::Limiter::builder(TokenBucket::new(rate)).per::<[u8]>().build();
     if path == "refused" || path == "admitted" {
         let rate = if path == "refused" { Rate::per_day(1) } else { Rate::per_second(1_000_000_000) };
         let limiter = local(rate)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{KeyHasher, Quota};
+use tollgate::{KeyHasher, MOST_LIMITS, Quota};
 use tollgate_backend::{AddressError, StoreAddress};
 
 use crate::connection::Topology;
@@ -21,9 +21,6 @@ use crate::shadow::Shadow;
 use crate::shared::{Shared, Time};
 use crate::store::Store;
 use crate::{BuildError, OnFailure};
-
-/// The most limits that decide a request together.
-const MOST_LIMITS: usize = 8;
 
 /// A connection to a store: Redis 6.2 or later, or Valkey. Clones share it.
 ///

@@ -1,6 +1,6 @@
 //! What decides while the store does not.
 
-use tollgate::{BuildError, Clock, MultiDecision, MultiLimiter, Quota, TscClock};
+use tollgate::{BuildError, Clock, Decision, Limiter, MOST_LIMITS, Quota, TscClock};
 use tollgate_backend::local_share;
 
 /// What happens to a request when the store fails.
@@ -39,12 +39,12 @@ pub enum OnFailure {
 }
 
 /// What gives a local charge back.
-pub(crate) type LocalReceipt = Box<<tollgate::Several as tollgate::Limits>::Receipt>;
+pub(crate) type LocalReceipt = Box<tollgate::Receipt<MOST_LIMITS>>;
 
 /// The local limiters of a node.
 #[derive(Debug)]
 pub(crate) struct Local<C: Clock = TscClock> {
-    limiter: MultiLimiter<[u8], C>,
+    limiter: Limiter<[u8], Quota, MOST_LIMITS, C>,
 }
 
 impl Local {
@@ -69,7 +69,7 @@ impl<C: Clock + 'static> Local<C> {
     }
 
     /// Decides a request, and charges its local limits.
-    pub(crate) fn check_n(&self, key: &[u8], cost: u64) -> MultiDecision<'_> {
+    pub(crate) fn check_n(&self, key: &[u8], cost: u64) -> Decision<'_, MOST_LIMITS> {
         self.limiter.check_n(key, cost)
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     use std::time::Duration;
 
     use proptest::prelude::*;
-    use tollgate::{ManualClock, Rate, TokenBucket};
+    use tollgate::{ManualClock, Quota, Rate, TokenBucket};
 
     use super::*;
 
@@ -98,7 +98,7 @@ mod tests {
         ) {
             let clock = ManualClock::new();
             let quota = Quota::from(TokenBucket::new(Rate::per_second(RATE)).burst(BURST));
-            let store = MultiLimiter::<[u8]>::builder([quota]).clock(clock.clone()).build().unwrap();
+            let store = Limiter::builder(vec![quota]).per::<[u8]>().clock(clock.clone()).build().unwrap();
             let local = || Local::with_clock(&[quota], NODES as u32, clock.clone()).unwrap();
             let nodes: Vec<_> = (0..NODES).map(|_| local()).collect();
             let (mut now, mut admitted) = (0, Vec::new());

@@ -15,7 +15,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{KeyHasher, MultiDecision, Outcome, Quota};
+use tollgate::{Decision, KeyHasher, MOST_LIMITS, Outcome, Quota};
 
 use crate::answer::{Answer, Charge, DecidedBy, LimitAnswer, Receipt};
 use crate::deny::{DenyCache, Fingerprint, Refusal};
@@ -245,7 +245,7 @@ impl Layers {
     }
 
     /// The answer of the local limiters.
-    fn locally(&self, decision: MultiDecision<'_>) -> Answer {
+    fn locally(&self, decision: Decision<'_, MOST_LIMITS>) -> Answer {
         // Above this node's share, but not above the limit: the store will admit it.
         let waits = decision.is_never() && decision.cost() <= self.limit;
         let outcome = if waits { Outcome::Denied } else { decision.outcome() };

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tollgate::{MultiLimiter, Quota, TscClock};
+use tollgate::{Limiter, Quota, TscClock};
 use tollgate_rules::{Found, LiveRules, Memory, PlainRequest, Scratch, read};
 
 const ROUNDS: usize = 101;
@@ -45,7 +45,7 @@ fn main() {
     };
     let engine = LIMITS.map(|limit| {
         let quota: Quota = limit.parse().expect("a limit");
-        MultiLimiter::<[u8]>::builder([quota]).clock(clock.clone()).build().expect("there is memory")
+        Limiter::builder([quota]).per::<[u8]>().clock(clock.clone()).build().expect("there is memory")
     });
     let set = live.rules();
     set.matcher().find(&request, &mut found);

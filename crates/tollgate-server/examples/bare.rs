@@ -74,7 +74,7 @@ struct Repeats {
 type Limiters = [Limiter<str>; 3];
 
 fn limiters() -> Result<Limiters, AnyError> {
-    let limiter = || Limiter::builder(TokenBucket::new(Rate::per_second(1_000_000_000))).build();
+    let limiter = || Limiter::builder(TokenBucket::new(Rate::per_second(1_000_000_000))).per().build();
     Ok([limiter()?, limiter()?, limiter()?])
 }
 

@@ -115,9 +115,9 @@ mod tests {
     fn a_sleep_is_time_that_has_passed() {
         let (clock, counter) = asleep();
         let daily = FixedWindow::new(Rate::per_day(1));
-        let daily = Limiter::<str, _>::builder(daily).clock(Arc::clone(&clock)).build().unwrap();
+        let daily = Limiter::builder(daily).per::<str>().clock(Arc::clone(&clock)).build().unwrap();
         let bucket = TokenBucket::new(Rate::new(1, 8 * HOUR)).burst(1);
-        let bucket = Limiter::<str, _>::builder(bucket).clock(Arc::clone(&clock)).build().unwrap();
+        let bucket = Limiter::builder(bucket).per::<str>().clock(Arc::clone(&clock)).build().unwrap();
         assert!(daily.check("ada").is_allowed() && bucket.check("ada").is_allowed());
         counter.advance(HOUR);
         // It slept for ten hours; then for fifteen more.

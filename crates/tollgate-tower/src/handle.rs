@@ -175,7 +175,7 @@ impl KeyHandle<'_> {
             KeyLimits::Quotas(limits) => limits,
             KeyLimits::InFlight(limit) => return limit.state(key),
         };
-        let decision = limits.limiter.prepare(key).peek_n(cost);
+        let decision = limits.limiter.account(key).peek_n(cost);
         let (state, now) = (tightest(&decision), decision.decided_at());
         let Some(end) = self.ban.and_then(|ban| ban.end(key, now)) else { return state };
         let reset = end.saturating_since(now);
@@ -185,16 +185,16 @@ impl KeyHandle<'_> {
     }
 
     /// Gives up to `units` of the key's newest requests back, and returns how many: see
-    /// [`tollgate::Prepared::credit`]. The units are on top of the limit. The waiting requests of a
+    /// [`tollgate::Account::credit`]. The units are on top of the limit. The waiting requests of a
     /// queue keep their departures, and the turns that its clients abandon are lost for now.
     /// Requests [in flight](crate::Limit::InFlight) keep their places: 0.
     pub fn credit(&self, units: u64) -> u64 {
         let KeyLimits::Quotas(limits) = self.limits else { return 0 };
-        limits.change_debt(|limiter| limiter.prepare(self.key.as_bytes()).credit(units))
+        limits.change_debt(|limiter| limiter.account(self.key.as_bytes()).credit(units))
     }
 
     /// Forgives the key its debt, lifts its [ban](crate::Rule::ban), and returns whether it may
-    /// have had one of the two: see [`tollgate::Prepared::reset`]. The waiting requests of a queue
+    /// have had one of the two: see [`tollgate::Account::reset`]. The waiting requests of a queue
     /// keep their departures, and the turns that its clients abandon are lost for now. A request
     /// that is being refused meanwhile may ban the key anew.
     ///
@@ -203,7 +203,7 @@ impl KeyHandle<'_> {
     pub fn reset(&self) -> bool {
         let key = self.key.as_bytes();
         let KeyLimits::Quotas(limits) = self.limits else { return false };
-        let had_debt = limits.change_debt(|limiter| limiter.prepare(key).reset());
+        let had_debt = limits.change_debt(|limiter| limiter.account(key).reset());
         // Then: a request would be refused for the debt, and banned anew.
         let was_banned = self.ban.is_some_and(|ban| ban.lift(key));
         had_debt || was_banned

@@ -84,13 +84,13 @@ impl<R, B> TollgateLayer<R, B> {
     /// `limits` are given as to [`Rule::new`](crate::Rule::new): as many as the rule has, in the
     /// same order. `inherit` says what happens to the debt of each key.
     ///
-    /// **Guarantee.** As for [`tollgate::MultiLimiter::reconfigure`], all limits of the rule change
+    /// **Guarantee.** As for [`tollgate::Limiter::reconfigure`], all limits of the rule change
     /// at the same instant: every request is decided either by all of the old limits or by all of
     /// the new ones. `RateLimit-Policy` changes right after. Each limit keeps its algorithm, and
     /// its name in headers, even if the period changes. A limit [in flight](Limit::InFlight) takes
     /// another number, for any `inherit`: requests in flight keep their places.
     ///
-    /// **Cost.** Each change keeps about a kilobyte per limit until the layer is dropped. After
+    /// **Cost.** Each change keeps about six kilobytes until the layer is dropped. After
     /// the first change, a request that sends `RateLimit-Policy` needs a few loads more, however
     /// many changes follow. No request waits for a change.
     ///

@@ -79,7 +79,7 @@ struct Numbers {
 }
 
 struct Contest {
-    limiter: Limiter<Placed, CallQuota, ManualClock>,
+    limiter: Limiter<Placed, CallQuota, 1, ManualClock>,
     now: u64,
     /// Each key's TAT.
     tats: [u128; 3],
@@ -92,7 +92,7 @@ struct Contest {
 pub(crate) fn contest_of_calls(calls: &Calls) {
     let clock = ManualClock::new();
     let default = CallQuota::from_nanos(1, MOST).expect("it is the largest");
-    let limiter = Limiter::builder(default).max_keys(64).clock(clock.clone()).build();
+    let limiter = Limiter::builder(default).per().max_keys(64).clock(clock.clone()).build();
     let limiter = limiter.expect("it is small");
     let mut contest = Contest { limiter, now: 0, tats: [0; 3], charges: Vec::new(), call: None, wait: 0 };
     let (mut latest, mut reset_at) = (0, 0);
@@ -130,13 +130,13 @@ impl Contest {
                 let Some((quota, _, cost)) = call.value() else { return };
                 let (right, _) = self.right(key, quota, cost);
                 let lent = quota.lend();
-                let found = numbers(&self.limiter.prepare(&APART[key]).under(&lent).peek_n(cost));
+                let found = numbers(&self.limiter.account(&APART[key]).under(&lent).peek_n(cost));
                 self.same(&right, &found);
             }
             Verb::Refund(pick, units) if is_ahead => self.refund(*pick, units.value()),
             Verb::Refund(..) => {}
             Verb::Reset => {
-                self.limiter.prepare(&APART[key]).reset();
+                self.limiter.account(&APART[key]).reset();
                 self.tats[key] = 0;
                 let of_key = self.charges.iter_mut().filter(|charge| charge.key == key);
                 of_key.for_each(|charge| charge.is_forgiven = true);
@@ -151,7 +151,7 @@ impl Contest {
         let Some((quota, emission, cost)) = self.call else { return };
         let (right, tat) = self.right(key, quota, cost);
         let lent = quota.lend();
-        let decision = self.limiter.prepare(&APART[key]).under(&lent).check_n(cost);
+        let decision = self.limiter.account(&APART[key]).under(&lent).check_n(cost);
         let (found, receipt) = (numbers(&decision), decision.receipt());
         self.same(&right, &found);
         let Some(tat) = tat else { return };
@@ -192,7 +192,7 @@ impl Contest {
     }
 
     fn seen_debt(&self, key: usize) -> u128 {
-        self.limiter.prepare(&APART[key]).peek_n(0).reset_after().as_nanos()
+        self.limiter.account(&APART[key]).peek_n(0).reset_after().as_nanos()
     }
 
     /// What a call is answered, and the key's TAT if it is charged.

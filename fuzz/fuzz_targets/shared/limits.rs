@@ -22,17 +22,41 @@ pub(crate) struct Number {
 /// In the order and with the fields that the seeds of `corpus/operations` have.
 #[derive(Arbitrary, Debug)]
 enum AnyKind {
-    TokenBucket { burst: Number, initial: Option<u8> },
-    Meter { capacity: Number },
-    Queue { capacity: Number },
-    Fixed { all: bool },
-    Intervals { burst: Number, initial: Option<u8> },
+    TokenBucket {
+        burst: Number,
+        initial: Option<u8>,
+    },
+    Meter {
+        capacity: Number,
+    },
+    Queue {
+        capacity: Number,
+    },
+    Fixed {
+        all: bool,
+    },
+    Intervals {
+        burst: Number,
+        initial: Option<u8>,
+    },
     /// Again, so that the seeds keep their kinds.
-    Other { burst: Number, initial: Option<u8> },
-    FirstHitWindow { all: bool },
-    Sliding { all: bool },
-    SubWindows { k: u8, all: bool },
-    Log { all: bool },
+    Other {
+        burst: Number,
+        initial: Option<u8>,
+    },
+    FirstHitWindow {
+        all: bool,
+    },
+    Sliding {
+        all: bool,
+    },
+    SubWindows {
+        k: u8,
+        all: bool,
+    },
+    Log {
+        all: bool,
+    },
 }
 
 /// A longer log takes long to fill and tests nothing new.

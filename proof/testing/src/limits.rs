@@ -241,6 +241,11 @@ impl fmt::Display for Limit {
     }
 }
 
+/// Quotas as a list, whose length the compiler does not know.
+pub fn list(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> Vec<Quota> {
+    quotas.into_iter().map(Into::into).collect()
+}
+
 /// Every algorithm at this rate.
 pub fn every(rate: Rate) -> Vec<Quota> {
     let period = rate.period().as_nanos().try_into().expect("less than centuries");

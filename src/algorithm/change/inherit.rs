@@ -11,7 +11,7 @@ use crate::error::BuildError;
 /// of the old burst (or limit) available. Every policy rounds the available amount down to a
 /// [grain](crate::Resolution::grains) of the new quota.
 ///
-/// A bucket that a [reservation](crate::Prepared::reserve) has booked ahead has less than nothing
+/// A bucket that a [reservation](crate::Account::reserve) has booked ahead has less than nothing
 /// available. It keeps that debt under every policy except `Reset`: as far as the new quota pays it
 /// within the time that its words have room for, which is the rest of the ten years at least. The
 /// part that would be paid later is forgotten, also by the next change.
@@ -19,14 +19,14 @@ use crate::error::BuildError;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{Inherit, GlobalLimiter, ManualClock, Rate, TokenBucket};
+/// use tollgate::{Inherit, Limiter, ManualClock, Rate, TokenBucket};
 ///
 /// let carried = |inherit| {
 ///     let quota = TokenBucket::new(Rate::per_second(10));
-///     let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build()?;
-///     assert!(limiter.check_n(4).is_allowed()); // 6 of 10 are left
+///     let limiter = Limiter::builder(quota).clock(ManualClock::new()).build()?;
+///     assert!(limiter.check_n((), 4).is_allowed()); // 6 of 10 are left
 ///     limiter.reconfigure(TokenBucket::new(Rate::per_second(100)), inherit)?;
-///     Ok::<u64, tollgate::BuildError>(limiter.at(limiter.now()).peek_n(0).remaining())
+///     Ok::<u64, tollgate::BuildError>(limiter.account(()).at(limiter.now()).peek_n(0).remaining())
 /// };
 /// assert_eq!(carried(Inherit::AsIs)?, 6);
 /// assert_eq!(carried(Inherit::Proportional)?, 60);

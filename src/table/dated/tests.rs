@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::algorithm::{
-    Algorithm, AnyRule, Change, Each, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Algorithm, AnyRule, Change, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 use crate::rate::Rate;
 
@@ -279,7 +279,8 @@ fn sliding_windows_and_logs_have_no_later_version() {
 fn limits_decided_together_end_together() {
     let quotas: [Quota; 3] =
         [TokenBucket::new(ten()).into(), FixedWindow::new(ten()).into(), SlidingLog::new(ten()).into()];
-    let rules = Each::compile(&quotas.map(Each), 0).expect("ten a second");
+    let rules: Vec<AnyRule> =
+        quotas.iter().flat_map(|quota| Quota::compile(&[*quota], 0).expect("ten a second")).collect();
     let last = rules.iter().filter(|rule| rule.is_ranged()).map(Ranged::last).min();
     let terms = Term::all(rules.into_iter().map(|rule| (rule, None)).collect(), 0);
     let horizons: Vec<_> = terms.iter().filter_map(|(_, term)| term.horizon()).collect();

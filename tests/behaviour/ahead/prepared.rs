@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    FixedWindow, Inherit, Limiter, ManualClock, Prepared, Quota, Rate, Timestamp, TokenBucket, WhenFull,
+    Account, FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, Timestamp, TokenBucket, WhenFull,
 };
 
 use super::{Counting, LIMITS, SECOND, all_of, every, limiter};
@@ -14,22 +14,26 @@ fn a_prepared_key_decides_as_its_limiter_does() {
     for tiers in every() {
         let (ahead, plain) = (limiter(tiers), limiter(tiers));
         for key in 0..6 {
-            let prepared = ahead.prepare(&key);
+            let prepared = ahead.account(key);
             for step in 0..60_u64 {
                 let now = Timestamp::ZERO + Duration::from_millis(step * 90);
                 // Costs of 0, of a few units, and above every limit.
                 let cost = [1, 0, 2, 8][step as usize % 4];
                 assert_eq!(
                     all_of(prepared.at(now).peek_n(cost)),
-                    all_of(plain.at(now).peek_n(&key, cost)),
+                    all_of(plain.account(key).at(now).peek_n(cost)),
                     "{tiers:?}"
                 );
                 assert_eq!(
                     all_of(prepared.at(now).check_n(cost)),
-                    all_of(plain.at(now).check_n(&key, cost)),
+                    all_of(plain.account(key).at(now).check_n(cost)),
                     "{tiers:?}"
                 );
-                assert_eq!(all_of(prepared.at(now).check()), all_of(plain.at(now).check(&key)), "{tiers:?}");
+                assert_eq!(
+                    all_of(prepared.at(now).check()),
+                    all_of(plain.account(key).at(now).check()),
+                    "{tiers:?}"
+                );
             }
         }
     }
@@ -38,9 +42,9 @@ fn a_prepared_key_decides_as_its_limiter_does() {
 #[test]
 fn a_prepared_key_reads_the_limiters_clock() {
     let clock = Counting::default();
-    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(1))).clock(clock.clone());
+    let limiter = Limiter::builder(TokenBucket::new(Rate::per_second(1))).per::<u64>().clock(clock.clone());
     let limiter = limiter.build().unwrap();
-    let key = limiter.prepare(&7);
+    let key = limiter.account(7);
     assert_eq!(clock.readings(), 0, "nothing is decided yet");
     assert!(key.check().is_allowed());
     let inserted = clock.readings();
@@ -54,14 +58,15 @@ fn a_prepared_key_reads_the_limiters_clock() {
 fn preparing_charges_nothing() {
     let [tiers, ..] = every()[..] else { panic!("there are algorithms") };
     let limiter = limiter(tiers);
-    let _ = limiter.prepare(&7);
+    let _ = limiter.account(7);
     assert!(limiter.usage().live_keys == 0);
-    assert_eq!(limiter.check(&7).remaining(), limiter.check(&10).remaining());
+    assert_eq!(limiter.check(7).remaining(), limiter.check(10).remaining());
 }
 
 /// A table of four buckets, with room for sixty keys.
-fn small(clock: &ManualClock) -> Limiter<u64, TokenBucket, ManualClock> {
+fn small(clock: &ManualClock) -> Limiter<u64, TokenBucket, 1, ManualClock> {
     Limiter::builder(TokenBucket::new(Rate::per_second(2)))
+        .per()
         .max_keys(1)
         .when_full(WhenFull::Deny)
         .clock(clock.clone())
@@ -70,9 +75,9 @@ fn small(clock: &ManualClock) -> Limiter<u64, TokenBucket, ManualClock> {
 }
 
 /// Checks other keys until they have every slot of the table.
-fn crowd(limiter: &Limiter<u64, TokenBucket, ManualClock>) {
+fn crowd(limiter: &Limiter<u64, TokenBucket, 1, ManualClock>) {
     for key in 1_000..2_000 {
-        let _ = limiter.check_n(&key, 2);
+        let _ = limiter.check_n(key, 2);
     }
     assert_eq!(limiter.usage().live_keys, 60, "four buckets of fifteen");
 }
@@ -81,7 +86,7 @@ fn crowd(limiter: &Limiter<u64, TokenBucket, ManualClock>) {
 fn a_prepared_key_survives_the_eviction_of_its_key() {
     let clock = ManualClock::new();
     let limiter = small(&clock);
-    let key = limiter.prepare(&7);
+    let key = limiter.account(7);
     assert_eq!(key.check_n(2).remaining(), 0);
     // The key has no debt, and other keys have all slots.
     clock.advance(SECOND);
@@ -91,30 +96,27 @@ fn a_prepared_key_survives_the_eviction_of_its_key() {
         "there is no room for it, and no other key's debt or right is its own"
     );
     assert_eq!(limiter.usage().live_keys, 60);
-    assert!(
-        (1_000..2_000).all(|other| !limiter.check(&other).is_allowed()),
-        "nobody was charged or forgiven"
-    );
+    assert!((1_000..2_000).all(|other| !limiter.check(other).is_allowed()), "nobody was charged or forgiven");
     // All debts are zero: the key is new, in any slot, and its old slot is another key's.
     clock.advance(SECOND);
-    assert_eq!(limiter.check(&8).remaining(), 1);
+    assert_eq!(limiter.check(8).remaining(), 1);
     assert_eq!(key.check().remaining(), 1);
-    assert_eq!(limiter.check(&7).remaining(), 0, "one key, whoever asks");
+    assert_eq!(limiter.check(7).remaining(), 0, "one key, whoever asks");
     assert!(!key.check().is_allowed());
     assert_eq!(limiter.usage().live_keys, 2);
-    assert_eq!(limiter.check(&8).remaining(), 0);
+    assert_eq!(limiter.check(8).remaining(), 0);
 }
 
 #[test]
 fn a_prepared_key_is_forgiven_by_a_reset() {
     let clock = ManualClock::new();
     let limiter = small(&clock);
-    let key = limiter.prepare(&7);
+    let key = limiter.account(7);
     assert!(key.check_n(2).is_allowed());
     assert!(!key.check().is_allowed());
-    assert!(limiter.prepare(&7).reset());
+    assert!(limiter.account(7).reset());
     assert!(key.check_n(2).is_allowed());
-    assert!(!limiter.check(&7).is_allowed());
+    assert!(!limiter.check(7).is_allowed());
 }
 
 /// The clock is ahead of the caller.
@@ -123,8 +125,8 @@ fn a_reset_at_a_callers_time_forgives_all_debt() {
     for quota in every_quota(Rate::per_hour(4)) {
         let clock = ManualClock::new();
         clock.set(Timestamp::ZERO + Duration::from_secs(90_000));
-        let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock).build().unwrap();
-        let key = limiter.prepare(&7).at(Timestamp::ZERO + Duration::from_secs(72_000));
+        let limiter = Limiter::builder(quota).per::<u64>().clock(clock).build().unwrap();
+        let key = limiter.account(7).at(Timestamp::ZERO + Duration::from_secs(72_000));
         assert!(key.check_n(4).is_allowed());
         assert!(key.reset());
         assert_eq!(key.peek_n(0).remaining(), 4, "{quota}");
@@ -142,42 +144,42 @@ fn a_reset_key_has_what_its_tier_gives_anew() {
     ];
     for (free, paid) in two {
         for [first, second] in [[free, paid], [paid, free]] {
-            let builder = Limiter::<u64, Quota>::builder(first).tier(second).clock(ManualClock::new());
+            let builder = Limiter::builder(first).per::<u64>().tier(second).clock(ManualClock::new());
             let limiter = builder.build().unwrap();
             if let Quota::FixedWindow(_) = first {
                 let larger =
-                    [first, second].map(|old| FixedWindow::new(Rate::per_hour(old.limit() * 3)).into());
-                limiter.reconfigure_tiers(&larger, Inherit::AsIs).unwrap();
+                    [first, second].map(|old| Quota::from(FixedWindow::new(Rate::per_hour(old.limit() * 3))));
+                limiter.reconfigure_tiers(larger, Inherit::AsIs).unwrap();
             }
             for key in [0, 1] {
-                let (tier, now) = (limiter.tier(key as usize).unwrap(), limiter.now());
-                let new = tier.at(now).peek_n(&8, 0).remaining();
-                assert!(tier.check_n(&key, new).is_allowed());
-                assert!(tier.prepare(&key).reset());
-                assert_eq!(tier.at(now).peek_n(&key, 0).remaining(), new, "{first} {second}");
+                let account = |name| limiter.account(name).tier(key as usize).unwrap();
+                let (new, account) = (account(8).peek_n(0).remaining(), account(key));
+                assert!(account.check_n(new).is_allowed());
+                assert!(account.reset());
+                assert_eq!(account.peek_n(0).remaining(), new, "{first} {second}");
             }
         }
     }
 }
 
 #[test]
-fn a_prepared_key_has_its_own_tier() {
+fn an_account_has_the_tier_that_is_asked_for() {
     let [tiers, ..] = every()[..] else { panic!("there are algorithms") };
     let limiter = limiter(tiers);
     for key in 0..9 {
-        assert_eq!(limiter.prepare(&key).check().limit(), LIMITS[key as usize % 3]);
+        assert_eq!(limiter.account(key).check().limit(), LIMITS[0]);
         for (number, limit) in LIMITS.into_iter().enumerate() {
-            let tier = limiter.tier(number).unwrap();
-            assert_eq!(tier.prepare(&key).peek().limit(), limit, "asked for, so not its own");
+            assert_eq!(limiter.account(key).tier(number).unwrap().peek().limit(), limit);
         }
+        assert!(limiter.account(key).tier(LIMITS.len()).is_none());
     }
 }
 
 #[test]
 fn a_prepared_key_is_copied_and_shared_by_threads() {
-    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_hour(1_000))).build().unwrap();
-    let key = limiter.prepare(&7);
-    let admit = |key: Prepared<'_, tollgate::Keyed<TokenBucket>, tollgate::TscClock>| {
+    let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(1_000))).per::<u64>().build().unwrap();
+    let key = limiter.account(7);
+    let admit = |key: Account<'_, TokenBucket, 1, tollgate::TscClock>| {
         (0..1_000).filter(|_| key.check().is_allowed()).count()
     };
     let admitted = std::thread::scope(|scope| {

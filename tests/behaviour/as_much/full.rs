@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{DebitError, Limiter, ManualClock, MultiLimiter, Quota, Rate, TokenBucket, WhenFull};
+use tollgate::{DebitError, Limiter, ManualClock, Quota, Rate, TokenBucket, WhenFull};
 use tollgate_testing::keys::Fellow;
 use tollgate_testing::limits;
 
@@ -19,11 +19,15 @@ fn shares(quota: &Quota) -> bool {
 }
 
 /// Ten a minute, and every slot has a debt of `debt`.
-fn full(quota: Quota, when_full: WhenFull, debt: u64) -> (Limiter<Fellow, Quota, ManualClock>, ManualClock) {
+fn full(
+    quota: Quota,
+    when_full: WhenFull,
+    debt: u64,
+) -> (Limiter<Fellow, Quota, 1, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(quota).max_keys(1).when_full(when_full).clock(clock.clone());
+    let builder = Limiter::builder(quota).per().max_keys(1).when_full(when_full).clock(clock.clone());
     let limiter = builder.build().unwrap();
-    assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), debt).is_allowed()));
+    assert!((0..SLOTS).all(|key| limiter.check_n(Fellow(key), debt).is_allowed()));
     (limiter, clock)
 }
 
@@ -39,12 +43,12 @@ fn a_debit_without_a_slot_is_an_error() {
                 continue;
             }
             let (limiter, clock) = full(quota, when_full, 7);
-            let debit = |cost| limiter.prepare(&STRANGER).debit(cost).map(|debit| debit.cost());
+            let debit = |cost| limiter.account(&STRANGER).debit(cost).map(|debit| debit.cost());
             for cost in [1, 7, u64::MAX] {
                 assert_eq!(debit(cost), Err(DebitError::Full), "{quota}, {when_full:?}");
             }
             // A key that has a slot is debited.
-            assert_eq!(limiter.prepare(&Fellow(0)).debit(2).unwrap().cost(), 2, "{quota}");
+            assert_eq!(limiter.account(Fellow(0)).debit(2).unwrap().cost(), 2, "{quota}");
             clock.advance(Duration::from_secs(300));
             assert_eq!(debit(12), Ok(12), "{quota}, {when_full:?}: a slot is vacant");
             assert!(!limiter.check(&STRANGER).is_allowed(), "{quota}, {when_full:?}");
@@ -56,7 +60,7 @@ fn a_debit_without_a_slot_is_an_error() {
 fn keys_without_a_slot_take_their_shared_allowance() {
     for quota in every().into_iter().filter(shares) {
         let (limiter, _) = full(quota, WhenFull::Share, 7);
-        let (first, second) = (limiter.prepare(&STRANGER), limiter.prepare(&Fellow(1_001)));
+        let (first, second) = (limiter.account(&STRANGER), limiter.account(Fellow(1_001)));
         // Half of the limit is theirs together.
         assert_eq!((first.check_up_to(3).cost(), second.check_up_to(9).cost()), (3, 2), "{quota}");
         assert!(!first.check_up_to(9).is_allowed() && !second.check().is_allowed(), "{quota}");
@@ -67,9 +71,9 @@ fn keys_without_a_slot_take_their_shared_allowance() {
 fn a_debit_without_a_slot_charges_the_shared_allowance() {
     for quota in every().into_iter().filter(shares) {
         let (limiter, clock) = full(quota, WhenFull::Share, 7);
-        assert_eq!(limiter.prepare(&STRANGER).debit(40).unwrap().cost(), 40, "{quota}");
-        assert!(!limiter.check(&Fellow(1_001)).is_allowed(), "{quota}");
-        assert!(limiter.check(&Fellow(0)).is_allowed(), "{quota}: it has a slot");
+        assert_eq!(limiter.account(&STRANGER).debit(40).unwrap().cost(), 40, "{quota}");
+        assert!(!limiter.check(Fellow(1_001)).is_allowed(), "{quota}");
+        assert!(limiter.check(Fellow(0)).is_allowed(), "{quota}: it has a slot");
         let is_paid = limiter.check(&STRANGER).retry_after().unwrap();
         clock.advance(is_paid);
         assert!(limiter.check(&STRANGER).is_allowed(), "{quota}");
@@ -81,8 +85,8 @@ fn a_debit_without_a_slot_charges_the_shared_allowance() {
 fn both_verbs_inherit_the_debt_of_an_evicted_key() {
     for quota in every().into_iter().filter(shares) {
         let (limiter, _) = full(quota, WhenFull::Share, 3);
-        assert_eq!(limiter.prepare(&STRANGER).check_up_to(20).cost(), 7, "{quota}");
-        let other = limiter.prepare(&Fellow(1_001)).debit(6).unwrap();
+        assert_eq!(limiter.account(&STRANGER).check_up_to(20).cost(), 7, "{quota}");
+        let other = limiter.account(Fellow(1_001)).debit(6).unwrap();
         assert_eq!((other.cost(), other.remaining()), (6, 1), "{quota}");
         assert_eq!(limiter.stats().evicted_with_debt, 2, "{quota}");
     }
@@ -92,12 +96,12 @@ fn both_verbs_inherit_the_debt_of_an_evicted_key() {
 fn a_request_without_a_slot_is_refused_or_uncounted() {
     for quota in every() {
         let (limiter, _) = full(quota, WhenFull::Deny, 7);
-        let refused = limiter.prepare(&STRANGER).check_up_to(6);
+        let refused = limiter.account(&STRANGER).check_up_to(6);
         assert_eq!((refused.is_allowed(), refused.cost(), refused.remaining()), (false, 1, 0), "{quota}");
         assert_eq!(refused.retry_after(), limiter.check(&STRANGER).retry_after(), "{quota}");
         let (limiter, _) = full(quota, WhenFull::Allow, 7);
         for (most, cost) in [(6, 6), (40, 10), (u64::MAX, 10)] {
-            let uncounted = limiter.prepare(&STRANGER).check_up_to(most);
+            let uncounted = limiter.account(&STRANGER).check_up_to(most);
             assert_eq!((uncounted.is_allowed(), uncounted.cost()), (true, cost), "{quota}");
             assert_eq!(uncounted.receipt().left(), 0, "{quota}: nothing was charged");
         }
@@ -109,7 +113,7 @@ fn a_request_without_a_slot_is_refused_or_uncounted() {
 fn an_uncounted_key_has_all_of_its_limit() {
     for quota in every() {
         let (limiter, _) = full(quota, WhenFull::Allow, 7);
-        let stranger = limiter.prepare(&STRANGER);
+        let stranger = limiter.account(&STRANGER);
         for cost in [0, 1, 3, 10] {
             for decision in [stranger.peek_n(cost), stranger.check_n(cost)] {
                 assert!(decision.is_allowed(), "{quota}: {cost}");
@@ -130,10 +134,10 @@ fn an_uncounted_key_has_all_of_its_limit() {
 fn several_limits_take_all_there_is_for_an_uncounted_key() {
     for quota in every() {
         let other = Quota::from(TokenBucket::new(Rate::per_second(1_000)).burst(1_000_000));
-        let builder = MultiLimiter::<Fellow>::builder([quota, other]).max_keys(1).when_full(WhenFull::Allow);
+        let builder = Limiter::builder([quota, other]).per::<Fellow>().max_keys(1).when_full(WhenFull::Allow);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
-        assert!((0..SLOTS).all(|key| limiter.check_n(&Fellow(key), 7).is_allowed()));
-        let stranger = limiter.prepare(&STRANGER);
+        assert!((0..SLOTS).all(|key| limiter.check_n(Fellow(key), 7).is_allowed()));
+        let stranger = limiter.account(&STRANGER);
         for cost in [0, 1, 3, 10] {
             assert_eq!(stranger.peek_n(cost).remaining(), 10, "{quota}: {cost}");
         }

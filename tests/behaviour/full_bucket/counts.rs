@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, Rate, Stats, TokenBucket, WhenFull};
+use tollgate::{Limiter, ManualClock, Quota, Rate, Stats, TokenBucket, WhenFull};
 use tollgate_testing::keys::Fellow;
 use tollgate_testing::limits;
 use tollgate_testing::random::Random;
@@ -19,14 +19,14 @@ fn every() -> Vec<Quota> {
 }
 
 struct Pair {
-    single: Limiter<Fellow, Quota, ManualClock>,
-    multi: MultiLimiter<Fellow, ManualClock>,
+    single: Limiter<Fellow, Quota, 1, ManualClock>,
+    multi: Limiter<Fellow, Quota, 2, ManualClock>,
 }
 
 impl Pair {
     fn new(quota: Quota, when_full: WhenFull, clock: &ManualClock) -> Self {
-        let single = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
-        let multi = MultiLimiter::<Fellow>::builder([quota, ROOMY.into()]).max_keys(1).when_full(when_full);
+        let single = Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(when_full);
+        let multi = Limiter::builder([quota, ROOMY.into()]).per::<Fellow>().max_keys(1).when_full(when_full);
         Self {
             single: single.clock(clock.clone()).build().unwrap(),
             multi: multi.clock(clock.clone()).build().unwrap(),
@@ -36,7 +36,7 @@ impl Pair {
     /// Asks both the same. Returns what each said: whether it is admitted, and of how many units.
     fn ask(&self, key: u64, verb: u64, cost: u64) -> [Option<(bool, u64)>; 2] {
         let key = Fellow(key);
-        let (single, multi) = (self.single.prepare(&key), self.multi.prepare(&key));
+        let (single, multi) = (self.single.account(&key), self.multi.account(&key));
         let patience = Duration::from_secs(20);
         match verb {
             0 => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Limiter, ManualClock, MultiLimiter, Quota, TokenBucket, WhenFull};
+use tollgate::{Limiter, ManualClock, Quota, TokenBucket, WhenFull};
 use tollgate_testing::keys::Fellow;
 
 use super::{SLOTS, STRANGER, is_admitted_after, refusing, start};
@@ -25,18 +25,18 @@ fn filled(
     when_full: WhenFull,
     (back, lucky): (Back, u64),
     clock: &ManualClock,
-) -> Limiter<Fellow, Quota, ManualClock> {
-    let builder = Limiter::<Fellow, Quota>::builder(quota).max_keys(1).when_full(when_full);
+) -> Limiter<Fellow, Quota, 1, ManualClock> {
+    let builder = Limiter::builder(quota).per::<Fellow>().max_keys(1).when_full(when_full);
     let limiter = builder.clock(clock.clone()).build().unwrap();
     let mut receipts = Vec::new();
     for key in 0..SLOTS {
-        let taken = limiter.check_n(&Fellow(key), 7);
+        let taken = limiter.check_n(Fellow(key), 7);
         assert!(taken.is_allowed());
         receipts.push(taken.receipt());
         clock.advance(Duration::from_millis(1));
     }
     let mut receipt = receipts.remove(lucky as usize);
-    let key = limiter.prepare(&Fellow(lucky));
+    let key = limiter.account(Fellow(lucky));
     match back {
         Back::Refund => drop(limiter.refund(receipt)),
         Back::Part => drop(limiter.refund_part(&mut receipt, 6)),
@@ -72,16 +72,16 @@ fn several_limits_know_the_next_vacant_slot_also_after_refunds() {
         for back in [Back::Refund, Back::Credit, Back::Reset] {
             let clock = start();
             let roomy = Quota::from(TokenBucket::new(tollgate::Rate::per_second(1_000_000)).burst(1_000_000));
-            let builder = MultiLimiter::<Fellow>::builder([quota, roomy]).max_keys(1).when_full(when_full);
+            let builder = Limiter::builder([quota, roomy]).per::<Fellow>().max_keys(1).when_full(when_full);
             let limiter = builder.clock(clock.clone()).build().unwrap();
             let mut receipts = Vec::new();
             for key in 0..SLOTS {
-                receipts.push(limiter.check_n(&Fellow(key), 7).receipt());
+                receipts.push(limiter.check_n(Fellow(key), 7).receipt());
                 clock.advance(Duration::from_millis(1));
             }
             match back {
-                Back::Credit => drop(limiter.prepare(&Fellow(14)).credit(7)),
-                Back::Reset => assert!(limiter.prepare(&Fellow(14)).reset()),
+                Back::Credit => drop(limiter.account(Fellow(14)).credit(7)),
+                Back::Reset => assert!(limiter.account(Fellow(14)).reset()),
                 _ => drop(limiter.refund(receipts.remove(14))),
             }
             let what = format!("{quota}, {when_full:?}, {back:?}");

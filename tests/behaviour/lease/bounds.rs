@@ -22,14 +22,14 @@ fn exactly_the_limit(quota: Quota, limit: u64, permits: Option<u64>) {
     let work = |number: u64| {
         start.wait();
         let open = || {
-            let lease = limiter.prepare(&1).lease();
+            let lease = limiter.account(1).lease();
             if let Some(permits) = permits { lease.permits(permits) } else { lease }
         };
         let (mut lease, mut admitted) = (open(), 0);
         for turn in 0..4_000 {
             let cost = 1 + turn % 3;
             let allowed = if (turn + number).is_multiple_of(5) {
-                limiter.check_n(&1, cost).is_allowed()
+                limiter.check_n(1, cost).is_allowed()
             } else {
                 lease.check_n(cost).is_allowed()
             };
@@ -70,7 +70,7 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
         let limiter = &limiter;
         let admitted: usize = thread::scope(|scope| {
             let work = || {
-                let mut lease = limiter.prepare(&1).lease();
+                let mut lease = limiter.account(1).lease();
                 (0..3_000).filter(|_| lease.check().is_allowed()).count()
             };
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
@@ -84,7 +84,7 @@ fn the_total_never_exceeds_the_limit_where_refusals_count() {
 /// idle, dropped and opened again at random times.
 fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u64> {
     let mut random = Random::with_seed(seed);
-    let open = || limiter.prepare(&1).lease().ttl(Duration::from_nanos(ttl)).permits(8);
+    let open = || limiter.account(1).lease().ttl(Duration::from_nanos(ttl)).permits(8);
     let mut leases: Vec<_> = (0..3).map(|_| open()).collect();
     let mut times = Vec::new();
     for _ in 0..2_000 {
@@ -94,7 +94,7 @@ fn history(limiter: &Manual, clock: &ManualClock, ttl: u64, seed: u64) -> Vec<u6
             1 => clock.advance(Duration::from_nanos(random.u64(..2 * ttl))),
             2 | 3 => clock.advance(Duration::from_nanos(random.u64(..ttl / 8))),
             4 => {
-                if limiter.check(&1).is_allowed() {
+                if limiter.check(1).is_allowed() {
                     times.push(clock.now().as_nanos());
                 }
             }
@@ -124,13 +124,13 @@ const TTL: u64 = 1_000_000;
 
 /// Three leases acquire all that there is, and stand idle. Then all is spent at once that can be.
 fn spent_at_once_after(idle: u64, (limiter, clock): &(Manual, ManualClock)) -> u64 {
-    let lease = || limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)).permits(8);
+    let lease = || limiter.account(1).lease().ttl(Duration::from_nanos(TTL)).permits(8);
     let mut leases = [lease(), lease(), lease()];
     assert!(leases.iter_mut().all(|lease| lease.check().is_allowed()));
     clock.advance(Duration::from_nanos(idle));
     let by_leases: usize =
         leases.iter_mut().map(|lease| (0..100).filter(|_| lease.check().is_allowed()).count()).sum();
-    by_leases as u64 + (0..100).filter(|_| limiter.check(&1).is_allowed()).count() as u64
+    by_leases as u64 + (0..100).filter(|_| limiter.check(1).is_allowed()).count() as u64
 }
 
 /// The rate is ten a millisecond. A rate of a thousand would hide the effect of the ttl.
@@ -200,7 +200,7 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
     let clock = ManualClock::new();
     let (burst, nanos_a_token, step) = (50_u64, 10_000_u64, 5_000_u64);
     let quota = TokenBucket::new(Rate::per_second(100_000)).burst(burst);
-    let limiter = Limiter::<u64>::builder(quota).clock(clock.clone()).build().unwrap();
+    let limiter = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build().unwrap();
     let (limiter, clock, running) = (&limiter, &clock, &AtomicU64::new(THREADS));
     let mut times: Vec<Timestamp> = thread::scope(|scope| {
         scope.spawn(move || {
@@ -211,7 +211,7 @@ fn threads_keep_the_windowed_bound_under_a_moving_clock() {
         });
         let work = move || {
             let (mut lease, mut times) =
-                (limiter.prepare(&1).lease().ttl(Duration::from_nanos(TTL)), Vec::new());
+                (limiter.account(1).lease().ttl(Duration::from_nanos(TTL)), Vec::new());
             while times.len() < 400 {
                 // The time is passed to the check, so the recorded time is the time of the
                 // decision.

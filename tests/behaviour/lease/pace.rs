@@ -8,7 +8,7 @@ use super::{MILLISECOND, Manual, every, left, limiter};
 
 /// Returns the size of each acquisition while the lease is checked every `step`.
 fn takes(limiter: &Manual, clock: &ManualClock, step: Duration, checks: usize) -> Vec<u64> {
-    let mut lease = limiter.prepare(&1).lease();
+    let mut lease = limiter.account(1).lease();
     let mut takes = Vec::new();
     for _ in 0..checks {
         let before = left(limiter);
@@ -50,7 +50,7 @@ fn sparse_use_acquires_one_by_one() {
 #[test]
 fn acquisitions_shrink_once_permits_lapse() {
     let (limiter, clock) = plenty();
-    let mut lease = limiter.prepare(&1).lease();
+    let mut lease = limiter.account(1).lease();
     assert!((0..2_000).all(|_| lease.check().is_allowed()));
     assert!(lease.held() > 0);
     let mut held = Vec::new();
@@ -65,7 +65,7 @@ fn acquisitions_shrink_once_permits_lapse() {
 #[test]
 fn no_lease_acquires_more_than_an_eighth_of_the_limit() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
-    let mut lease = limiter.prepare(&1).lease();
+    let mut lease = limiter.account(1).lease();
     for _ in 0..40 {
         assert!(lease.check().is_allowed());
         assert!(lease.held() < 10);
@@ -75,9 +75,9 @@ fn no_lease_acquires_more_than_an_eighth_of_the_limit() {
 #[test]
 fn a_lease_acquires_an_eighth_of_the_current_limit() {
     let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(80)));
-    let bucket = |burst| TokenBucket::new(Rate::per_hour(80)).burst(burst).into();
-    let mut lease = limiter.prepare(&1).lease();
-    let most = |lease: &mut Lease<'_, tollgate::Keyed<Quota>, ManualClock>| {
+    let bucket = |burst| Quota::from(TokenBucket::new(Rate::per_hour(80)).burst(burst));
+    let mut lease = limiter.account(1).lease();
+    let most = |lease: &mut Lease<'_, Quota, 1, ManualClock>| {
         let held = |_| {
             assert!(lease.check().is_allowed());
             lease.held() + 1
@@ -97,9 +97,9 @@ fn an_empty_lease_refuses_only_what_a_check_refuses() {
     for permits in [None, Some(1), Some(7), Some(100), Some(1_000)] {
         for quota in every(100) {
             let (limiter, _) = limiter(quota);
-            let lease = limiter.prepare(&1).lease();
+            let lease = limiter.account(1).lease();
             let mut lease = if let Some(permits) = permits { lease.permits(permits) } else { lease };
-            assert!(limiter.check_n(&1, 30).is_allowed());
+            assert!(limiter.check_n(1, 30).is_allowed());
             let admitted = (0..200).filter(|_| lease.check().is_allowed()).count();
             assert_eq!(admitted, 70, "{quota}, {permits:?}: all that is left");
         }
@@ -112,14 +112,14 @@ fn an_empty_lease_refuses_only_what_a_check_refuses() {
 fn a_refusal_of_a_lease_equals_that_of_a_check() {
     for quota in every(100) {
         let (limiter, _) = limiter(quota);
-        let mut lease = limiter.prepare(&1).lease().permits(10);
+        let mut lease = limiter.account(1).lease().permits(10);
         assert!(lease.check().is_allowed(), "{quota}");
         let left = left(&limiter) + lease.held();
-        let plain = format!("{:?}", limiter.at(limiter.now()).peek_n(&1, 100).outcome());
+        let plain = format!("{:?}", limiter.account(1).at(limiter.now()).peek_n(100).outcome());
         let refused = lease.check_n(100).decision().expect("it is refused by the limiter");
         assert_eq!(format!("{:?}", refused.outcome()), plain, "{quota}");
         assert_eq!((refused.remaining(), refused.cost()), (left, 100), "{quota}");
-        let again = limiter.check_n(&1, 100);
+        let again = limiter.check_n(1, 100);
         assert_eq!(refused.retry_after(), again.retry_after(), "{quota}");
     }
 }
@@ -127,7 +127,7 @@ fn a_refusal_of_a_lease_equals_that_of_a_check() {
 #[test]
 fn without_a_ttl_nothing_is_acquired_ahead() {
     let (limiter, _) = plenty();
-    for lease in [limiter.prepare(&1).lease(), limiter.prepare(&1).lease().permits(50)] {
+    for lease in [limiter.account(1).lease(), limiter.account(1).lease().permits(50)] {
         let mut lease = lease.ttl(Duration::ZERO);
         let before = left(&limiter);
         assert!((0..100).all(|_| lease.check().is_allowed()));
@@ -138,7 +138,7 @@ fn without_a_ttl_nothing_is_acquired_ahead() {
 #[test]
 fn large_costs_are_acquired_ahead_too() {
     let (limiter, _) = plenty();
-    let mut lease = limiter.prepare(&1).lease();
+    let mut lease = limiter.account(1).lease();
     assert!((0..50).all(|_| lease.check_n(5).is_allowed()));
     assert!(lease.held() >= 5, "{lease:?}");
 }
@@ -146,14 +146,15 @@ fn large_costs_are_acquired_ahead_too() {
 /// A check reads the clock once and does not read the limiter while permits last.
 #[test]
 fn a_permit_is_spent_without_the_limiter() {
-    let limiter = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_hour(100)).into())
+    let limiter = Limiter::builder(Quota::from(TokenBucket::new(Rate::per_hour(100))))
+        .per::<u64>()
         .clock(ManualClock::new())
         .build()
         .unwrap();
-    let mut lease = limiter.prepare(&1).lease().permits(10);
+    let mut lease = limiter.account(1).lease().permits(10);
     assert!(lease.check().is_allowed());
     // Spend all that the key has left. Only the permits remain.
-    assert!(limiter.check_n(&1, 90).is_allowed());
+    assert!(limiter.check_n(1, 90).is_allowed());
     assert!((0..9).all(|_| lease.check().is_allowed()));
     assert!(!lease.check().is_allowed());
 }

@@ -15,21 +15,21 @@ fn a_request_without_a_quota_is_decided_by_the_limiters() {
     let clock = tollgate::ManualClock::new();
     let builder = builder(quota(10, 100)).tier(quota(10, 1_000)).clock(clock.clone());
     let limiter = builder.build().unwrap();
-    assert_eq!(limiter.check_n(&7, 6).remaining(), 4);
-    let paid = limiter.tier(1).expect("there are two tiers");
-    assert_eq!((paid.check(&7).limit(), debt(&limiter, 7)), (100, 70));
+    assert_eq!(limiter.check_n(7, 6).remaining(), 4);
+    let paid = limiter.account(7).tier(1).expect("there are two tiers");
+    assert_eq!((paid.check().limit(), debt(&limiter, 7)), (100, 70));
 
     // A debt that only a larger quota allows is a debt all the same.
     let large = nanos(1, MOST);
     let receipt = check(&limiter, 7, &large, 5_000).receipt();
-    let decision = limiter.check(&7);
+    let decision = limiter.check(7);
     assert!(!decision.is_allowed() && !decision.is_full());
     assert_eq!(decision.retry_after(), Some(Duration::from_nanos(4_980)));
-    assert_eq!(limiter.prepare(&7).credit(7), 7);
+    assert_eq!(limiter.account(7).credit(7), 7);
     assert_eq!((debt(&limiter, 7), limiter.usage().live_keys), (5_000, 1));
     assert_eq!((limiter.refund(receipt), debt(&limiter, 7)), (5_000, 0));
-    assert!(limiter.check_n(&7, 10).is_allowed());
-    assert!(limiter.prepare(&7).reset());
+    assert!(limiter.check_n(7, 10).is_allowed());
+    assert!(limiter.account(7).reset());
     clock.advance(Duration::from_nanos(1));
     assert_eq!(limiter.usage().live_keys, 0);
 }
@@ -39,9 +39,9 @@ fn another_default_quota_keeps_every_debt() {
     let limiter = builder(quota(10, 100)).clock(tollgate::ManualClock::new()).build().unwrap();
     let lent = nanos(3, 1_000);
     let receipts = [
-        limiter.check_n(&7, 6).receipt(),
+        limiter.check_n(7, 6).receipt(),
         check(&limiter, 7, &lent, 100).receipt(),
-        limiter.check(&8).receipt(),
+        limiter.check(8).receipt(),
     ];
     for inherit in [Inherit::AsIs, Inherit::Proportional, Inherit::Reset] {
         let error = limiter.reconfigure(quota(1, 1_000), inherit).unwrap_err();
@@ -50,7 +50,7 @@ fn another_default_quota_keeps_every_debt() {
     }
     limiter.reconfigure(quota(1, 1_000), Inherit::Additive).unwrap();
     assert_eq!([7, 8].map(|key| debt(&limiter, key)), [360, 10]);
-    assert_eq!(limiter.check(&7).remaining(), 639);
+    assert_eq!(limiter.check(7).remaining(), 639);
     // Lent quotas know no versions, and receipts of before the change are good.
     assert_eq!(check(&limiter, 7, &lent, 10).remaining(), 203);
     let [first, second, other] = receipts;

@@ -60,16 +60,16 @@ fn a_cost_beyond_computing_is_never_admitted() {
             if cost > limit {
                 assert!(check(&limiter, 7, &quota, cost).is_never());
                 assert!(peek(&limiter, 7, &quota, cost).is_never());
-                let turn = limiter.prepare(&7).under(&quota).reserve(cost, Duration::MAX).map(drop);
+                let turn = limiter.account(7).under(&quota).reserve(cost, Duration::MAX).map(drop);
                 assert_eq!(turn, Err(ReserveError::Never { cost, limit }));
             }
         }
     }
     assert_eq!((limiter.usage().live_keys, limiter.stats().inserted), (0, 0), "nothing was charged");
     let quota = nanos(3, 10);
-    assert_eq!(limiter.prepare(&7).under(&quota).check_up_to(u64::MAX).cost(), 3);
+    assert_eq!(limiter.account(7).under(&quota).check_up_to(u64::MAX).cost(), 3);
     assert_eq!(debt(&limiter, 7), 9);
-    assert_eq!(limiter.prepare(&7).under(&quota).credit(u64::MAX), 3);
+    assert_eq!(limiter.account(7).under(&quota).credit(u64::MAX), 3);
 }
 
 /// The largest tolerances leave the same room, at each time that the clock counts.
@@ -79,7 +79,7 @@ fn the_largest_quota_is_exact_for_73_years() {
     let (large, small) = (nanos(1, MOST), nanos(1, 10));
     for now in [0, 1, 1 << 60, 1 << 61] {
         clock.set(Timestamp::from_nanos(now));
-        limiter.prepare(&7).reset();
+        limiter.account(7).reset();
         assert!(check(&limiter, 7, &large, MOST - 1).is_allowed());
         assert_eq!(check(&limiter, 7, &large, 2).retry_after(), Some(Duration::from_nanos(1)));
         assert!(check(&limiter, 7, &large, 1).is_allowed());
@@ -101,7 +101,7 @@ fn a_clock_at_its_end_admits_one_burst() {
             let decision = check(&limiter, key, quota, limit);
             assert_eq!(decision.is_allowed(), is_first, "{quota:?} at {now}");
             assert_eq!(check(&limiter, key, quota, 1).retry_after(), never);
-            assert_eq!(limiter.prepare(&key).under(quota).check_up_to(9).remaining(), 0);
+            assert_eq!(limiter.account(key).under(quota).check_up_to(9).remaining(), 0);
         }
     }
 }
@@ -112,7 +112,7 @@ fn a_debit_of_a_call_fills_exactly_the_word() {
     for tolerance in [1, 10, MOST] {
         let (limiter, _) = limiter(100);
         let quota = nanos(1, tolerance);
-        let key = limiter.prepare(&7).under(&quota);
+        let key = limiter.account(7).under(&quota);
         assert_eq!(key.debit(u64::MAX).unwrap().cost(), LAST + tolerance);
         assert_eq!(key.debit(u64::MAX).unwrap().cost(), 0);
         assert!(!key.check().is_allowed());
@@ -139,7 +139,7 @@ fn any_numbers_are_an_answer_or_an_error() {
                     let (said, is_charged) = (format!("{decision:?}"), decision.is_allowed() && cost > 0);
                     assert!(is_charged || debt(&limiter, key) == before, "{said}");
                     limiter.refund(decision);
-                    let key = limiter.prepare(&key).under(&quota);
+                    let key = limiter.account(key).under(&quota);
                     let _ = (key.debit(cost).map(|decision| format!("{decision:?}")), key.credit(cost));
                     let _ =
                         key.reserve(cost, Duration::from_nanos(tolerance)).map(tollgate::Reservation::cancel);

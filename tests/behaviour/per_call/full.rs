@@ -84,7 +84,7 @@ fn a_key_that_lost_its_slot_finds_its_debt() {
         for (key, decision) in inherited {
             assert!(decision.is_allowed());
             if is_reset {
-                limiter.prepare(&key).reset();
+                limiter.account(key).reset();
             } else {
                 limiter.refund(decision);
             }

@@ -26,7 +26,7 @@ fn a_receipt_gives_back_under_its_own_quota() {
         let (limiter, _) = limiter(100);
         assert!(check(&limiter, 7, &nanos(100, 1_000), 5).is_allowed());
         let receipt = check(&limiter, 7, &nanos(10, 1_000), 4).receipt();
-        let key = limiter.prepare(&7);
+        let key = limiter.account(7);
         let back = match &under {
             None => key.refund(receipt),
             Some(quota) => key.under(quota).refund(receipt),
@@ -58,9 +58,9 @@ fn nothing_comes_back_by_what_took_nothing() {
 fn a_reset_forgives_and_ends_its_refunds() {
     let (limiter, _) = limiter(100);
     let quota = nanos(100, 500);
-    assert!(!limiter.prepare(&7).reset(), "it has no slot");
+    assert!(!limiter.account(7).reset(), "it has no slot");
     let before = check(&limiter, 7, &quota, 2).receipt();
-    assert!(limiter.prepare(&7).under(&quota).reset());
+    assert!(limiter.account(7).under(&quota).reset());
     assert_eq!(debt(&limiter, 7), 0);
     let after = check(&limiter, 7, &quota, 3).receipt();
     assert_eq!((limiter.refund(before), debt(&limiter, 7)), (0, 300));
@@ -73,7 +73,7 @@ fn a_call_reset_at_a_callers_time_forgives_all_debt() {
     let (limiter, clock) = limiter(100);
     clock.set(Timestamp::from_nanos(900));
     let quota = nanos(100, 500);
-    let key = limiter.prepare(&7).at(Timestamp::from_nanos(300)).under(&quota);
+    let key = limiter.account(7).at(Timestamp::from_nanos(300)).under(&quota);
     assert!(key.check_n(5).is_allowed());
     assert!(key.reset());
     assert_eq!(key.peek_n(0).remaining(), 5);
@@ -83,19 +83,19 @@ fn a_call_reset_at_a_callers_time_forgives_all_debt() {
 fn a_credit_forgives_at_most_the_debt() {
     let (limiter, clock) = limiter(100);
     let (quota, units) = (nanos(100, 1_000), nanos(1, 1));
-    let key = limiter.prepare(&7).under(&units);
+    let key = limiter.account(7).under(&units);
     assert_eq!(key.credit(100), 0, "it has no slot");
     let receipt = check(&limiter, 7, &quota, 8).receipt();
     assert_eq!((key.credit(350), debt(&limiter, 7)), (350, 450));
     clock.advance(Duration::from_nanos(50));
-    let at = limiter.prepare(&7).under(&quota).at(clock.now());
+    let at = limiter.account(7).under(&quota).at(clock.now());
     assert_eq!((at.credit(u64::MAX), debt(&limiter, 7)), (4, 0), "in units of the quota");
     assert_eq!(at.credit(u64::MAX), 0, "nothing is saved up");
     assert_eq!(peek(&limiter, 7, &quota, 0).remaining(), 10);
     assert_eq!((limiter.refund(receipt), debt(&limiter, 7)), (0, 0), "it is forgiven already");
 
     // As far ahead as a word can hold, by units of the smallest tolerance.
-    assert!(limiter.prepare(&7).under(&nanos(1, MOST)).debit(u64::MAX).unwrap().cost() > MOST);
+    assert!(limiter.account(7).under(&nanos(1, MOST)).debit(u64::MAX).unwrap().cost() > MOST);
     let before = key.credit(1);
     assert_eq!(before, 1);
 }
@@ -106,17 +106,17 @@ fn beside_a_reserved_turn_only_the_newest_call_comes_back() {
     let (limiter, clock) = limiter(100);
     let (large, small) = (nanos(1, 10), nanos(1, 1));
     let first = check(&limiter, 7, &large, 10).receipt();
-    let turn = limiter.prepare(&7).under(&small).reserve(1, Duration::MAX).unwrap();
+    let turn = limiter.account(7).under(&small).reserve(1, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_nanos(10));
     assert_eq!((limiter.refund(first), debt(&limiter, 7)), (0, 11));
     assert_eq!(limiter.stats().refunds_short, 10);
     clock.set(turn.departure());
     // The turn acts, and nine beside it: no more than the larger tolerance.
-    assert_eq!(limiter.prepare(&7).under(&large).check_up_to(10).cost(), 9);
+    assert_eq!(limiter.account(7).under(&large).check_up_to(10).cost(), 9);
 
     let (limiter, _) = super::limiter(100);
     assert!(check(&limiter, 7, &large, 10).is_allowed());
-    let turn = limiter.prepare(&7).under(&small).reserve(1, Duration::MAX).unwrap();
+    let turn = limiter.account(7).under(&small).reserve(1, Duration::MAX).unwrap();
     assert_eq!((turn.cancel(), debt(&limiter, 7)), (1, 10));
 }
 

@@ -12,22 +12,22 @@ mod verbs;
 
 use std::time::Duration;
 
-use tollgate::{Builder, CallQuota, Decision, Keyed, Lent, ManualClock, Rate, Timestamp, TscClock};
+use tollgate::{Builder, CallQuota, Decision, Lent, ManualClock, Rate, Timestamp, TscClock};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// The largest number of a quota.
 const MOST: u64 = (1 << 60) - 1;
 
-type Limiter = tollgate::Limiter<u64, CallQuota, ManualClock>;
+type Limiter = tollgate::Limiter<u64, CallQuota, 1, ManualClock>;
 
 /// No call of a test goes without a quota, unless it says so: this one admits next to nothing.
 fn any() -> CallQuota {
     CallQuota::from_nanos(1, 1).unwrap()
 }
 
-fn builder(default: CallQuota) -> Builder<u64, Keyed<CallQuota>, TscClock> {
-    tollgate::Limiter::builder(default)
+fn builder(default: CallQuota) -> Builder<u64, CallQuota, 1, TscClock> {
+    tollgate::Limiter::builder(default).per()
 }
 
 fn limiter(max_keys: usize) -> (Limiter, ManualClock) {
@@ -40,11 +40,11 @@ fn nanos(emission: u64, tolerance: u64) -> Lent {
 }
 
 fn check<'q>(limiter: &'q Limiter, key: u64, quota: &'q Lent, cost: u64) -> Decision<'q> {
-    limiter.prepare(&key).under(quota).check_n(cost)
+    limiter.account(key).under(quota).check_n(cost)
 }
 
 fn peek<'q>(limiter: &'q Limiter, key: u64, quota: &'q Lent, cost: u64) -> Decision<'q> {
-    limiter.prepare(&key).under(quota).peek_n(cost)
+    limiter.account(key).under(quota).peek_n(cost)
 }
 
 /// What the key is short of being as good as new.
@@ -151,7 +151,7 @@ fn a_rates_emission_interval_is_rounded_up() {
 fn a_lent_quota_is_decided_at_its_callers_time() {
     let (limiter, clock) = limiter(100);
     clock.set(Timestamp::from_nanos(50));
-    let (quota, key) = (nanos(100, 100), limiter.prepare(&7));
+    let (quota, key) = (nanos(100, 100), limiter.account(7));
     assert!(key.at(limiter.now()).under(&quota).check().is_allowed());
     assert_eq!(wait(&key.under(&quota).check()), Some(100));
     assert_eq!(wait(&key.under(&quota).at(Timestamp::from_nanos(149)).check()), Some(1));

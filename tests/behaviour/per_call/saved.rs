@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{CallQuota, ManualClock, MultiLimiter, Quota, RestoreError};
+use tollgate::{CallQuota, ManualClock, Quota, RestoreError};
 
 use super::{Limiter, SECOND, any, builder, check, debt, nanos};
 
@@ -90,10 +90,10 @@ fn saved_calls_cut_short_are_truncated() {
 fn another_kind_of_limiter_is_no_saved_call() {
     let quota: Quota = "1/s".parse().unwrap();
     let mut several = Vec::new();
-    MultiLimiter::<u64>::builder([quota]).build().unwrap().save(&mut several).unwrap();
+    tollgate::Limiter::builder([quota]).per::<u64>().build().unwrap().save(&mut several).unwrap();
     let error = restore(&several, 100, BEGUN).unwrap_err();
     assert!(matches!(error, RestoreError::Differs { .. }), "{error:?}");
-    let error = MultiLimiter::<u64>::builder([quota]).restore(&file(1)[..]).unwrap_err();
+    let error = tollgate::Limiter::builder([quota]).per::<u64>().restore(&file(1)[..]).unwrap_err();
     assert!(matches!(error, RestoreError::Differs { .. }), "{error:?}");
 }
 
@@ -117,7 +117,7 @@ fn debts_of_evicted_keys_are_saved_and_restored() {
     let all = save();
     assert!((0..keys).all(|key| debt(&all, key) >= debt(&limiter, key)));
     for key in 0..keys {
-        limiter.prepare(&key).reset();
+        limiter.account(key).reset();
     }
     let shared = save();
     assert!((0..keys).all(|key| debt(&shared, key) >= debt(&limiter, key)));

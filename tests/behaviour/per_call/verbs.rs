@@ -171,7 +171,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn play(limiter: &Limiter, model: &mut Model, newest: &mut Option<Newest>, step: Step) {
     let Step { verb, key, emission, tolerance, cost, .. } = step;
     let quota = nanos(emission as u64, tolerance as u64);
-    let account = limiter.prepare(&key).under(&quota);
+    let account = limiter.account(key).under(&quota);
     let kept = newest.take().filter(|newest| newest.key != key || matches!(verb, Verb::Peek | Verb::Refund));
     let charged = |decision: Decision<'_>, tat| {
         let receipt = decision.receipt();

@@ -93,7 +93,7 @@ fn a_smaller_request_is_admitted_where_a_larger_one_is() {
         for late in (950..3_200).step_by(50) {
             let limit = One::new(SlidingLog::new(per(3, 1_000)));
             assert!(limit.check_n(early, 1));
-            let later = limit.0.at(tollgate::Timestamp::from_nanos(1_150));
+            let later = limit.0.account(()).at(tollgate::Timestamp::from_nanos(1_150));
             if refunded < 3 {
                 let taken = later.check_n(refunded);
                 assert!(taken.is_allowed() && later.refund(taken) == refunded);

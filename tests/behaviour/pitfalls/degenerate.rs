@@ -4,15 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, BuildError, CountPolicy, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota,
-    Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Algorithm, BuildError, CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate,
+    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
 
 use super::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
 
 /// Returns the error of a quota.
 fn refusal<A: Algorithm>(quota: A) -> BuildError {
-    let built = GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
+    let built = Limiter::builder(quota).clock(ManualClock::new()).build();
     built.expect_err("the quota means nothing and must be refused")
 }
 
@@ -44,12 +44,12 @@ fn half_a_day_of_idling_overflows_nothing() {
 #[test]
 fn a_huge_burst_is_exact_or_an_error() {
     for burst in [u64::from(u32::MAX), u64::MAX] {
-        let builder = GlobalLimiter::builder(TokenBucket::new(Rate::per_day(1)).burst(burst));
+        let builder = Limiter::builder(TokenBucket::new(Rate::per_day(1)).burst(burst));
         match builder.clock(ManualClock::new()).build() {
             Err(error) => assert!(names(&error, "burst", burst.into()), "{error}"),
             Ok(limiter) => {
-                assert_eq!(limiter.check_n(burst).remaining(), 0);
-                assert_eq!(limiter.check().retry_after(), Some(Duration::from_secs(86_400)));
+                assert_eq!(limiter.check_n((), burst).remaining(), 0);
+                assert_eq!(limiter.check(()).retry_after(), Some(Duration::from_secs(86_400)));
             }
         }
     }
@@ -59,7 +59,7 @@ fn a_huge_burst_is_exact_or_an_error() {
 fn a_period_has_at_most_73_years() {
     const LONGEST: u64 = 2_305_843_009_213_693_951;
     let rate = |nanos| Rate::new(1, Duration::from_nanos(nanos));
-    let build = |quota: Quota| GlobalLimiter::builder(quota).clock(ManualClock::new()).build();
+    let build = |quota: Quota| Limiter::builder(quota).clock(ManualClock::new()).build();
     let windows: [fn(Rate) -> Quota; 3] = [
         |rate| FixedWindow::new(rate).into(),
         |rate| SlidingWindow::new(rate).into(),
@@ -67,7 +67,7 @@ fn a_period_has_at_most_73_years() {
     ];
     for window in windows {
         let limiter = build(window(rate(LONGEST))).expect("the longest period that there is");
-        assert!(limiter.check().is_allowed());
+        assert!(limiter.check(()).is_allowed());
         let error = refusal(window(rate(LONGEST + 1)));
         assert!(
             matches!(error, BuildError::OutOfRange { field: "rate.period", max, .. } if max == LONGEST.into()),
@@ -92,11 +92,11 @@ fn a_rate_of_zero_is_refused() {
 #[test]
 fn a_tiny_rate_waits_for_long_but_never_for_nothing() {
     let rate = Rate::new(1, Duration::from_secs(10_000_000_000));
-    match GlobalLimiter::builder(TokenBucket::new(rate).burst(1)).clock(ManualClock::new()).build() {
+    match Limiter::builder(TokenBucket::new(rate).burst(1)).clock(ManualClock::new()).build() {
         Err(error) => assert!(names(&error, "rate.period", rate.period().as_nanos()), "{error}"),
         Ok(limiter) => {
-            assert!(limiter.check().is_allowed());
-            assert!(limiter.check().retry_after() >= Some(Duration::from_secs(10_000_000_000)));
+            assert!(limiter.check(()).is_allowed());
+            assert!(limiter.check(()).retry_after() >= Some(Duration::from_secs(10_000_000_000)));
         }
     }
 }
@@ -147,7 +147,7 @@ fn meaningless_settings_are_errors() {
     let forever = Rate::new(1, Duration::MAX);
     assert!(names(&refusal(FixedWindow::new(forever)), "rate.period", Duration::MAX.as_nanos()));
     for keys in [0, usize::MAX] {
-        let built = Limiter::<u64>::builder(bucket(1, 1)).max_keys(keys).build();
+        let built = Limiter::builder(bucket(1, 1)).per::<u64>().max_keys(keys).build();
         assert!(names(&built.err().unwrap(), "max_keys", keys as u128));
     }
 }
@@ -192,30 +192,31 @@ fn fails_closed<A: Algorithm + fmt::Display>(quota: A) {
 fn a_deep_slow_tier_fits_beside_a_fast_one() {
     const BURST: u64 = 100_000;
     let clock = ManualClock::new();
-    let limiter = Limiter::<u64>::builder(TokenBucket::new(Rate::per_second(999_999_937)).burst(1_000))
+    let limiter = Limiter::builder(TokenBucket::new(Rate::per_second(999_999_937)).burst(1_000))
+        .per::<u64>()
         .tier(TokenBucket::new(Rate::per_hour(1)).burst(BURST))
-        .tier_by(|&key: &u64| usize::from(key == 1))
         .clock(clock.clone())
         .build()
         .unwrap();
-    assert!(limiter.check_n(&0, 1_000).is_allowed() && !limiter.check(&0).is_allowed());
-    assert!(limiter.check_n(&1, BURST).is_allowed() && !limiter.check(&1).is_allowed());
+    let slow = limiter.account(1).tier(1).unwrap();
+    assert!(limiter.check_n(0, 1_000).is_allowed() && !limiter.check(0).is_allowed());
+    assert!(slow.check_n(BURST).is_allowed() && !slow.check().is_allowed());
     // At most a grain early, and at most a billionth late.
     clock.set(Timestamp::from_nanos(HOUR - 2));
-    assert!(!limiter.check(&1).is_allowed());
+    assert!(!slow.check().is_allowed());
     clock.set(Timestamp::from_nanos(HOUR + HOUR / 1_000_000_000 + 1));
-    assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
-    assert!(limiter.check_n(&0, 1_000).is_allowed());
+    assert!(slow.check().is_allowed() && !slow.check().is_allowed());
+    assert!(limiter.check_n(0, 1_000).is_allowed());
 }
 
 /// Seen in governor #11, Bucket4j #20, throttlecrab: a hint of one second.
 #[test]
 fn a_cost_above_the_burst_is_never_and_changes_nothing() {
     let limit = One::new(bucket(5, 5));
-    let never = limit.0.check_n(6);
+    let never = limit.0.check_n((), 6);
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!((never.limit(), never.remaining(), never.retry_after()), (5, 5, None));
-    assert!(limit.0.check_n(u64::MAX).is_never());
+    assert!(limit.0.check_n((), u64::MAX).is_never());
     assert_eq!(limit.drain(0), 5);
     assert_eq!(limit.wait(0, 1), Some(200 * MS));
 }
@@ -223,11 +224,11 @@ fn a_cost_above_the_burst_is_never_and_changes_nothing() {
 /// A bucket has fifteen slots; the only key is in the first.
 #[test]
 fn a_limit_for_everything_has_one_ring() {
-    let builder = GlobalLimiter::builder(SlidingLog::new(Rate::per_hour(20_000))).clock(ManualClock::new());
+    let builder = Limiter::builder(SlidingLog::new(Rate::per_hour(20_000))).clock(ManualClock::new());
     assert_eq!(builder.memory(), Ok(256 + 20_000 * 8));
     let limiter = builder.build().unwrap();
-    assert!(limiter.check_n(20_000).is_allowed());
-    let refused = limiter.check();
+    assert!(limiter.check_n((), 20_000).is_allowed());
+    let refused = limiter.check(());
     assert!(!refused.is_allowed());
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(3_600)));
 }

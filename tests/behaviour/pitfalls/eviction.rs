@@ -13,9 +13,9 @@ fn limiter<A: Algorithm>(
     quota: A,
     max_keys: usize,
     when_full: WhenFull,
-) -> (Limiter<u64, A, ManualClock>, ManualClock) {
+) -> (Limiter<u64, A, 1, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::<u64, A>::builder(quota).max_keys(max_keys).when_full(when_full);
+    let builder = Limiter::builder(quota).per::<u64>().max_keys(max_keys).when_full(when_full);
     (builder.clock(clock.clone()).build().unwrap(), clock)
 }
 
@@ -28,16 +28,16 @@ fn a_flood_of_other_keys_forgives_no_debt() {
     {
         let (limiter, clock) = limiter(five_a_minute, 1_000, when_full);
         let victim = 1_000_000;
-        assert!(limiter.check_n(&victim, spent).is_allowed());
+        assert!(limiter.check_n(victim, spent).is_allowed());
         for other in 0..10_000 {
-            let _ = limiter.check(&other);
+            let _ = limiter.check(other);
         }
-        let owed = limiter.at(Timestamp::ZERO).peek_n(&victim, 0).remaining();
+        let owed = limiter.account(victim).at(Timestamp::ZERO).peek_n(0).remaining();
         assert_eq!(owed, 5 - spent, "{when_full:?}");
-        assert!(!limiter.check_n(&victim, 5 - spent + 1).is_allowed());
-        assert!(limiter.check_n(&victim, 5 - spent).is_allowed());
+        assert!(!limiter.check_n(victim, 5 - spent + 1).is_allowed());
+        assert!(limiter.check_n(victim, 5 - spent).is_allowed());
         clock.advance(Duration::from_secs(60));
-        assert!(limiter.check_n(&victim, 5).is_allowed());
+        assert!(limiter.check_n(victim, 5).is_allowed());
     }
 }
 
@@ -48,7 +48,7 @@ fn going_round_more_keys_than_fit_grants_nothing_twice() {
         for keys in [21, 1_000] {
             let (limiter, _) = limiter(TokenBucket::new(Rate::per_hour(1)), 20, when_full);
             for key in 0..keys {
-                let _ = limiter.check(&key);
+                let _ = limiter.check(key);
             }
             let again = (0..keys).filter(|key| limiter.check(key).is_allowed()).count();
             assert_eq!(again, 0, "{when_full:?}, {keys} keys");
@@ -60,7 +60,7 @@ fn going_round_more_keys_than_fit_grants_nothing_twice() {
 /// zero.
 fn owing<A: Algorithm>(quota: A, cost: u64, end: u64) -> (usize, usize) {
     let (limiter, clock) = limiter(quota, 10, WhenFull::Share);
-    assert!(limiter.check_n(&7, cost).is_allowed());
+    assert!(limiter.check_n(7, cost).is_allowed());
     let len_at = |at| {
         clock.set(Timestamp::from_nanos(at));
         limiter.usage().live_keys
@@ -106,7 +106,7 @@ fn every_key_refused_by_the_shared_allowance_is_counted() {
     let owners: Vec<u64> = (0..1_000).filter(|key| limiter.check_n(key, 4).is_allowed()).collect();
     let refused = (1_000..2_000).filter(|key| !limiter.check(key).is_allowed()).count();
     assert!(refused > 900, "the allowances are spent");
-    assert!(owners.iter().any(|owner| limiter.prepare(owner).reset()), "a slot runs empty");
+    assert!(owners.iter().any(|owner| limiter.account(owner).reset()), "a slot runs empty");
     let (before, full) = (limiter.stats().shared, limiter.stats().refused_full);
     let refused = (2_000..3_000).filter(|key| !limiter.check(key).is_allowed()).count() as u64;
     assert!(refused > 900, "{refused} of a thousand");

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, MultiLimiter, Quota, SlidingLog,
-    SlidingWindow, Timestamp, TokenBucket,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, SlidingLog, SlidingWindow, Timestamp,
+    TokenBucket,
 };
 use tollgate_model::{CountPolicy::Allowed, Model};
 use tollgate_testing::random::Random;
@@ -24,13 +24,13 @@ fn a_bucket_of_a_huge_burst_refills_for_ten_years() {
 fn a_request_for_nothing_does_not_queue() {
     let limit = One::new(LeakyBucket::queue(per(1, SECOND)).capacity(2));
     assert!(limit.check_n(0, 2));
-    assert_eq!(limit.0.at(Timestamp::ZERO).check_n(0).delay(), Duration::ZERO);
+    assert_eq!(limit.0.account(()).at(Timestamp::ZERO).check_n(0).delay(), Duration::ZERO);
 }
 
 /// Panicked in debug builds.
 #[test]
 fn a_log_answers_requests_for_nothing_and_for_too_much() {
-    let builder = Limiter::<str, SlidingLog>::builder(SlidingLog::new(per(1, SECOND)));
+    let builder = Limiter::builder(SlidingLog::new(per(1, SECOND))).per::<str>();
     let limiter = builder.clock(ManualClock::new()).build().unwrap();
     for remaining in [1, 0] {
         assert!(limiter.check_n("alice", 2).is_never());
@@ -44,12 +44,12 @@ fn a_log_answers_requests_for_nothing_and_for_too_much() {
 #[test]
 fn a_log_that_was_reset_holds_nothing() {
     let limit = One::new(SlidingLog::new(per(2, SECOND)));
-    limit.0.prepare().reset();
+    limit.0.account(()).reset();
     assert_eq!(limit.remaining(0), 2);
     assert!(limit.check(0));
-    limit.0.prepare().reset();
+    limit.0.account(()).reset();
     assert_eq!(limit.remaining(0), 2);
-    limit.0.prepare().reset();
+    limit.0.account(()).reset();
     assert_eq!(limit.remaining(0), 2);
     assert_eq!(limit.drain(0), 2);
 }
@@ -83,7 +83,7 @@ fn a_recycled_slot_of_a_log_starts_empty() {
     let clock = ManualClock::new();
     // Two buckets. About eight of sixty keys are in debt at a time, so they fit even into one
     // bucket.
-    let builder = Limiter::<u64, SlidingLog>::builder(SlidingLog::new(per(4, SECOND))).max_keys(1);
+    let builder = Limiter::builder(SlidingLog::new(per(4, SECOND))).per::<u64>().max_keys(1);
     let limiter = builder.clock(clock.clone()).build().unwrap();
     let mut model =
         Model::new(tollgate_model::Algorithm::SlidingLog { limit: 4, window_ns: SECOND, count: Allowed });
@@ -92,7 +92,7 @@ fn a_recycled_slot_of_a_log_starts_empty() {
         now += random.u64(..SECOND / 4);
         let (key, cost) = (random.u64(..60), random.u64(1..=3));
         clock.set(Timestamp::from_nanos(now));
-        let (found, expected) = (limiter.check_n(&key, cost), model.check(&key.to_string(), now, cost));
+        let (found, expected) = (limiter.check_n(key, cost), model.check(&key.to_string(), now, cost));
         assert_eq!(
             (found.is_allowed(), found.remaining()),
             (expected.allowed, expected.remaining),
@@ -108,9 +108,9 @@ fn the_last_window_counts_what_comes_before_it() {
         TokenBucket::new(per(1, 100_000_000 * SECOND)).burst(64).into(),
         FixedWindow::new(per(4, SECOND)).into(),
     ];
-    let limiter = MultiLimiter::<str, _>::builder(quotas).clock(ManualClock::new()).build().unwrap();
+    let limiter = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build().unwrap();
     for (at, left) in [(UPTIME, 3), (UPTIME - SECOND / 8, 2)] {
-        let decision = limiter.at(Timestamp::from_nanos(at)).check("alice");
+        let decision = limiter.account("alice").at(Timestamp::from_nanos(at)).check();
         assert!(decision.is_allowed());
         assert_eq!(decision.remaining(), left);
     }

@@ -45,7 +45,7 @@ fn a_sliding_window_has_an_exact_retry_after() {
 #[test]
 fn remaining_is_after_this_request() {
     let limit = One::new(bucket(4, 4));
-    assert_eq!([(); 4].map(|()| limit.0.check().remaining()), [3, 2, 1, 0]);
+    assert_eq!([(); 4].map(|()| limit.0.check(()).remaining()), [3, 2, 1, 0]);
 }
 
 /// The first request leaves at once, the next one interval later.
@@ -53,7 +53,7 @@ fn remaining_is_after_this_request() {
 fn a_queue_hands_out_departure_times_in_order() {
     let limit = One::new(LeakyBucket::queue(per(10, SECOND)).capacity(3));
     let delays = [0, 100, 200].map(Duration::from_millis);
-    assert_eq!([(); 3].map(|()| limit.0.check().delay()), delays);
+    assert_eq!([(); 3].map(|()| limit.0.check(()).delay()), delays);
     assert_eq!(limit.wait(0, 1), Some(100 * MS));
 }
 
@@ -61,6 +61,6 @@ fn a_queue_hands_out_departure_times_in_order() {
 #[test]
 fn a_meter_lets_its_capacity_act_at_once() {
     let limit = One::new(LeakyBucket::meter(per(10, SECOND)).capacity(3));
-    assert_eq!([(); 3].map(|()| limit.0.check().delay()), [Duration::ZERO; 3]);
+    assert_eq!([(); 3].map(|()| limit.0.check(()).delay()), [Duration::ZERO; 3]);
     assert_eq!(limit.wait(0, 1), Some(100 * MS));
 }

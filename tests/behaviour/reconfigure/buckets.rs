@@ -15,12 +15,12 @@ const ALL: [Inherit; 4] = [AsIs, Proportional, Additive, Reset];
 fn each_inherit_policy_keeps_its_promise() {
     for (inherit, expected) in [(AsIs, 1), (Additive, 58), (Reset, 60), (Proportional, 36)] {
         let (limiter, clock) = global(TokenBucket::new(per(3, 5)));
-        assert!(limiter.check_n(3).is_allowed());
+        assert!(limiter.check_n((), 3).is_allowed());
         clock.set(at(3)); // 1.8 tokens
         limiter.reconfigure(TokenBucket::new(per(60, 1_000)), inherit).unwrap();
-        assert_eq!(limiter.at(at(3)).peek_n(0).remaining(), expected, "{inherit:?}");
-        assert!(limiter.check_n(expected).is_allowed(), "{inherit:?}");
-        assert!(!limiter.check().is_allowed(), "{inherit:?}");
+        assert_eq!(limiter.account(()).at(at(3)).peek_n(0).remaining(), expected, "{inherit:?}");
+        assert!(limiter.check_n((), expected).is_allowed(), "{inherit:?}");
+        assert!(!limiter.check(()).is_allowed(), "{inherit:?}");
     }
 }
 
@@ -30,7 +30,7 @@ fn a_full_bucket_shrinks_to_the_new_burst() {
         let (limiter, _) = keyed(bucket(500, 500));
         limiter.reconfigure(bucket(200, 200), inherit).unwrap();
         assert_eq!(left(&limiter, 7), 200, "{inherit:?}");
-        assert!(limiter.check_n(&7, 200).is_allowed() && !limiter.check(&7).is_allowed(), "{inherit:?}");
+        assert!(limiter.check_n(7, 200).is_allowed() && !limiter.check(7).is_allowed(), "{inherit:?}");
     }
 }
 
@@ -38,12 +38,12 @@ fn a_full_bucket_shrinks_to_the_new_burst() {
 fn remaining_never_underflows() {
     for (inherit, expected) in [(AsIs, 0), (Proportional, 0), (Additive, 0), (Reset, 200)] {
         let (limiter, _) = keyed(bucket(500, 500));
-        assert!(limiter.check_n(&7, 500).is_allowed());
+        assert!(limiter.check_n(7, 500).is_allowed());
         limiter.reconfigure(bucket(200, 200), inherit).unwrap();
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
     }
     let (limiter, clock) = keyed(bucket(1, 500));
-    assert!(limiter.check_n(&7, 400).is_allowed());
+    assert!(limiter.check_n(7, 400).is_allowed());
     limiter.reconfigure(bucket(1, 200), Additive).unwrap();
     assert_eq!(left(&limiter, 7), 0, "100 less 300 is nothing, not less");
     clock.advance(Duration::from_secs(1));
@@ -53,9 +53,9 @@ fn remaining_never_underflows() {
 #[test]
 fn a_cost_that_was_never_possible_becomes_so() {
     let (limiter, _) = keyed(bucket(5, 5));
-    assert!(limiter.check_n(&7, 6).is_never());
+    assert!(limiter.check_n(7, 6).is_never());
     limiter.reconfigure(bucket(5, 6), Additive).unwrap();
-    assert!(limiter.check_n(&7, 6).is_allowed());
+    assert!(limiter.check_n(7, 6).is_allowed());
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn a_key_never_seen_had_the_old_burst() {
         let (limiter, clock) = keyed(bucket(1, 10));
         limiter.reconfigure(bucket(2, 25), inherit).unwrap();
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
-        assert!(!limiter.check_n(&7, expected + 1).is_allowed());
-        assert!(limiter.check_n(&7, expected).is_allowed(), "{inherit:?}");
+        assert!(!limiter.check_n(7, expected + 1).is_allowed());
+        assert!(limiter.check_n(7, expected).is_allowed(), "{inherit:?}");
         clock.advance(Duration::from_secs(1));
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (2, (expected + 2).min(25)), "{inherit:?}");
         clock.advance(Duration::from_secs(20));
@@ -76,12 +76,12 @@ fn a_key_never_seen_had_the_old_burst() {
 #[test]
 fn a_recovered_key_equals_a_new_one() {
     let (limiter, clock) = keyed(bucket(1, 10));
-    assert!(limiter.check_n(&7, 5).is_allowed());
+    assert!(limiter.check_n(7, 5).is_allowed());
     clock.advance(Duration::from_secs(5));
     limiter.reconfigure(bucket(1, 30), AsIs).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (10, 10));
     assert_eq!(limiter.usage().live_keys, 0, "it owes nothing that others do not");
-    assert!(limiter.check_n(&7, 10).is_allowed() && limiter.check_n(&8, 10).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed() && limiter.check_n(8, 10).is_allowed());
     assert_eq!(limiter.usage().live_keys, 2);
 }
 
@@ -98,31 +98,33 @@ fn an_initial_debt_is_carried_too() {
 #[test]
 fn each_tier_inherits_its_own() {
     let clock = ManualClock::new();
-    let builder = Limiter::<u64>::builder(bucket(10, 10)).tier(bucket(100, 100)).clock(clock.clone());
-    let limiter = builder.tier_by(|key| usize::from(*key >= 100)).build().unwrap();
-    assert!(limiter.check_n(&1, 5).is_allowed() && limiter.check_n(&100, 50).is_allowed());
+    let builder = Limiter::builder(bucket(10, 10)).per::<u64>().tier(bucket(100, 100)).clock(clock.clone());
+    let limiter = builder.build().unwrap();
+    let paid = limiter.account(100).tier(1).unwrap();
+    let left = |key| if key < 100 { left(&limiter, key) } else { paid.peek_n(0).remaining() };
+    assert!(limiter.check_n(1, 5).is_allowed() && paid.check_n(50).is_allowed());
     limiter.reconfigure(bucket(20, 40), Proportional).unwrap();
-    assert_eq!((left(&limiter, 1), left(&limiter, 100)), (20, 50), "tier 0 only");
-    limiter.reconfigure_tiers(&[bucket(20, 10), bucket(10, 20)], Proportional).unwrap();
-    assert_eq!((left(&limiter, 1), left(&limiter, 100)), (5, 10));
-    assert_eq!(limiter.tier(1).unwrap().peek(&5).limit(), 20);
+    assert_eq!((left(1), left(100)), (20, 50), "tier 0 only");
+    limiter.reconfigure_tiers([bucket(20, 10), bucket(10, 20)], Proportional).unwrap();
+    assert_eq!((left(1), left(100)), (5, 10));
+    assert_eq!(limiter.account(5).tier(1).unwrap().peek().limit(), 20);
     limiter.reconfigure(bucket(20, 10), Reset).unwrap();
-    assert_eq!((left(&limiter, 1), left(&limiter, 100)), (10, 10), "what is owed under tier 1 stays");
-    let wrong = limiter.reconfigure_tiers(&[bucket(1, 1)], Reset);
+    assert_eq!((left(1), left(100)), (10, 10), "what is owed under tier 1 stays");
+    let wrong = limiter.reconfigure_tiers([bucket(1, 1)], Reset);
     assert_eq!(wrong, Err(BuildError::CannotInherit { field: "tiers" }));
 }
 
 #[test]
 fn a_chain_of_changes_applies_each_of_them() {
     let (limiter, clock) = keyed(bucket(10, 10));
-    assert!(limiter.check_n(&7, 8).is_allowed()); // 2
-    assert!(limiter.check_n(&8, 8).is_allowed());
+    assert!(limiter.check_n(7, 8).is_allowed()); // 2
+    assert!(limiter.check_n(8, 8).is_allowed());
     limiter.reconfigure(bucket(20, 20), Additive).unwrap(); // 12
     clock.advance(Duration::from_millis(100)); // 14
     assert_eq!(left(&limiter, 7), 14);
     limiter.reconfigure(bucket(5, 10), Proportional).unwrap(); // 7
     limiter.reconfigure(bucket(1, 100), AsIs).unwrap(); // 7
-    assert!(limiter.check_n(&8, 3).is_allowed());
+    assert!(limiter.check_n(8, 3).is_allowed());
     let all = || [7, 8, 9].map(|key| left(&limiter, key));
     assert_eq!(all(), [7, 4, 10], "a key that was not seen inherits like one that was");
     clock.advance(Duration::from_secs(1)); // 8
@@ -143,21 +145,21 @@ fn a_chain_of_changes_applies_each_of_them() {
 #[test]
 fn a_limiter_stands_a_million_changes() {
     let (limiter, clock) = keyed(bucket(100, 10));
-    assert!(limiter.check_n(&7, 10).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed());
     for turn in 0..if cfg!(debug_assertions) { 20_000 } else { 1_000_000 } {
         limiter.reconfigure(bucket(100 + turn % 7, 10), AsIs).unwrap();
         clock.advance(Duration::from_nanos(50_000_000));
-        let _ = limiter.check(&(turn % 9));
+        let _ = limiter.check(turn % 9);
     }
     clock.advance(Duration::from_secs(1));
-    assert!(limiter.check_n(&7, 10).is_allowed() && !limiter.check(&7).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed() && !limiter.check(7).is_allowed());
 }
 
 #[test]
 fn too_many_changes_are_an_error() {
     // Each debt lasts longer than all changes together.
     let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
-    assert!(limiter.check_n(&7, 90).is_allowed());
+    assert!(limiter.check_n(7, 90).is_allowed());
     let changes = (0..10_000).take_while(|_| {
         let quota = TokenBucket::new(Rate::per_day(1)).burst(100);
         match limiter.reconfigure(quota, AsIs) {
@@ -171,7 +173,7 @@ fn too_many_changes_are_an_error() {
     let changes = changes.count();
     assert!((100..=1_025).contains(&changes), "{changes}");
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (10, 100));
-    assert!(limiter.check_n(&7, 10).is_allowed() && !limiter.check(&7).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed() && !limiter.check(7).is_allowed());
 }
 
 #[test]
@@ -179,15 +181,15 @@ fn a_change_may_have_the_slowest_and_the_fastest_rate() {
     let slow = TokenBucket::new(Rate::per_day(1)).burst(10);
     let fast = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(1_000_000_000);
     let (limiter, clock) = keyed(slow);
-    assert!(limiter.check_n(&7, 4).is_allowed());
+    assert!(limiter.check_n(7, 4).is_allowed());
     limiter.reconfigure(fast, AsIs).unwrap();
     assert_eq!(left(&limiter, 7), 6);
     clock.advance(Duration::from_nanos(5));
     assert_eq!(left(&limiter, 7), 11);
     limiter.reconfigure(slow, AsIs).unwrap();
     assert_eq!(left(&limiter, 7), 10);
-    assert!(limiter.check_n(&7, 10).is_allowed());
-    assert_eq!(limiter.check(&7).retry_after(), Some(Duration::from_secs(86_400)));
+    assert!(limiter.check_n(7, 10).is_allowed());
+    assert_eq!(limiter.check(7).retry_after(), Some(Duration::from_secs(86_400)));
     limiter.reconfigure(fast, Proportional).unwrap();
     assert_eq!(left(&limiter, 7), 0);
     clock.advance(Duration::from_nanos(1));
@@ -201,13 +203,13 @@ fn retry_after_is_exact_after_a_change() {
             [((3, 5), (60, 1_000)), ((7, SECOND), (11, 60 * SECOND)), ((1, 1), (14_500, 60 * SECOND))]
         {
             let (limiter, clock) = global(TokenBucket::new(per(old.0, old.1)).burst(20));
-            assert!(limiter.check_n(17).is_allowed());
+            assert!(limiter.check_n((), 17).is_allowed());
             clock.set(at(3));
             limiter.reconfigure(TokenBucket::new(per(new.0, new.1)).burst(40), inherit).unwrap();
-            while limiter.check_n(3).is_allowed() {}
-            let wait = u64::try_from(limiter.check_n(3).retry_after().unwrap().as_nanos()).unwrap();
-            assert!(!limiter.at(at(3 + wait - 1)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
-            assert!(limiter.at(at(3 + wait)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
+            while limiter.check_n((), 3).is_allowed() {}
+            let wait = u64::try_from(limiter.check_n((), 3).retry_after().unwrap().as_nanos()).unwrap();
+            assert!(!limiter.account(()).at(at(3 + wait - 1)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
+            assert!(limiter.account(()).at(at(3 + wait)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
         }
     }
 }
@@ -216,13 +218,13 @@ fn retry_after_is_exact_after_a_change() {
 fn a_time_before_the_change_is_the_change() {
     let (limiter, clock) = keyed(bucket(10, 10));
     clock.set(at(SECOND));
-    assert!(limiter.check_n(&7, 10).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed());
     limiter.reconfigure(bucket(1, 10), AsIs).unwrap();
     for early in [0, 1, SECOND - 1, SECOND] {
-        assert_eq!(limiter.at(at(early)).peek_n(&7, 0).remaining(), 0);
-        let refused = limiter.at(at(early)).check(&7);
+        assert_eq!(limiter.account(7).at(at(early)).peek_n(0).remaining(), 0);
+        let refused = limiter.account(7).at(at(early)).check();
         assert_eq!(refused.retry_after(), Some(Duration::from_nanos(2 * SECOND - early)));
-        assert_eq!(limiter.at(at(early)).peek_n(&8, 0).remaining(), 10);
+        assert_eq!(limiter.account(8).at(at(early)).peek_n(0).remaining(), 10);
     }
     clock.set(at(0));
     limiter.reconfigure(bucket(2, 10), AsIs).unwrap();
@@ -233,11 +235,11 @@ fn a_time_before_the_change_is_the_change() {
 fn a_time_far_ahead_before_the_change_stays_paid() {
     // The word is far ahead of the clock.
     let (limiter, clock) = keyed(bucket(10, 10));
-    assert!(limiter.at(at(100 * SECOND)).check_n(&7, 10).is_allowed());
+    assert!(limiter.account(7).at(at(100 * SECOND)).check_n(10).is_allowed());
     limiter.reconfigure(bucket(20, 10), AsIs).unwrap();
-    assert!(!limiter.check(&7).is_allowed());
+    assert!(!limiter.check(7).is_allowed());
     clock.set(at(50 * SECOND));
-    assert!(!limiter.check(&7).is_allowed(), "1010 tokens were owed, 1000 are paid");
+    assert!(!limiter.check(7).is_allowed(), "1010 tokens were owed, 1000 are paid");
     clock.set(at(50 * SECOND + SECOND / 2));
     assert_eq!(left(&limiter, 7), 10);
 }
@@ -246,12 +248,12 @@ fn a_time_far_ahead_before_the_change_stays_paid() {
 fn a_reservation_survives_a_change() {
     for (inherit, wait) in [(AsIs, 15), (Additive, 13), (Proportional, 12), (Reset, 1)] {
         let (limiter, _) = keyed(bucket(1, 2));
-        assert!(limiter.check_n(&7, 2).is_allowed());
-        let place = limiter.prepare(&7).reserve(2, Duration::from_secs(60)).unwrap();
+        assert!(limiter.check_n(7, 2).is_allowed());
+        let place = limiter.account(7).reserve(2, Duration::from_secs(60)).unwrap();
         assert_eq!(place.delay(), Duration::from_secs(2));
         // 2 units are reserved ahead: -2 of 2 are available.
         limiter.reconfigure(bucket(1, 4), inherit).unwrap();
-        let refused = limiter.prepare(&7).reserve(4, Duration::ZERO);
+        let refused = limiter.account(7).reserve(4, Duration::ZERO);
         if inherit == Reset {
             assert!(refused.is_ok());
             continue;
@@ -271,23 +273,23 @@ fn a_reservation_survives_a_change() {
 #[test]
 fn a_turn_of_a_global_limiter_survives_a_change() {
     let (limiter, _) = global(bucket(1, 2));
-    assert!(limiter.check_n(2).is_allowed());
-    let turn = limiter.prepare().reserve(2, Duration::MAX).unwrap();
+    assert!(limiter.check_n((), 2).is_allowed());
+    let turn = limiter.account(()).reserve(2, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_secs(2));
     limiter.reconfigure(bucket(1, 4), AsIs).unwrap();
-    let refused = limiter.prepare().reserve(4, Duration::ZERO).map(|turn| turn.delay());
+    let refused = limiter.account(()).reserve(4, Duration::ZERO).map(|turn| turn.delay());
     assert_eq!(refused, Err(tollgate::ReserveError::TooLong { wait: Duration::from_secs(6) }));
 }
 
 #[test]
 fn a_queue_goes_on_at_the_new_pace() {
     let (limiter, clock) = keyed(LeakyBucket::queue(Rate::per_second(10)).capacity(5));
-    assert_eq!(limiter.check_n(&7, 3).delay(), Duration::ZERO);
+    assert_eq!(limiter.check_n(7, 3).delay(), Duration::ZERO);
     limiter.reconfigure(LeakyBucket::queue(Rate::per_second(1)).capacity(5), Additive).unwrap();
-    assert_eq!(limiter.check(&7).delay(), Duration::from_secs(3));
+    assert_eq!(limiter.check(7).delay(), Duration::from_secs(3));
     clock.advance(Duration::from_secs(1));
     limiter.reconfigure(LeakyBucket::meter(Rate::per_second(1)).capacity(5), Additive).unwrap();
-    assert_eq!(limiter.check(&7).delay(), Duration::ZERO);
+    assert_eq!(limiter.check(7).delay(), Duration::ZERO);
     assert_eq!(left(&limiter, 7), 1);
 }
 
@@ -296,8 +298,8 @@ fn a_refund_after_a_change_is_as_one_before_it() {
     for (inherit, back, expected) in [(AsIs, 3, 6), (Proportional, 3, 12), (Additive, 3, 16), (Reset, 0, 20)]
     {
         let (limiter, _) = keyed(bucket(1, 10));
-        assert!(limiter.check_n(&7, 4).is_allowed());
-        let taken = limiter.check_n(&7, 3);
+        assert!(limiter.check_n(7, 4).is_allowed());
+        let taken = limiter.check_n(7, 3);
         limiter.reconfigure(bucket(1, 20), inherit).unwrap();
         assert_eq!(limiter.refund(taken), back, "{inherit:?}");
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
@@ -307,12 +309,12 @@ fn a_refund_after_a_change_is_as_one_before_it() {
 #[test]
 fn a_refund_is_zero_once_the_new_quota_charged() {
     let (limiter, _) = keyed(bucket(1, 10));
-    let taken = limiter.check_n(&7, 3);
+    let taken = limiter.check_n(7, 3);
     limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
-    assert!(limiter.check(&7).is_allowed());
+    assert!(limiter.check(7).is_allowed());
     assert_eq!(limiter.refund(taken), 0);
     assert_eq!(left(&limiter, 7), 6);
-    let taken = limiter.check_n(&7, 6);
+    let taken = limiter.check_n(7, 6);
     assert_eq!(limiter.refund(taken), 6, "of the new quota all comes back");
 }
 
@@ -321,11 +323,11 @@ fn a_refund_from_before_a_change_mints_nothing() {
     // Under the old quota, the new word looks as if it still contained the request.
     for cost in [3, 100] {
         let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
-        let taken = limiter.check_n(&7, cost);
+        let taken = limiter.check_n(7, cost);
         limiter.reconfigure(TokenBucket::new(Rate::per_second(1_000)).burst(100), Reset).unwrap();
-        assert!(limiter.check_n(&7, 100).is_allowed());
+        assert!(limiter.check_n(7, 100).is_allowed());
         assert_eq!(limiter.refund(taken), 0, "{cost}");
-        assert!(!limiter.check(&7).is_allowed(), "{cost}");
+        assert!(!limiter.check(7).is_allowed(), "{cost}");
     }
 }
 
@@ -333,12 +335,17 @@ fn a_refund_from_before_a_change_mints_nothing() {
 fn a_shared_allowance_is_carried_over_every_change() {
     let clock = ManualClock::new();
     let quota = TokenBucket::new(Rate::per_day(1)).burst(10);
-    let limiter =
-        Limiter::<u64>::builder(quota).max_keys(1).when_full(WhenFull::Share).clock(clock).build().unwrap();
+    let limiter = Limiter::builder(quota)
+        .per::<u64>()
+        .max_keys(1)
+        .when_full(WhenFull::Share)
+        .clock(clock)
+        .build()
+        .unwrap();
     let mut taken = [0; 200];
     for cost in [6, 5, 4, 3, 2, 1, 1, 1, 1] {
         for (key, taken) in (0..).zip(&mut taken) {
-            *taken += if limiter.check_n(&key, cost).is_allowed() { cost } else { 0 };
+            *taken += if limiter.check_n(key, cost).is_allowed() { cost } else { 0 };
         }
         limiter.reconfigure(quota, AsIs).unwrap();
     }
@@ -354,33 +361,33 @@ fn a_shared_allowance_is_carried_over_every_change() {
 #[test]
 fn a_reset_after_a_change_makes_a_key_new() {
     let (limiter, _) = keyed(bucket(1, 10));
-    assert!(limiter.check_n(&7, 10).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed());
     limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
-    assert!(limiter.prepare(&7).reset());
+    assert!(limiter.account(7).reset());
     assert_eq!(left(&limiter, 7), 10);
 }
 
 #[test]
 fn prepared_keys_batches_and_tiers_see_the_change() {
     let clock = ManualClock::new();
-    let builder = Limiter::<u64>::builder(bucket(1, 2)).tier(bucket(1, 3)).clock(clock);
+    let builder = Limiter::builder(bucket(1, 2)).per::<u64>().tier(bucket(1, 3)).clock(clock);
     let limiter = builder.build().unwrap();
-    let (prepared, tier) = (limiter.prepare(&7), limiter.tier(1).unwrap());
+    let (prepared, tier) = (limiter.account(7), limiter.account(7).tier(1).unwrap());
     assert_eq!(prepared.check().remaining(), 1);
     let mut batch = limiter.check_many(&[7, 7, 7, 7, 7]);
     assert!(batch.next().unwrap().is_allowed());
     assert!(!batch.next().unwrap().is_allowed());
-    limiter.reconfigure_tiers(&[bucket(1, 4), bucket(1, 8)], Additive).unwrap();
+    limiter.reconfigure_tiers([bucket(1, 4), bucket(1, 8)], Additive).unwrap();
     assert!(batch.next().unwrap().is_allowed());
     assert_eq!(prepared.check().limit(), 4);
     assert!(!prepared.check().is_allowed() && !batch.next().unwrap().is_allowed());
-    assert_eq!(tier.check_n(&7, 4).remaining(), 0);
+    assert_eq!(tier.check_n(4).remaining(), 0);
 }
 
 #[test]
 fn errors_change_nothing() {
     let (limiter, _) = keyed(Quota::from(bucket(1, 10)));
-    assert!(limiter.check_n(&7, 4).is_allowed());
+    assert!(limiter.check_n(7, 4).is_allowed());
     let wrong: [(Quota, BuildError); 3] = [
         (bucket(1, 0).into(), BuildError::OutOfRange { field: "burst", value: 0, min: 1, max: 0 }),
         (SlidingLog::new(Rate::per_second(5)).into(), BuildError::CannotInherit { field: "algorithm" }),
@@ -402,43 +409,43 @@ fn errors_change_nothing() {
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (6, 10));
     }
     // Token buckets and leaky buckets are the same rule.
-    limiter.reconfigure(LeakyBucket::meter(Rate::per_second(1)).capacity(12).into(), AsIs).unwrap();
+    limiter.reconfigure(Quota::from(LeakyBucket::meter(Rate::per_second(1)).capacity(12)), AsIs).unwrap();
     assert_eq!(left(&limiter, 7), 6);
 }
 
 #[test]
 fn the_least_debt_across_quotas_is_evicted() {
-    let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).max_keys(1);
+    let builder = Limiter::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).per::<u64>().max_keys(1);
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
-    let owing: Vec<_> = (0..200_u64).map(|key| (key, limiter.check_n(&key, 9))).collect();
+    let owing: Vec<_> = (0..200_u64).map(|key| (key, limiter.check_n(key, 9))).collect();
     let mut in_slots = owing.into_iter().filter(|(_, taken)| taken.is_allowed());
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(10), Additive).unwrap();
     // One key is charged under the new quota: it has the largest word and the least debt.
     let (key, taken) = in_slots.next().unwrap();
     assert_eq!(limiter.refund_part(&mut taken.receipt(), 8), 8);
-    assert!(limiter.check(&key).is_allowed());
+    assert!(limiter.check(key).is_allowed());
     let _ = (200..260).filter(|key| limiter.check_n(key, 2).is_allowed()).count();
     assert!(limiter.stats().evicted_with_debt > 0, "{:?}", limiter.stats());
 }
 
 #[test]
 fn a_debt_in_the_overflow_word_survives_a_change() {
-    let builder = Limiter::<u64>::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).max_keys(1);
+    let builder = Limiter::builder(TokenBucket::new(Rate::per_day(1)).burst(10)).per::<u64>().max_keys(1);
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
     let keys = || 0..200_u64;
     // Every key in a slot has used more than half; one more key of each bucket shares the rest.
     let in_slots: Vec<_> =
-        keys().map(|key| limiter.check_n(&key, 6)).filter(|taken| taken.is_allowed()).collect();
-    let known = |key: &u64| limiter.at(limiter.now()).peek_n(key, 10).remaining() < 10;
+        keys().map(|key| limiter.check_n(key, 6)).filter(|taken| taken.is_allowed()).collect();
+    let known = |key: &u64| limiter.account(key).at(limiter.now()).peek_n(10).remaining() < 10;
     let shared: Vec<_> = keys().filter(|key| limiter.check_n(key, 5).is_allowed()).collect();
     assert!(!in_slots.is_empty() && !shared.is_empty() && shared.iter().all(known));
     limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(40), Additive).unwrap();
     // The keys in slots have less debt than the overflow word, so they are evicted.
     assert!(in_slots.into_iter().all(|taken| limiter.refund_part(&mut taken.receipt(), 5) == 5));
-    assert!((200..206).all(|key| limiter.check(&key).is_allowed()));
+    assert!((200..206).all(|key| limiter.check(key).is_allowed()));
     assert!(limiter.stats().evicted_with_debt >= 6, "{:?}", limiter.stats());
     for key in shared {
-        assert!(!limiter.check_n(&key, 36).is_allowed(), "it owes 5 of 40");
+        assert!(!limiter.check_n(key, 36).is_allowed(), "it owes 5 of 40");
     }
 }
 
@@ -449,12 +456,12 @@ fn a_full_bucket_keeps_all_debt_across_a_change() {
         for (old, new) in [((1, 10), (1, 20)), ((1, 20), (7, 10)), ((14_500, 10), (3, 10))] {
             let clock = ManualClock::new();
             let quota = |(count, burst): (u64, u64)| TokenBucket::new(Rate::per_day(count)).burst(burst);
-            let builder = Limiter::<u64>::builder(quota(old)).max_keys(1).when_full(WhenFull::Share);
+            let builder = Limiter::builder(quota(old)).per::<u64>().max_keys(1).when_full(WhenFull::Share);
             let limiter = builder.clock(clock).build().unwrap();
             let mut taken = vec![0; 300];
-            let mut ask = |limiter: &Limiter<u64, _, ManualClock>, cost| {
+            let mut ask = |limiter: &Limiter<u64, _, 1, ManualClock>, cost| {
                 for key in 0..300_u64 {
-                    if limiter.check_n(&key, cost).is_allowed() {
+                    if limiter.check_n(key, cost).is_allowed() {
                         taken[key as usize] += cost;
                     }
                 }

@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn every_answer_is_that_of_exact_arithmetic(first in limit(), ops in prop::collection::vec(op(), 1..60)) {
         let clock = ManualClock::new();
-        let builder = Limiter::<u64, TokenBucket>::builder(first.quota()).clock(clock.clone());
+        let builder = Limiter::builder(first.quota()).per::<u64>().clock(clock.clone());
         let limiter = builder.build().unwrap();
         let mut keys = [Model { limit: first, owed: 0, now: 0 }; 4];
         let mut now = 0;
@@ -128,7 +128,7 @@ proptest! {
                 Op::Check(key, cost) => {
                     let model = &mut keys[key as usize];
                     model.advance(now);
-                    let decision = limiter.check_n(&key, cost);
+                    let decision = limiter.check_n(key, cost);
                     let allowed = model.check(cost);
                     prop_assert_eq!(decision.is_allowed(), allowed, "key {} cost {} at {}", key, cost, now);
                     prop_assert_eq!(decision.remaining(), model.remaining());
@@ -146,7 +146,7 @@ proptest! {
         }
         for (key, model) in keys.iter_mut().enumerate() {
             model.advance(now);
-            let left = limiter.at(at(now)).peek_n(&(key as u64), 0).remaining();
+            let left = limiter.account(key as u64).at(at(now)).peek_n(0).remaining();
             prop_assert_eq!(left, model.remaining());
         }
     }

@@ -10,7 +10,7 @@ use tollgate_testing::random::Random;
 
 const BURST: u64 = 20;
 
-type Subject = Limiter<Fellow, TokenBucket, ManualClock>;
+type Subject = Limiter<Fellow, TokenBucket, 1, ManualClock>;
 
 fn quota() -> TokenBucket {
     TokenBucket::new(Rate::per_day(1)).burst(BURST)
@@ -18,7 +18,7 @@ fn quota() -> TokenBucket {
 
 /// A limiter with room for so many keys; restored from `saved` unless that is empty.
 fn limiter(max_keys: usize, saved: &[u8]) -> Subject {
-    let builder = Limiter::builder(quota()).max_keys(max_keys).when_full(WhenFull::Share);
+    let builder = Limiter::builder(quota()).per().max_keys(max_keys).when_full(WhenFull::Share);
     let builder = builder.clock(ManualClock::new());
     let limiter = if saved.is_empty() { builder.build() } else { return builder.restore(saved).unwrap() };
     limiter.unwrap()
@@ -39,7 +39,7 @@ fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
                 taken[key] -= back;
             }
             _ => {
-                let decision = limiter.check_n(&Fellow(key), cost);
+                let decision = limiter.check_n(Fellow(key), cost);
                 if decision.is_allowed() {
                     taken[key as usize] += cost;
                     held.push((key as usize, cost, decision));

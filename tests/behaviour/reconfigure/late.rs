@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs};
 use tollgate::{
-    Algorithm, BuildError, FixedWindow, Limiter, ManualClock, MultiLimiter, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Algorithm, BuildError, FixedWindow, Limiter, ManualClock, Quota, Rate, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
 use tollgate_testing::random::Random;
@@ -15,8 +15,8 @@ use super::{SECOND, at, keyed};
 const RATE: Rate = Rate::new(10, Duration::from_millis(100));
 
 /// How many of many requests are admitted.
-fn drained<A: Algorithm>(limiter: &Limiter<u64, A, ManualClock>) -> usize {
-    (0..50).filter(|_| limiter.check(&1).is_allowed()).count()
+fn drained<A: Algorithm>(limiter: &Limiter<u64, A, 1, ManualClock>) -> usize {
+    (0..50).filter(|_| limiter.check(1).is_allowed()).count()
 }
 
 /// The clock shows a time near its end, and is right again after a change. No time comes back that
@@ -85,14 +85,14 @@ fn a_turn_of_several_limits_after_a_late_change_returns() {
     for back in [0, 1, 5, 1 << 28, 1 << 29, 1 << 31, 1 << 60] {
         for later in [0, 1 << 28, 1 << 29, SECOND, u64::MAX - back, u64::MAX] {
             let clock = ManualClock::new();
-            let limiter = MultiLimiter::<u64>::builder(limits).clock(clock.clone()).build().unwrap();
+            let limiter = Limiter::builder(limits).per::<u64>().clock(clock.clone()).build().unwrap();
             clock.set(at(u64::MAX - back));
             let _ = limiter.reconfigure(limits, Additive);
-            assert!(limiter.check_n(&1, 2).is_allowed());
+            assert!(limiter.check_n(1, 2).is_allowed());
             clock.set(at(later));
             for cost in [1, 2, 2] {
-                let _ = limiter.prepare(&1).reserve(cost, Duration::MAX);
-                let _ = limiter.prepare(&1).reserve(cost, Duration::ZERO);
+                let _ = limiter.account(1).reserve(cost, Duration::MAX);
+                let _ = limiter.account(1).reserve(cost, Duration::ZERO);
             }
         }
     }

@@ -100,7 +100,7 @@ proptest! {
         ops in prop::collection::vec(op(), 1..60),
     ) {
         let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
-        let builder = Limiter::<str, Quota>::builder(first.quota(kind)).clock(clock.clone());
+        let builder = Limiter::builder(first.quota(kind)).per::<str>().clock(clock.clone());
         let limiter = builder.build().unwrap();
         let mut model = Model::new(first.model(kind));
         let mut now = 0;
@@ -117,13 +117,13 @@ proptest! {
                     continue;
                 }
                 Op::Reset(key) => {
-                    limiter.prepare(KEYS[key]).reset();
+                    limiter.account(KEYS[key]).reset();
                     model.reset(KEYS[key]);
                     continue;
                 }
                 Op::Check(key, cost) => (limiter.check_n(KEYS[key], cost), model.check(KEYS[key], now, cost)),
                 Op::Peek(key, cost) => {
-                    (limiter.at(limiter.now()).peek_n(KEYS[key], cost), model.peek(KEYS[key], now, cost))
+                    (limiter.account(KEYS[key]).at(limiter.now()).peek_n(cost), model.peek(KEYS[key], now, cost))
                 }
             };
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();

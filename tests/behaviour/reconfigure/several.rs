@@ -5,28 +5,29 @@ use std::time::Duration;
 
 use tollgate::Inherit::{Additive, AsIs, Proportional, Reset};
 use tollgate::{
-    BuildError, Clock, FixedWindow, LeakyBucket, Leased, ManualClock, MultiDecision, MultiLimiter, Quota,
+    BuildError, Clock, Decision, FixedWindow, LeakyBucket, Leased, Limiter, MOST_LIMITS, ManualClock, Quota,
     Rate, ReserveError, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
 };
+use tollgate_testing::limits::list;
 
 use super::{SECOND, at, bucket};
 
-pub(crate) type Several = MultiLimiter<u64, ManualClock>;
+pub(crate) type Several = Limiter<u64, Quota, MOST_LIMITS, ManualClock>;
 
 /// These limits on a clock that stands still.
 pub(crate) fn several(quotas: impl IntoIterator<Item = impl Into<Quota>>) -> (Several, ManualClock) {
     let clock = ManualClock::new();
-    let limiter = MultiLimiter::builder(quotas).clock(clock.clone()).max_keys(100).build().unwrap();
+    let limiter = Limiter::builder(list(quotas)).per().clock(clock.clone()).max_keys(100).build().unwrap();
     (limiter, clock)
 }
 
 /// The units that each limit has left.
 pub(crate) fn left(limiter: &Several, key: u64) -> Vec<u64> {
-    limiter.at(limiter.now()).peek_n(&key, 0).parts().map(|part| part.remaining()).collect()
+    limiter.account(key).at(limiter.now()).peek_n(0).parts().map(|part| part.remaining()).collect()
 }
 
 /// The limits in a decision.
-fn limits(decision: &MultiDecision<'_>) -> Vec<u64> {
+fn limits(decision: &Decision<'_, MOST_LIMITS>) -> Vec<u64> {
     decision.parts().map(|part| part.limit()).collect()
 }
 
@@ -51,11 +52,11 @@ fn each_limit_inherits_as_the_change_says() {
     {
         let quotas = |one, two| [Quota::from(bucket(1, one)), FixedWindow::new(Rate::per_hour(two)).into()];
         let (limiter, _) = several(quotas(10, 20));
-        assert!(limiter.check_n(&7, 4).is_allowed());
-        limiter.reconfigure(quotas(20, 30), inherit).unwrap();
+        assert!(limiter.check_n(7, 4).is_allowed());
+        limiter.reconfigure(list(quotas(20, 30)), inherit).unwrap();
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
         let most = expected[0].min(expected[1]);
-        assert!(limiter.check_n(&7, most).is_allowed() && !limiter.check(&7).is_allowed(), "{inherit:?}");
+        assert!(limiter.check_n(7, most).is_allowed() && !limiter.check(7).is_allowed(), "{inherit:?}");
     }
 }
 
@@ -63,11 +64,11 @@ fn each_limit_inherits_as_the_change_says() {
 #[test]
 fn a_turn_of_one_limit_survives_a_change() {
     let (limiter, _) = several([bucket(1, 2)]);
-    assert!(limiter.check_n(&7, 2).is_allowed());
-    let turn = limiter.prepare(&7).reserve(2, Duration::MAX).unwrap();
+    assert!(limiter.check_n(7, 2).is_allowed());
+    let turn = limiter.account(7).reserve(2, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_secs(2));
-    limiter.reconfigure([bucket(1, 4)], AsIs).unwrap();
-    let refused = limiter.prepare(&7).reserve(4, Duration::ZERO).map(|turn| turn.delay());
+    limiter.reconfigure(list([bucket(1, 4)]), AsIs).unwrap();
+    let refused = limiter.account(7).reserve(4, Duration::ZERO).map(|turn| turn.delay());
     assert_eq!(refused, Err(ReserveError::TooLong { wait: Duration::from_secs(6) }));
 }
 
@@ -75,17 +76,17 @@ fn a_turn_of_one_limit_survives_a_change() {
 fn a_change_of_one_limit_keeps_the_others_debt() {
     for number in 0..7 {
         let (limiter, _) = several(every(10));
-        assert!(limiter.check_n(&7, 4).is_allowed());
+        assert!(limiter.check_n(7, 4).is_allowed());
         // The log has room for ten times, so its limit shrinks.
         limiter.reconfigure_limit(number, every(8)[number], Additive).unwrap();
         let mut expected = [6; 7];
         expected[number] = 4;
         assert_eq!(left(&limiter, 7), expected, "{number}");
-        let refused = limiter.check_n(&7, 5);
+        let refused = limiter.check_n(7, 5);
         assert_eq!(refused.refused_by(), Some(number));
-        assert!(limiter.check_n(&7, 4).is_allowed() && !limiter.check(&7).is_allowed());
+        assert!(limiter.check_n(7, 4).is_allowed() && !limiter.check(7).is_allowed());
         // Every other limit has room for two, as at the beginning.
-        let (limits, fours) = (limits(&limiter.peek(&7)), [4; 7]);
+        let (limits, fours) = (limits(&limiter.peek(7)), [4; 7]);
         assert!(limits.iter().enumerate().all(|(at, limit)| *limit == if at == number { 8 } else { 10 }));
         assert!(left(&limiter, 7).iter().zip(fours).all(|(left, four)| *left <= four));
     }
@@ -95,7 +96,7 @@ fn a_change_of_one_limit_keeps_the_others_debt() {
 fn one_limit_is_forgiven_and_no_other() {
     for number in [1, 2, 4, 5] {
         let (limiter, _) = several(every(10));
-        assert!(limiter.check_n(&7, 4).is_allowed());
+        assert!(limiter.check_n(7, 4).is_allowed());
         limiter.reconfigure_limit(number, every(10)[number], Reset).unwrap();
         let mut expected = [6; 7];
         expected[number] = 10;
@@ -106,20 +107,20 @@ fn one_limit_is_forgiven_and_no_other() {
 #[test]
 fn a_change_can_make_a_cost_possible_or_impossible() {
     let (limiter, _) = several([bucket(1, 5), bucket(1, 9)]);
-    assert!(limiter.check_n(&7, 6).is_never());
-    limiter.reconfigure([bucket(1, 7), bucket(1, 9)], Additive).unwrap();
-    assert!(limiter.check_n(&7, 6).is_allowed());
-    limiter.reconfigure_limit(1, bucket(1, 2), Additive).unwrap();
-    let never = limiter.check_n(&8, 3);
+    assert!(limiter.check_n(7, 6).is_never());
+    limiter.reconfigure(list([bucket(1, 7), bucket(1, 9)]), Additive).unwrap();
+    assert!(limiter.check_n(7, 6).is_allowed());
+    limiter.reconfigure_limit(1, bucket(1, 2).into(), Additive).unwrap();
+    let never = limiter.check_n(8, 3);
     assert_eq!((never.is_never(), never.refused_by()), (true, Some(1)));
-    assert!(limiter.check_n(&8, 2).is_allowed());
+    assert!(limiter.check_n(8, 2).is_allowed());
 }
 
 /// A change rejected by one limit changes no limit.
 #[test]
 fn a_change_that_one_limit_refuses_changes_none() {
     let (limiter, _) = several(every(10));
-    assert!(limiter.check_n(&7, 4).is_allowed());
+    assert!(limiter.check_n(7, 4).is_allowed());
     let mut other = every(12);
     other[0] = SlidingLog::new(Rate::per_hour(10)).into();
     let with = |number: usize, quota: Quota| {
@@ -137,7 +138,7 @@ fn a_change_that_one_limit_refuses_changes_none() {
         (other, Reset, "inherit"),
     ];
     for (quotas, inherit, field) in cases {
-        match limiter.reconfigure(quotas, inherit) {
+        match limiter.reconfigure(list(quotas), inherit) {
             Err(BuildError::CannotInherit { field: named } | BuildError::OutOfRange { field: named, .. }) => {
                 assert_eq!(named, field);
             }
@@ -145,38 +146,38 @@ fn a_change_that_one_limit_refuses_changes_none() {
         }
     }
     assert_eq!(
-        limiter.reconfigure(other.into_iter().skip(1), Additive),
+        limiter.reconfigure(list(other.into_iter().skip(1)), Additive),
         Err(BuildError::CannotInherit { field: "limits" })
     );
     let outside = limiter.reconfigure_limit(7, other[0], Additive);
-    assert_eq!(outside, Err(BuildError::OutOfRange { field: "number", value: 7, min: 0, max: 6 }));
-    assert_eq!((left(&limiter, 7), limits(&limiter.peek(&7))), (vec![6; 7], vec![10; 7]));
+    assert_eq!(outside, Err(BuildError::OutOfRange { field: "limit", value: 7, min: 0, max: 6 }));
+    assert_eq!((left(&limiter, 7), limits(&limiter.peek(7))), (vec![6; 7], vec![10; 7]));
     // Nor do they come with the next change.
     limiter.reconfigure_limit(6, every(10)[6], Additive).unwrap();
-    assert_eq!((left(&limiter, 7), limits(&limiter.peek(&7))), (vec![6; 7], vec![10; 7]));
-    limiter.reconfigure(other, Additive).unwrap();
-    assert_eq!(limits(&limiter.peek(&7)), [10, 12, 12, 12, 12, 12, 12]);
+    assert_eq!((left(&limiter, 7), limits(&limiter.peek(7))), (vec![6; 7], vec![10; 7]));
+    limiter.reconfigure(list(other), Additive).unwrap();
+    assert_eq!(limits(&limiter.peek(7)), [10, 12, 12, 12, 12, 12, 12]);
 }
 
 #[test]
 fn a_decision_keeps_the_numbers_of_its_quotas() {
     let (limiter, _) = several([bucket(1, 10), bucket(1, 20)]);
-    let decision = limiter.check_n(&7, 4);
-    limiter.reconfigure([bucket(1, 100), bucket(1, 200)], Reset).unwrap();
+    let decision = limiter.check_n(7, 4);
+    limiter.reconfigure(list([bucket(1, 100), bucket(1, 200)]), Reset).unwrap();
     assert_eq!((limits(&decision), decision.remaining()), (vec![10, 20], 6));
 }
 
 #[test]
 fn a_refund_after_a_change_is_as_one_before_it() {
     let (limiter, _) = several([bucket(1, 10), bucket(1, 20)]);
-    assert!(limiter.check_n(&7, 4).is_allowed());
-    let taken = limiter.check_n(&7, 3);
-    limiter.reconfigure([bucket(1, 20), bucket(1, 40)], Proportional).unwrap();
+    assert!(limiter.check_n(7, 4).is_allowed());
+    let taken = limiter.check_n(7, 3);
+    limiter.reconfigure(list([bucket(1, 20), bucket(1, 40)]), Proportional).unwrap();
     assert_eq!(limiter.refund(taken), 3);
     assert_eq!(left(&limiter, 7), [12, 32]);
-    let kept = limiter.check_n(&7, 2);
-    limiter.reconfigure([bucket(1, 20), bucket(1, 40)], AsIs).unwrap();
-    assert!(limiter.check(&7).is_allowed());
+    let kept = limiter.check_n(7, 2);
+    limiter.reconfigure(list([bucket(1, 20), bucket(1, 40)]), AsIs).unwrap();
+    assert!(limiter.check(7).is_allowed());
     assert_eq!(limiter.refund(kept), 0, "the key was charged under the new quotas");
     assert_eq!(left(&limiter, 7), [9, 29]);
 }
@@ -184,10 +185,10 @@ fn a_refund_after_a_change_is_as_one_before_it() {
 #[test]
 fn a_reset_after_a_change_forgives_every_limit() {
     let (limiter, _) = several(every(10));
-    assert!(limiter.check_n(&7, 10).is_allowed());
-    limiter.reconfigure(every(9), Additive).unwrap();
+    assert!(limiter.check_n(7, 10).is_allowed());
+    limiter.reconfigure(list(every(9)), Additive).unwrap();
     assert_eq!(left(&limiter, 7), [0; 7]);
-    assert!(limiter.prepare(&7).reset());
+    assert!(limiter.account(7).reset());
     assert_eq!((left(&limiter, 7), limiter.usage().live_keys), (vec![9; 7], 0));
 }
 
@@ -195,9 +196,9 @@ fn a_reset_after_a_change_forgives_every_limit() {
 fn keys_in_debt_across_a_change_are_counted() {
     let (limiter, clock) = several([bucket(1, 10), bucket(1, 20)]);
     for key in 0..50 {
-        assert!(limiter.check_n(&key, 10).is_allowed());
+        assert!(limiter.check_n(key, 10).is_allowed());
     }
-    limiter.reconfigure([bucket(1, 20), bucket(1, 40)], Additive).unwrap();
+    limiter.reconfigure(list([bucket(1, 20), bucket(1, 40)]), Additive).unwrap();
     assert_eq!(limiter.usage().live_keys, 50);
     assert!((0..50).all(|key| left(&limiter, key) == [10, 30]));
     clock.advance(Duration::from_secs(10));
@@ -209,8 +210,8 @@ fn keys_in_debt_across_a_change_are_counted() {
 fn too_many_changes_are_an_error() {
     let slow = TokenBucket::new(Rate::per_day(1)).burst(100);
     let (limiter, _) = several([bucket(10, 10), slow]);
-    assert!(limiter.check_n(&7, 9).is_allowed());
-    let changes = (0..10_000).take_while(|_| match limiter.reconfigure([bucket(10, 10), slow], AsIs) {
+    assert!(limiter.check_n(7, 9).is_allowed());
+    let changes = (0..10_000).take_while(|_| match limiter.reconfigure(list([bucket(10, 10), slow]), AsIs) {
         Ok(()) => true,
         Err(error) => {
             assert_eq!(error, BuildError::ChangedTooOften);
@@ -220,21 +221,21 @@ fn too_many_changes_are_an_error() {
     let changes = changes.count();
     assert!((100..=1_025).contains(&changes), "{changes}");
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (vec![1, 91], vec![10, 100]));
-    assert!(limiter.check(&7).is_allowed() && !limiter.check(&7).is_allowed());
+    assert!(limiter.check(7).is_allowed() && !limiter.check(7).is_allowed());
 }
 
 #[test]
 fn a_checked_change_can_be_made_and_taken_back() {
     let slow = |burst| [TokenBucket::new(Rate::per_day(1)).burst(burst)];
     let (limiter, clock) = several(slow(100));
-    assert!(limiter.check_n(&7, 90).is_allowed());
+    assert!(limiter.check_n(7, 90).is_allowed());
     let refused = (1..10_000).find_map(|change| {
         clock.advance(Duration::from_secs(1));
         let before = left(&limiter, 7);
-        let checked = limiter.check_reconfigure(slow(200 + change % 2), Additive);
+        let checked = limiter.check_reconfigure(list(slow(200 + change % 2)), Additive);
         assert_eq!(left(&limiter, 7), before, "a check changes nothing");
         match checked {
-            Ok(()) => limiter.reconfigure(slow(200 + change % 2), Additive).unwrap(),
+            Ok(()) => limiter.reconfigure(list(slow(200 + change % 2)), Additive).unwrap(),
             Err(error) => return Some((change, error)),
         }
         None
@@ -243,10 +244,13 @@ fn a_checked_change_can_be_made_and_taken_back() {
     assert_eq!(error, BuildError::ChangedTooOften);
     assert!((100..=1_024).contains(&change), "{change}");
     clock.advance(Duration::from_secs(59));
-    limiter.reconfigure(slow(201), Additive).unwrap();
+    limiter.reconfigure(list(slow(201)), Additive).unwrap();
     assert_eq!(left(&limiter, 7), [111]);
     let none: [Quota; 0] = [];
-    assert_eq!(limiter.check_reconfigure(none, Additive), Err(BuildError::CannotInherit { field: "limits" }));
+    assert_eq!(
+        limiter.check_reconfigure(list(none), Additive),
+        Err(BuildError::CannotInherit { field: "limits" })
+    );
 }
 
 /// The horizon of a version is a second ahead. A later check extends it, by any of the limits.
@@ -256,14 +260,14 @@ fn time_goes_on_for_every_limit_between_and_after_changes() {
     let window = FixedWindow::new(Rate::per_minute(5));
     let (limiter, clock) = several([quotas[0].into(), quotas[1].into(), Quota::from(window)]);
     for minute in 1..=20 {
-        assert_eq!((0..9).filter(|_| limiter.check(&7).is_allowed()).count(), 3, "minute {minute}");
+        assert_eq!((0..9).filter(|_| limiter.check(7).is_allowed()).count(), 3, "minute {minute}");
         clock.set(at(minute * 60 * SECOND - SECOND));
-        assert_eq!((0..9).filter(|_| limiter.check(&7).is_allowed()).count(), 2, "minute {minute}");
-        let wait = limiter.check_n(&7, 2).retry_after();
+        assert_eq!((0..9).filter(|_| limiter.check(7).is_allowed()).count(), 2, "minute {minute}");
+        let wait = limiter.check_n(7, 2).retry_after();
         clock.set(at(minute * 60 * SECOND));
         assert_eq!(wait, Some(Duration::from_secs(1)), "minute {minute}");
         if minute % 3 == 0 {
-            limiter.reconfigure_limit(0, bucket(1, 3), Reset).unwrap();
+            limiter.reconfigure_limit(0, bucket(1, 3).into(), Reset).unwrap();
         } else {
             clock.set(at(minute * 60 * SECOND + 2 * SECOND));
         }
@@ -292,20 +296,20 @@ fn a_check_during_a_change_uses_one_version_only() {
     for known in [false, true] {
         let quotas = |rate, bursts: [u64; 2]| bursts.map(|burst| TokenBucket::new(rate).burst(burst));
         let clock = Arc::new(Hooked { time: ManualClock::new(), hook: Mutex::new(None) });
-        let builder = MultiLimiter::<u64>::builder(quotas(Rate::per_second(7), [10, 20]));
+        let builder = Limiter::builder(list(quotas(Rate::per_second(7), [10, 20]))).per::<u64>();
         let limiter = Arc::new(builder.clock(clock.clone()).build().unwrap());
-        assert!(!known || limiter.check(&7).is_allowed());
+        assert!(!known || limiter.check(7).is_allowed());
         let (changes, time) = (limiter.clone(), clock.time.clone());
         *clock.hook.lock().unwrap() = Some(Box::new(move || {
-            changes.reconfigure(quotas(Rate::per_day(1), [11, 21]), Additive).unwrap();
+            changes.reconfigure(list(quotas(Rate::per_day(1), [11, 21])), Additive).unwrap();
             time.set(at(8 * SECOND));
         }));
-        let decision = limiter.check_n(&7, 8);
+        let decision = limiter.check_n(7, 8);
         assert!(decision.is_allowed(), "{known}");
         let remaining = 2 - u64::from(known);
         assert_eq!((limits(&decision), decision.remaining()), (vec![10, 20], remaining), "{known}");
         // The check counts as before the change, and the old rate has not paid for it since.
-        let after = limiter.at(limiter.now()).peek_n(&7, 0);
+        let after = limiter.account(7).at(limiter.now()).peek_n(0);
         let left: Vec<u64> = after.parts().map(|part| part.remaining()).collect();
         assert!(left[0] <= 3 && left[1] <= 13, "{known}: {left:?}");
     }
@@ -316,17 +320,17 @@ fn a_check_during_a_change_uses_one_version_only() {
 fn a_meter_that_becomes_a_queue_leases_no_permits() {
     let meter = LeakyBucket::meter(Rate::per_second(10));
     let clock = Arc::new(Hooked { time: ManualClock::new(), hook: Mutex::new(None) });
-    let builder = MultiLimiter::<u64>::builder([meter, meter]).clock(clock.clone());
+    let builder = Limiter::builder([meter, meter]).per::<u64>().clock(clock.clone());
     let limiter = Arc::new(builder.build().unwrap());
     let (changes, later) = (limiter.clone(), clock.clone());
     let change = move || {
         changes.reconfigure([LeakyBucket::queue(Rate::per_second(10)), meter], Additive).unwrap();
-        assert!(changes.at(at(0)).check(&7).is_allowed());
+        assert!(changes.account(7).at(at(0)).check().is_allowed());
     };
     // During the second reading: the first is the lease's own.
     let second = move || *later.hook.lock().unwrap() = Some(Box::new(change));
     *clock.hook.lock().unwrap() = Some(Box::new(second));
-    let mut lease = limiter.prepare(&7).lease().permits(5);
+    let mut lease = limiter.account(7).lease().permits(5);
     let Leased::Decided(decision) = lease.check() else { panic!("each request has its own departure") };
     assert_eq!(decision.delay(), Duration::from_millis(100));
     assert_eq!(lease.held(), 0);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Inherit, ManualClock, MultiLimiter, Timestamp};
+use tollgate::{Inherit, Limiter, ManualClock, Timestamp};
 use tollgate_model::{Algorithm, MultiModel};
 use tollgate_testing::limits::Kind;
 
@@ -47,7 +47,7 @@ proptest! {
         let kinds: Vec<Kind> = first.iter().map(|(kind, _)| *kind).collect();
         let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
         let quotas = first.iter().map(|(kind, limit)| limit.quota(*kind));
-        let limiter = MultiLimiter::<str>::builder(quotas).clock(clock.clone()).max_keys(100).build().unwrap();
+        let limiter = Limiter::builder(quotas.collect::<Vec<_>>()).per::<str>().clock(clock.clone()).max_keys(100).build().unwrap();
         let models: Vec<Algorithm> = first.iter().map(|(kind, limit)| limit.model(*kind)).collect();
         let mut model = MultiModel::new(&models);
         let mut now = 0;
@@ -59,7 +59,7 @@ proptest! {
                 }
                 Op::All(limits, inherit) => {
                     let quotas = limits.iter().zip(&kinds).map(|(limit, kind)| limit.quota(*kind));
-                    prop_assert_eq!(limiter.reconfigure(quotas, *inherit), Ok(()));
+                    prop_assert_eq!(limiter.reconfigure(quotas.collect::<Vec<_>>(), *inherit), Ok(()));
                     for (number, (limit, kind)) in limits.iter().zip(&kinds).enumerate() {
                         model.reconfigure(number, limit.model(*kind), told(*inherit), now);
                     }
@@ -70,7 +70,7 @@ proptest! {
                     model.reconfigure(*number, limit.model(*kind), told(*inherit), now);
                 }
                 Op::Peek(key, cost) => {
-                    let seen = limiter.at(limiter.now()).peek_n(KEYS[*key], *cost);
+                    let seen = limiter.account(KEYS[*key]).at(limiter.now()).peek_n(*cost);
                     let parts = model.limits().iter().map(|limit| limit.peek(KEYS[*key], now, *cost));
                     let allowed = parts.clone().all(|answer| answer.allowed);
                     prop_assert_eq!(seen.is_allowed(), allowed, "{:?} at {}", op, now);

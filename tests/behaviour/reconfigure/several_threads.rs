@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{FixedWindow, Inherit, Quota, Rate};
+use tollgate_testing::limits::list;
 
 use super::bucket;
 use super::several::{Several, several};
@@ -33,7 +34,7 @@ fn contested(limiter: &Several, change: impl Fn(u64), of: [[u64; 2]; 2]) -> (u64
                         continue;
                     }
                     requests += 1;
-                    let decision = limiter.check(&7);
+                    let decision = limiter.check(7);
                     let count = if decision.is_allowed() { &admitted } else { &refused };
                     count.fetch_add(1, Relaxed);
                     let limits: Vec<u64> = decision.parts().map(|part| part.limit()).collect();
@@ -66,7 +67,7 @@ fn threads_see_the_quotas_of_one_version_only() {
         let (limiter, _) = several(quotas(1, of[0][0], of[0][1]));
         let change = |number: u64| {
             let [first, second] = of[number as usize % 2];
-            limiter.reconfigure(quotas(1 + number % 2, first, second), Inherit::AsIs).unwrap();
+            limiter.reconfigure(list(quotas(1 + number % 2, first, second)), Inherit::AsIs).unwrap();
         };
         let (admitted, refused) = contested(&limiter, change, of);
         // The clock stands still and available tokens stay, so the changes admit at most the
@@ -89,7 +90,7 @@ fn a_change_refuses_no_request() {
     let (limiter, clock) = several(quotas(PLENTY[0]));
     let change = |number: u64| {
         clock.advance(STEP);
-        limiter.reconfigure(quotas(PLENTY[number as usize % 2]), Inherit::Additive).unwrap();
+        limiter.reconfigure(list(quotas(PLENTY[number as usize % 2])), Inherit::Additive).unwrap();
     };
     let (admitted, refused) = contested(&limiter, change, PLENTY);
     assert_eq!(refused, 0, "of {admitted}");

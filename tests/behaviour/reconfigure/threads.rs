@@ -11,12 +11,13 @@ use super::{SECOND, bucket, per};
 /// Three threads check one key while the quotas become current in turn. Returns the number of
 /// admissions and the limits in the decisions.
 fn contested<A: Algorithm>(quotas: [A; 2], inherit: Inherit, changes: u64) -> (u64, Vec<u64>) {
-    let limiter = Arc::new(Limiter::<u64, A>::builder(quotas[0]).clock(ManualClock::new()).build().unwrap());
+    let limiter =
+        Arc::new(Limiter::builder(quotas[0]).per::<u64>().clock(ManualClock::new()).build().unwrap());
     let (admitted, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut limits = Vec::new();
     thread::scope(|scope| {
         let ask = || {
-            let (mut limits, key) = (Vec::new(), limiter.prepare(&7));
+            let (mut limits, key) = (Vec::new(), limiter.account(7));
             while !done.load(Ordering::Relaxed) {
                 let decision = key.check();
                 if decision.is_allowed() {

@@ -22,12 +22,12 @@ fn a_fixed_window_inherits_by_all_meanings() {
     {
         let (limiter, clock) = keyed(fixed(10, SECOND));
         clock.set(at(SECOND / 2));
-        assert!(limiter.check_n(&7, 4).is_allowed());
+        assert!(limiter.check_n(7, 4).is_allowed());
         limiter.reconfigure(fixed(25, SECOND), inherit).unwrap();
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (known, unknown), "{inherit:?}");
         for (key, left) in [(7, known), (8, unknown)] {
             assert!(
-                limiter.check_n(&key, left).is_allowed() && !limiter.check(&key).is_allowed(),
+                limiter.check_n(key, left).is_allowed() && !limiter.check(key).is_allowed(),
                 "{inherit:?}"
             );
         }
@@ -40,7 +40,7 @@ fn a_fixed_window_inherits_by_all_meanings() {
 fn a_fixed_window_shrinks_and_never_underflows() {
     for (inherit, known, unknown) in [(AsIs, 1, 5), (Proportional, 0, 5), (Additive, 0, 5), (Reset, 5, 5)] {
         let (limiter, clock) = keyed(fixed(10, SECOND));
-        assert!(limiter.check_n(&7, 9).is_allowed());
+        assert!(limiter.check_n(7, 9).is_allowed());
         limiter.reconfigure(fixed(5, SECOND), inherit).unwrap();
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (known, unknown), "{inherit:?}");
         clock.set(at(SECOND));
@@ -53,15 +53,15 @@ fn a_fixed_window_may_change_its_period() {
     let (hour, minute, second) = (fixed(100, 3_600 * SECOND), fixed(20, 60 * SECOND), fixed(5, SECOND));
     let (limiter, clock) = keyed(second);
     clock.set(at(90 * SECOND));
-    assert!(limiter.check_n(&7, 2).is_allowed());
+    assert!(limiter.check_n(7, 2).is_allowed());
     limiter.reconfigure(minute, AsIs).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (3, 5));
-    assert_eq!(limiter.check_n(&7, 4).retry_after(), Some(Duration::from_secs(30)));
+    assert_eq!(limiter.check_n(7, 4).retry_after(), Some(Duration::from_secs(30)));
     clock.set(at(120 * SECOND));
-    assert!(limiter.check_n(&7, 20).is_allowed());
+    assert!(limiter.check_n(7, 20).is_allowed());
     limiter.reconfigure(hour, Additive).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (80, 100));
-    assert_eq!(limiter.check_n(&7, 81).retry_after(), Some(Duration::from_secs(3_600 - 120)));
+    assert_eq!(limiter.check_n(7, 81).retry_after(), Some(Duration::from_secs(3_600 - 120)));
     limiter.reconfigure(second, Proportional).unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (4, 5));
     clock.set(at(121 * SECOND));
@@ -74,22 +74,21 @@ fn a_fixed_window_allows_changes_while_windows_pass() {
     let (limiter, clock) = global(fixed(10, SECOND));
     for turn in 1..=2_000 {
         clock.set(at(turn * 2 * SECOND));
-        assert!(limiter.check_n(10).is_allowed());
+        assert!(limiter.check_n((), 10).is_allowed());
         limiter.reconfigure(fixed(10, SECOND), AsIs).unwrap();
-        assert!(!limiter.check().is_allowed());
+        assert!(!limiter.check(()).is_allowed());
     }
 }
 
 #[test]
 fn windows_stay_aligned_to_the_unix_epoch() {
     let clock = ManualClock::starting_at(Duration::from_secs(59));
-    let limiter =
-        Limiter::<u64, FixedWindow>::builder(fixed(2, SECOND)).clock(clock.clone()).build().unwrap();
+    let limiter = Limiter::builder(fixed(2, SECOND)).per::<u64>().clock(clock.clone()).build().unwrap();
     limiter.reconfigure(fixed(2, 60 * SECOND), Reset).unwrap();
-    assert!(limiter.check_n(&7, 2).is_allowed());
-    assert_eq!(limiter.check(&7).retry_after(), Some(Duration::from_secs(1)));
+    assert!(limiter.check_n(7, 2).is_allowed());
+    assert_eq!(limiter.check(7).retry_after(), Some(Duration::from_secs(1)));
     clock.set(at(SECOND));
-    assert!(limiter.check_n(&7, 2).is_allowed());
+    assert!(limiter.check_n(7, 2).is_allowed());
 }
 
 #[test]
@@ -97,12 +96,12 @@ fn retry_after_is_exact_after_a_window_changes() {
     for inherit in ALL {
         let (limiter, clock) = keyed(fixed(10, 1_000));
         clock.set(at(1_300));
-        assert!(limiter.check_n(&7, 9).is_allowed());
+        assert!(limiter.check_n(7, 9).is_allowed());
         limiter.reconfigure(fixed(8, 700), inherit).unwrap();
-        while limiter.check(&7).is_allowed() {}
-        let wait = u64::try_from(limiter.check(&7).retry_after().unwrap().as_nanos()).unwrap();
-        assert!(!limiter.at(at(1_300 + wait - 1)).check(&7).is_allowed());
-        assert!(limiter.at(at(1_300 + wait)).check(&7).is_allowed());
+        while limiter.check(7).is_allowed() {}
+        let wait = u64::try_from(limiter.check(7).retry_after().unwrap().as_nanos()).unwrap();
+        assert!(!limiter.account(7).at(at(1_300 + wait - 1)).check().is_allowed());
+        assert!(limiter.account(7).at(at(1_300 + wait)).check().is_allowed());
         assert_eq!((1_300 + wait) % 700, 0);
     }
 }
@@ -111,17 +110,17 @@ fn retry_after_is_exact_after_a_window_changes() {
 fn a_windows_time_before_a_change_is_the_change() {
     let (limiter, clock) = keyed(fixed(10, 1_000));
     clock.set(at(5_500));
-    assert!(limiter.check_n(&7, 10).is_allowed());
+    assert!(limiter.check_n(7, 10).is_allowed());
     limiter.reconfigure(fixed(20, 1_000), AsIs).unwrap();
-    assert!(!limiter.at(at(0)).check(&7).is_allowed());
-    assert_eq!(limiter.at(at(4_000)).check(&7).retry_after(), Some(Duration::from_nanos(2_000)));
-    assert_eq!(limiter.at(at(0)).peek_n(&8, 0).remaining(), 10);
+    assert!(!limiter.account(7).at(at(0)).check().is_allowed());
+    assert_eq!(limiter.account(7).at(at(4_000)).check().retry_after(), Some(Duration::from_nanos(2_000)));
+    assert_eq!(limiter.account(8).at(at(0)).peek_n(0).remaining(), 10);
 }
 
 #[test]
 fn a_window_that_began_anew_owes_nothing_to_refunds() {
     let (limiter, clock) = keyed(fixed(10, SECOND));
-    let taken = limiter.check_n(&7, 10);
+    let taken = limiter.check_n(7, 10);
     limiter.reconfigure(fixed(20, SECOND), AsIs).unwrap();
     clock.advance(Duration::from_secs(1));
     assert_eq!((limiter.refund(taken), left(&limiter, 7)), (0, 20));
@@ -130,14 +129,14 @@ fn a_window_that_began_anew_owes_nothing_to_refunds() {
 #[test]
 fn a_window_refunds_over_a_change() {
     let (limiter, clock) = keyed(fixed(10, SECOND));
-    assert!(limiter.check_n(&7, 4).is_allowed());
-    let taken = limiter.check_n(&7, 3);
+    assert!(limiter.check_n(7, 4).is_allowed());
+    let taken = limiter.check_n(7, 3);
     limiter.reconfigure(fixed(20, SECOND), Additive).unwrap();
     assert_eq!(limiter.refund(taken), 3);
     assert_eq!(left(&limiter, 7), 16);
-    let taken = limiter.check_n(&7, 3);
+    let taken = limiter.check_n(7, 3);
     assert_eq!(limiter.refund(taken), 3);
-    let taken = limiter.check_n(&7, 3);
+    let taken = limiter.check_n(7, 3);
     clock.set(at(SECOND));
     assert_eq!(limiter.refund(taken), 0);
 }
@@ -148,10 +147,10 @@ fn a_full_bucket_of_windows_forgets_nothing_over_a_change() {
         [(AsIs, 100), (AsIs, 20), (AsIs, 5), (Additive, 20), (Proportional, 30), (Proportional, 5)]
     {
         let clock = ManualClock::new();
-        let builder = Limiter::<u64, FixedWindow>::builder(fixed(10, SECOND)).max_keys(1);
+        let builder = Limiter::builder(fixed(10, SECOND)).per::<u64>().max_keys(1);
         let limiter = builder.when_full(WhenFull::Share).clock(clock).build().unwrap();
         let ask = |cost| -> Vec<u64> {
-            (0..200).map(|key| if limiter.check_n(&key, cost).is_allowed() { cost } else { 0 }).collect()
+            (0..200).map(|key| if limiter.check_n(key, cost).is_allowed() { cost } else { 0 }).collect()
         };
         let before: Vec<u64> = [1, 2, 3].map(ask).into_iter().reduce(add).unwrap();
         limiter.reconfigure(fixed(limit, SECOND), inherit).unwrap();
@@ -180,7 +179,7 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
             if quota == SlidingWindow::new(per(10, SECOND)) { new } else { new.subwindows(4) }
         };
         let (limiter, clock) = keyed(quota);
-        assert!(limiter.check_n(&7, 8).is_allowed());
+        assert!(limiter.check_n(7, 8).is_allowed());
         limiter.reconfigure(limit(4), Additive).unwrap();
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (0, 4));
         limiter.reconfigure(limit(9), Additive).unwrap();
@@ -226,19 +225,19 @@ fn a_change_that_cannot_inherit_says_what_works() {
 fn a_log_changes_its_limit_within_its_ring() {
     let log = |count| SlidingLog::new(Rate::per_second(count));
     let (limiter, clock) = global(log(10));
-    assert!(limiter.check_n(6).is_allowed());
+    assert!(limiter.check_n((), 6).is_allowed());
     clock.set(at(SECOND / 2));
-    assert!(limiter.check_n(2).is_allowed());
+    assert!(limiter.check_n((), 2).is_allowed());
     limiter.reconfigure(log(5), Additive).unwrap();
-    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 0);
-    assert_eq!(limiter.check().retry_after(), Some(Duration::from_nanos(SECOND / 2)));
+    assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 0);
+    assert_eq!(limiter.check(()).retry_after(), Some(Duration::from_nanos(SECOND / 2)));
     clock.set(at(SECOND));
-    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 3);
+    assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 3);
     limiter.reconfigure(log(10), Additive).unwrap();
-    assert_eq!(limiter.at(limiter.now()).peek_n(0).remaining(), 8);
+    assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 8);
     let longer = limiter.reconfigure(log(11), Additive);
     assert!(matches!(longer, Err(BuildError::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
     let reset = limiter.reconfigure(log(9), Reset);
     assert_eq!(reset, Err(BuildError::CannotInherit { field: "inherit" }));
-    assert!(limiter.check_n(8).is_allowed() && !limiter.check().is_allowed());
+    assert!(limiter.check_n((), 8).is_allowed() && !limiter.check(()).is_allowed());
 }

@@ -14,15 +14,20 @@ use super::exact::{BEGUN, span};
 use super::{SECOND, Subject, clock, saved};
 
 fn restored(quota: Quota, file: &[u8], clock: &ManualClock) -> Subject {
-    Limiter::builder(quota).max_keys(8).clock(clock.clone()).restore(file).expect("it was saved just now")
+    Limiter::builder(quota)
+        .per()
+        .max_keys(8)
+        .clock(clock.clone())
+        .restore(file)
+        .expect("it was saved just now")
 }
 
 fn built(quota: Quota, clock: &ManualClock) -> Subject {
-    Limiter::builder(quota).max_keys(8).clock(clock.clone()).build().expect("the quota is ordinary")
+    Limiter::builder(quota).per().max_keys(8).clock(clock.clone()).build().expect("the quota is ordinary")
 }
 
 fn left(limiter: &Subject, key: u64) -> u64 {
-    limiter.at(limiter.now()).peek_n(&key, 0).remaining()
+    limiter.account(key).at(limiter.now()).peek_n(0).remaining()
 }
 
 /// Ten a minute were all available; they stay all that is until the minute ends.
@@ -32,7 +37,7 @@ fn a_key_never_seen_has_no_more_after_a_restart() {
     for shown in [0, 20 * SECOND, 1_000_000 * SECOND] {
         let before = clock(BEGUN, shown);
         let limiter = built(quota(10), &before);
-        assert!(limiter.check_n(&1, 4).is_allowed());
+        assert!(limiter.check_n(1, 4).is_allowed());
         limiter.reconfigure(quota(100), AsIs).unwrap();
         assert_eq!((left(&limiter, 1), left(&limiter, 2)), (6, 10));
         let mut file = saved(&limiter);
@@ -46,7 +51,7 @@ fn a_key_never_seen_has_no_more_after_a_restart() {
             let limiter = restored(quota(100), &file, &after);
             assert_eq!((left(&limiter, 1), left(&limiter, 2)), (6, 10), "restart {restart}");
             file = saved(&limiter);
-            let reset = limiter.at(limiter.now()).peek_n(&2, 0).reset_after();
+            let reset = limiter.account(2).at(limiter.now()).peek_n(0).reset_after();
             assert!(reset > Duration::ZERO && reset < Duration::from_secs(60));
             after.advance(reset);
             assert_eq!((left(&limiter, 1), left(&limiter, 2)), (100, 100), "restart {restart}");
@@ -64,7 +69,7 @@ fn a_lowered_sliding_window_keeps_its_counts_over_a_restart() {
     let quota = |count| Quota::from(SlidingWindow::new(Rate::per_second(count)));
     let before = clock(BEGUN, 0);
     let limiter = built(quota(4_000_000), &before);
-    assert!(limiter.check_n(&1, 4_000_000).is_allowed());
+    assert!(limiter.check_n(1, 4_000_000).is_allowed());
     limiter.reconfigure(quota(60_000), Additive).unwrap();
     let after = clock(BEGUN, 5 * SECOND);
     let restored = restored(quota(60_000), &saved(&limiter), &after);
@@ -82,12 +87,12 @@ fn a_lowered_log_keeps_all_times_over_a_restart() {
     let quota = |count| Quota::from(SlidingLog::new(Rate::per_minute(count)));
     let before = clock(BEGUN, 0);
     let limiter = built(quota(10), &before);
-    assert!(limiter.check_n(&1, 10).is_allowed());
+    assert!(limiter.check_n(1, 10).is_allowed());
     limiter.reconfigure(quota(3), Additive).unwrap();
     let after = clock(BEGUN, SECOND);
     let restored = restored(quota(3), &saved(&limiter), &after);
     for units in [3, 3, 3, 1] {
-        let credits = [&limiter, &restored].map(|limiter| limiter.prepare(&1).credit(units));
+        let credits = [&limiter, &restored].map(|limiter| limiter.account(1).credit(units));
         assert_eq!(credits[0], credits[1]);
         assert_eq!(left(&limiter, 1), left(&restored, 1));
     }
@@ -108,12 +113,12 @@ fn what_no_limiter_can_be_built_with_is_no_change() {
                 let clock = ManualClock::new();
                 let build = |tiers: [Rate; 2]| {
                     let [first, second] = tiers.map(TokenBucket::new);
-                    Limiter::<u64>::builder(first).tier(second).clock(clock.clone()).max_keys(8)
+                    Limiter::builder(first).per::<u64>().tier(second).clock(clock.clone()).max_keys(8)
                 };
                 let limiter = build([first, second]).build().expect("these have a common grain");
                 clock.advance(Duration::from_nanos(wait));
                 let rates = [count, other].map(Rate::per_second);
-                let change = limiter.reconfigure_tiers(&rates.map(TokenBucket::new), Additive);
+                let change = limiter.reconfigure_tiers(rates.map(TokenBucket::new), Additive);
                 if let Err(error) = build(rates).build() {
                     assert_eq!(change, Err(error), "{count} and {other} a second");
                     refused += 1;
@@ -235,25 +240,25 @@ fn restarts_after_changes_change_nothing(family: &[Quota], ops: &[Op]) -> Result
         match *op {
             Op::Wait(nanos) => both.unix += nanos,
             Op::Check { key, cost } => {
-                let [one, other] = both.each(|limiter| super::exact::answer(&limiter.check_n(&key, cost)));
+                let [one, other] = both.each(|limiter| super::exact::answer(&limiter.check_n(key, cost)));
                 prop_assert_eq!(one, other, "check of key {}, operation {}", key, number);
             }
             Op::Refund { key, cost } => {
-                let [one, other] = both.each(|limiter| limiter.refund(limiter.check_n(&key, cost)));
+                let [one, other] = both.each(|limiter| limiter.refund(limiter.check_n(key, cost)));
                 prop_assert_eq!(one, other, "refund of key {}, operation {}", key, number);
             }
             Op::Credit { key, units } => {
-                let [one, other] = both.each(|limiter| limiter.prepare(&key).credit(units));
+                let [one, other] = both.each(|limiter| limiter.account(key).credit(units));
                 prop_assert_eq!(one, other, "credit of key {}, operation {}", key, number);
             }
             Op::Debit { key, cost } => {
                 let [one, other] = both.each(|limiter| {
-                    limiter.prepare(&key).debit(cost).ok().map(|it| super::exact::answer(&it))
+                    limiter.account(key).debit(cost).ok().map(|it| super::exact::answer(&it))
                 });
                 prop_assert_eq!(one, other, "debit of key {}, operation {}", key, number);
             }
             Op::Reset { key } => {
-                both.each(|limiter| limiter.prepare(&key).reset());
+                both.each(|limiter| limiter.account(key).reset());
             }
             Op::Change { to, inherit } => {
                 let to = family[to % family.len()];
@@ -271,7 +276,7 @@ fn restarts_after_changes_change_nothing(family: &[Quota], ops: &[Op]) -> Result
         }
         both.set();
         for key in 0..4 {
-            let [one, other] = both.each(|limiter| super::exact::answer(&limiter.peek(&key)));
+            let [one, other] = both.each(|limiter| super::exact::answer(&limiter.peek(key)));
             prop_assert_eq!(one, other, "peek of key {}, after operation {}", key, number);
         }
     }
@@ -296,7 +301,8 @@ fn tiers_are_restored_no_better(
     shown: u64,
 ) -> Result<(), TestCaseError> {
     let builder = |number: usize, clock: &ManualClock| {
-        Limiter::<u64, Quota>::builder(tiers[number][0])
+        Limiter::builder(tiers[number][0])
+            .per::<u64>()
             .tier(tiers[number][1])
             .max_keys(8)
             .clock(clock.clone())
@@ -308,12 +314,12 @@ fn tiers_are_restored_no_better(
     for op in ops {
         match *op {
             Op::Wait(nanos) => unix += nanos,
-            Op::Change { to, inherit } if saved.reconfigure_tiers(&tiers[to % 2], inherit).is_ok() => {
+            Op::Change { to, inherit } if saved.reconfigure_tiers(tiers[to % 2], inherit).is_ok() => {
                 (number, changes) = (to % 2, changes + 1);
             }
             Op::Check { key, cost } | Op::Refund { key, cost } => {
-                let tier = saved.tier(key as usize % 2).expect("there are two");
-                if tier.check_n(&key, cost).is_allowed() && cost > 0 {
+                let account = saved.account(key).tier(key as usize % 2).expect("there are two");
+                if account.check_n(cost).is_allowed() && cost > 0 {
                     charged[key as usize] = Some(changes);
                 }
             }
@@ -330,8 +336,8 @@ fn tiers_are_restored_no_better(
         after.set(Timestamp::from_nanos(shown + later));
         for key in 0..4 {
             for tier in 0..2 {
-                let left = |limiter: &Limiter<u64, Quota, ManualClock>| {
-                    limiter.tier(tier).expect("there are two").at(limiter.now()).peek_n(&key, 0).remaining()
+                let left = |limiter: &Limiter<u64, Quota, 1, ManualClock>| {
+                    limiter.account(key).tier(tier).expect("there are two").peek_n(0).remaining()
                 };
                 let (one, other) = (left(&saved), left(&restored));
                 prop_assert!(other <= one, "key {key}, tier {tier}, {later} later: {other} for {one}");

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use tollgate::{GlobalLimiter, Limiter, Quota, Rate, RestoreError, SlidingLog, TokenBucket};
+use tollgate::{Limiter, Quota, Rate, RestoreError, SlidingLog, TokenBucket};
 
 use super::sealed::{body, sealed};
 use super::{SECOND, Subject, clock, saved};
@@ -15,14 +15,15 @@ fn quota() -> Quota {
 
 /// A file with two keys and their times.
 fn file() -> Vec<u8> {
-    let limiter: Subject = Limiter::builder(quota()).max_keys(8).clock(clock(BEGUN, SECOND)).build().unwrap();
-    assert!(limiter.check_n(&1, 2).is_allowed());
-    assert!(limiter.check(&2).is_allowed());
+    let limiter: Subject =
+        Limiter::builder(quota()).per().max_keys(8).clock(clock(BEGUN, SECOND)).build().unwrap();
+    assert!(limiter.check_n(1, 2).is_allowed());
+    assert!(limiter.check(2).is_allowed());
     saved(&limiter)
 }
 
 fn restore(file: impl Read) -> Result<Subject, RestoreError> {
-    Limiter::builder(quota()).max_keys(8).clock(clock(BEGUN, SECOND)).restore(file)
+    Limiter::builder(quota()).per().max_keys(8).clock(clock(BEGUN, SECOND)).restore(file)
 }
 
 #[test]
@@ -139,9 +140,9 @@ fn no_bytes_panic_even_when_their_checksums_are_right() {
         tollgate::SlidingWindow::new(Rate::per_second(3)).subwindows(3).into(),
     ];
     for quota in quotas {
-        let builder = || Limiter::<u64, Quota>::builder(quota).max_keys(8).clock(clock(BEGUN, SECOND));
+        let builder = || Limiter::builder(quota).per::<u64>().max_keys(8).clock(clock(BEGUN, SECOND));
         let limiter = builder().build().unwrap();
-        let _ = limiter.check(&1);
+        let _ = limiter.check(1);
         let body = body(&saved(&limiter));
         for at in 0..body.len() {
             for value in [0, 1, 2, 3, 0x3F, 0x7F, 0x80, 0xFF] {
@@ -151,8 +152,8 @@ fn no_bytes_panic_even_when_their_checksums_are_right() {
                     body[at..end].fill(value);
                     let Ok(limiter) = builder().restore(&sealed(&body)[..]) else { continue };
                     for key in [1, 2] {
-                        let _ = limiter.refund(limiter.check_n(&key, 2));
-                        let decision = limiter.check(&key);
+                        let _ = limiter.refund(limiter.check_n(key, 2));
+                        let decision = limiter.check(key);
                         let _ = (decision.remaining(), decision.retry_after(), decision.reset_after());
                     }
                     saved(&limiter);
@@ -165,24 +166,24 @@ fn no_bytes_panic_even_when_their_checksums_are_right() {
 
 #[test]
 fn restore_reads_no_bytes_after_the_limiter() {
-    let one = GlobalLimiter::builder(quota()).clock(clock(BEGUN, SECOND)).build().unwrap();
-    assert!(one.check_n(3).is_allowed());
+    let one = Limiter::builder(quota()).clock(clock(BEGUN, SECOND)).build().unwrap();
+    assert!(one.check_n((), 3).is_allowed());
     let mut two = file();
     one.save(&mut two).unwrap();
     let mut rest = &two[..];
     let first = restore(&mut rest).unwrap();
-    let second = GlobalLimiter::builder(quota()).clock(clock(BEGUN, SECOND)).restore(&mut rest).unwrap();
+    let second = Limiter::builder(quota()).clock(clock(BEGUN, SECOND)).restore(&mut rest).unwrap();
     assert!(rest.is_empty());
     assert_eq!(first.usage().live_keys, 2);
-    assert!(!second.check().is_allowed());
+    assert!(!second.check(()).is_allowed());
 }
 
 #[test]
 fn a_limiter_without_keys_has_one_debt() {
     let bucket = TokenBucket::new(Rate::per_hour(3));
-    let builder = || GlobalLimiter::builder(bucket).clock(clock(BEGUN, SECOND));
+    let builder = || Limiter::builder(bucket).clock(clock(BEGUN, SECOND));
     let limiter = builder().build().unwrap();
-    assert!(limiter.check_n(3).is_allowed());
+    assert!(limiter.check_n((), 3).is_allowed());
     let mut file = Vec::new();
     limiter.save(&mut file).unwrap();
     let body = body(&file);
@@ -192,11 +193,11 @@ fn a_limiter_without_keys_has_one_debt() {
     let file = |debts: &[&[u8]], keys: u64| {
         sealed(&[head, &debts.concat(), &end[..1], &keys.to_le_bytes()].concat())
     };
-    assert!(!builder().restore(&file(&[debt], 1)[..]).unwrap().check().is_allowed());
+    assert!(!builder().restore(&file(&[debt], 1)[..]).unwrap().check(()).is_allowed());
     // As another format numbered its only key.
     let mut renamed = debt.to_vec();
     renamed[1] = 77;
-    assert!(!builder().restore(&file(&[&renamed], 1)[..]).unwrap().check().is_allowed());
+    assert!(!builder().restore(&file(&[&renamed], 1)[..]).unwrap().check(()).is_allowed());
     let two = builder().restore(&file(&[debt, &renamed], 2)[..]);
     assert!(matches!(two, Err(RestoreError::Corrupt)), "{two:?}");
     let mut shared = debt[..17].to_vec();

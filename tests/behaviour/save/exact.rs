@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate::{
-    CountPolicy, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, ManualClock, Quota, Rate,
-    SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    CountPolicy, Decision, FixedWindow, LeakyBucket, Limiter, ManualClock, Quota, Rate, SlidingLog,
+    SlidingWindow, Timestamp, TokenBucket,
 };
 
 use super::{SECOND, Subject, clock};
@@ -93,8 +93,8 @@ pub(crate) fn answer(decision: &Decision<'_>) -> String {
 /// Runs the lives on a limiter that is never saved and on one that is saved and restored between
 /// them.
 fn restarts_change_nothing(quota: Quota, lives: &[Life]) -> Result<(), TestCaseError> {
-    let builder = || Limiter::<u64, Quota>::builder(quota).max_keys(8);
-    let global = || GlobalLimiter::builder(quota);
+    let builder = || Limiter::builder(quota).per::<u64>().max_keys(8);
+    let global = || Limiter::builder(quota);
     let mut unix = BEGUN;
     let lasting_clock = clock(unix, 0);
     let lasting = builder().clock(lasting_clock.clone()).build().unwrap();
@@ -118,26 +118,26 @@ fn restarts_change_nothing(quota: Quota, lives: &[Life]) -> Result<(), TestCaseE
             match *op {
                 Op::Wait(nanos) => unix += nanos,
                 Op::Check { key, cost } => {
-                    let (one, other) = (lasting.check_n(&key, cost), brief.check_n(&key, cost));
+                    let (one, other) = (lasting.check_n(key, cost), brief.check_n(key, cost));
                     prop_assert_eq!(answer(&one), answer(&other), "key {}, life {}", key, number);
-                    let (one, other) = (lasting_global.check_n(cost), brief_global.check_n(cost));
+                    let (one, other) = (lasting_global.check_n((), cost), brief_global.check_n((), cost));
                     prop_assert_eq!(answer(&one), answer(&other), "global, life {}", number);
                 }
                 Op::Refund { key, cost } => {
-                    let one = lasting.refund(lasting.check_n(&key, cost));
-                    prop_assert_eq!(one, brief.refund(brief.check_n(&key, cost)), "refund of {}", key);
+                    let one = lasting.refund(lasting.check_n(key, cost));
+                    prop_assert_eq!(one, brief.refund(brief.check_n(key, cost)), "refund of {}", key);
                 }
                 Op::Reset { key } => {
-                    lasting.prepare(&key).reset();
-                    brief.prepare(&key).reset();
+                    lasting.account(key).reset();
+                    brief.account(key).reset();
                 }
             }
             lasting_clock.set(Timestamp::from_nanos(unix - BEGUN));
             now.set(Timestamp::from_nanos(unix - zero));
             for key in 0..3 {
-                prop_assert_eq!(answer(&lasting.peek(&key)), answer(&brief.peek(&key)), "peek of {}", key);
+                prop_assert_eq!(answer(&lasting.peek(key)), answer(&brief.peek(key)), "peek of {}", key);
             }
-            prop_assert_eq!(answer(&lasting_global.peek()), answer(&brief_global.peek()), "global peek");
+            prop_assert_eq!(answer(&lasting_global.peek(())), answer(&brief_global.peek(())), "global peek");
         }
         file.clear();
         brief.save(&mut file).unwrap();
@@ -166,17 +166,17 @@ proptest! {
     ) {
         let quota = TokenBucket::new(Rate::new(14_500, Duration::from_secs(60))).burst(300);
         let before = clock(BEGUN + 5 * SECOND, 5 * SECOND);
-        let saved: Subject = Limiter::builder(quota.into()).max_keys(8).clock(before.clone()).build().unwrap();
+        let saved: Subject = Limiter::builder(Quota::from(quota)).per().max_keys(8).clock(before.clone()).build().unwrap();
         prop_assert!(saved.resolution().grains.is_some());
-        let _ = saved.check_n(&7, cost);
+        let _ = saved.check_n(7, cost);
         let unix = BEGUN + 5 * SECOND + away;
         let after = clock(unix, shown);
         let restored: Subject =
-            Limiter::builder(quota.into()).max_keys(8).clock(after.clone()).restore(&super::saved(&saved)[..]).unwrap();
+            Limiter::builder(Quota::from(quota)).per().max_keys(8).clock(after.clone()).restore(&super::saved(&saved)[..]).unwrap();
         for nanos in [0, later] {
             before.set(Timestamp::from_nanos(unix + nanos - BEGUN));
             after.set(Timestamp::from_nanos(shown + nanos));
-            let (one, other) = (saved.at(saved.now()).peek_n(&7, 0), restored.at(restored.now()).peek_n(&7, 0));
+            let (one, other) = (saved.account(7).at(saved.now()).peek_n(0), restored.account(7).at(restored.now()).peek_n(0));
             prop_assert!(other.remaining() <= one.remaining());
             prop_assert!(other.reset_after() >= one.reset_after());
             prop_assert!(other.reset_after() <= one.reset_after() + Duration::from_nanos(1));
@@ -187,17 +187,20 @@ proptest! {
 #[test]
 fn tiers_are_restored_each() {
     let tier = |count| TokenBucket::new(Rate::per_minute(count)).initial(1);
-    let builder = || Limiter::<str>::builder(tier(10)).tier(tier(60));
+    let builder = || Limiter::builder(tier(10)).per::<str>().tier(tier(60));
     let before = clock(BEGUN, 0);
     let saved = builder().clock(before.clone()).build().unwrap();
-    let _ = saved.tier(1).unwrap().check("paid");
+    let _ = saved.account("paid").tier(1).unwrap().check();
     let mut file = Vec::new();
     assert_eq!(saved.save(&mut file).unwrap(), 1);
     let restored = builder().clock(clock(BEGUN + 7 * SECOND, SECOND)).restore(&file[..]).unwrap();
     before.advance(Duration::from_secs(7));
     for key in ["paid", "other"] {
         for tier in [0, 1] {
-            let (one, other) = (saved.tier(tier).unwrap().peek(key), restored.tier(tier).unwrap().peek(key));
+            let (one, other) = (
+                saved.account(key).tier(tier).unwrap().peek(),
+                restored.account(key).tier(tier).unwrap().peek(),
+            );
             assert_eq!(answer(&one), answer(&other), "{key} in tier {tier}");
         }
     }

@@ -17,14 +17,14 @@ fn directory(test: &str) -> PathBuf {
     directory
 }
 
-fn five_an_hour() -> tollgate::Builder<u64, tollgate::Keyed<Quota>, ManualClock> {
+fn five_an_hour() -> tollgate::Builder<u64, Quota, 1, ManualClock> {
     let quota: Quota = TokenBucket::new(Rate::per_hour(5)).into();
-    Limiter::builder(quota).clock(clock(BEGUN, SECOND))
+    Limiter::builder(quota).per().clock(clock(BEGUN, SECOND))
 }
 
 fn charged(units: u64) -> Subject {
     let limiter = five_an_hour().build().unwrap();
-    assert!(limiter.check_n(&7, units).is_allowed());
+    assert!(limiter.check_n(7, units).is_allowed());
     limiter
 }
 
@@ -34,7 +34,7 @@ fn a_file_is_restored_as_it_was_saved() {
     assert_eq!(charged(3).save_to(&path).unwrap(), 1);
     assert_eq!(charged(4).save_to(&path).unwrap(), 1, "the second replaces the first");
     let restored = five_an_hour().restore(fs::File::open(&path).unwrap()).unwrap();
-    assert_eq!(restored.prepare(&7).peek_n(0).remaining(), 1);
+    assert_eq!(restored.account(7).peek_n(0).remaining(), 1);
     let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(names.len(), 1, "nothing is left beside it: {names:?}");
 }

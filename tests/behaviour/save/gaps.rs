@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Clock, FixedWindow, GlobalLimiter, Limiter, Quota, Rate, SlidingLog, SlidingWindow, SystemClock,
-    Timestamp, TokenBucket, TscClock,
+    Clock, FixedWindow, Limiter, Quota, Rate, SlidingLog, SlidingWindow, SystemClock, Timestamp, TokenBucket,
+    TscClock,
 };
 
 use super::{SECOND, Subject, clock, saved};
@@ -14,12 +14,12 @@ const BEGUN: u64 = 1_700_000_000 * SECOND;
 /// Returns the wait of a key that spent its limit at `BEGUN`, after a restart at `unix`.
 fn wait(quota: Quota, unix: u64, shown: u64) -> Duration {
     let before: Subject =
-        Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 50 * SECOND)).build().unwrap();
-    assert_eq!(before.check_n(&7, 10).remaining(), 0);
+        Limiter::builder(quota).per().max_keys(8).clock(clock(BEGUN, 50 * SECOND)).build().unwrap();
+    assert_eq!(before.check_n(7, 10).remaining(), 0);
     let file = saved(&before);
     let after: Subject =
-        Limiter::builder(quota).max_keys(8).clock(clock(unix, shown)).restore(&file[..]).unwrap();
-    after.at(after.now()).peek_n(&7, 10).retry_after().unwrap_or_default()
+        Limiter::builder(quota).per().max_keys(8).clock(clock(unix, shown)).restore(&file[..]).unwrap();
+    after.account(7).at(after.now()).peek_n(10).retry_after().unwrap_or_default()
 }
 
 fn quotas() -> [Quota; 4] {
@@ -91,14 +91,14 @@ fn a_clock_correction_before_the_save_counts_once() {
     // The machine starts in 1970 and learns the date after 50 seconds.
     let wrong = || Corrected { at: 50 * SECOND, unix_at_zero: 3 * SECOND, unix: BEGUN };
     for quota in quotas() {
-        let before = Limiter::<u64, Quota>::builder(quota).max_keys(8).clock(wrong()).build().unwrap();
-        let _ = before.check_n(&7, 10);
-        let whole = before.at(before.now()).peek_n(&7, 10).retry_after().unwrap();
+        let before = Limiter::builder(quota).per::<u64>().max_keys(8).clock(wrong()).build().unwrap();
+        let _ = before.check_n(7, 10);
+        let whole = before.account(7).at(before.now()).peek_n(10).retry_after().unwrap();
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
         let after: Subject =
-            Limiter::builder(quota).max_keys(8).clock(clock(BEGUN, 0)).restore(&file[..]).unwrap();
-        let found = after.at(after.now()).peek_n(&7, 10).retry_after();
+            Limiter::builder(quota).per().max_keys(8).clock(clock(BEGUN, 0)).restore(&file[..]).unwrap();
+        let found = after.account(7).at(after.now()).peek_n(10).retry_after();
         assert!(found >= Some(whole), "{quota}: {found:?} for {whole:?}");
         assert!(found <= Some(whole + Duration::from_secs(100)), "{quota}: {found:?} for {whole:?}");
     }
@@ -110,25 +110,25 @@ fn clocks_that_drifted_apart_a_little_keep_the_window() {
     for drift in [-2, 0, 2] {
         let unix = BEGUN.checked_add_signed(drift * SECOND as i64).unwrap();
         let clock = Corrected { at: 50 * SECOND, unix_at_zero: BEGUN - 50 * SECOND, unix };
-        let before = GlobalLimiter::builder(quota).clock(clock).build().unwrap();
-        assert!(before.check_n(10).is_allowed());
+        let before = Limiter::builder(quota).clock(clock).build().unwrap();
+        assert!(before.check_n((), 10).is_allowed());
         let mut file = Vec::new();
         before.save(&mut file).unwrap();
         let unix = unix + 20 * SECOND;
-        let after = GlobalLimiter::builder(quota).clock(super::clock(unix, 0)).restore(&file[..]).unwrap();
+        let after = Limiter::builder(quota).clock(super::clock(unix, 0)).restore(&file[..]).unwrap();
         let left = 100 * SECOND - unix % (100 * SECOND);
-        assert_eq!(after.check().retry_after(), Some(Duration::from_nanos(left)));
+        assert_eq!(after.check(()).retry_after(), Some(Duration::from_nanos(left)));
     }
 }
 
 #[test]
 fn the_machines_own_clocks_carry_a_debt_over() {
     let quota = TokenBucket::new(Rate::per_hour(10));
-    let before = GlobalLimiter::builder(quota).clock(SystemClock::new()).build().unwrap();
-    assert!(before.check_n(10).is_allowed());
+    let before = Limiter::builder(quota).clock(SystemClock::new()).build().unwrap();
+    assert!(before.check_n((), 10).is_allowed());
     let mut file = Vec::new();
     before.save(&mut file).unwrap();
-    let after = GlobalLimiter::builder(quota).clock(TscClock::new()).restore(&file[..]).unwrap();
-    let wait = after.check().retry_after().expect("all was taken");
+    let after = Limiter::builder(quota).clock(TscClock::new()).restore(&file[..]).unwrap();
+    let wait = after.check(()).retry_after().expect("all was taken");
     assert!((350..=361).contains(&wait.as_secs()), "{wait:?}");
 }

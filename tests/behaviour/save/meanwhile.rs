@@ -30,7 +30,7 @@ pub(crate) fn keep_charging(
 /// Two threads charge all keys while a third saves. Nothing refills.
 fn forgets_nothing(quota: Quota, max_keys: usize) {
     let builder = |max_keys| {
-        let builder = Limiter::<u64, Quota>::builder(quota).max_keys(max_keys);
+        let builder = Limiter::builder(quota).per::<u64>().max_keys(max_keys);
         builder.when_full(WhenFull::Share).clock(clock(BEGUN, SECOND))
     };
     let limiter: Subject = builder(max_keys).build().unwrap();
@@ -39,7 +39,7 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
     let files = thread::scope(|scope| {
         for seed in 1..=2_u64 {
             let (limiter, admitted, done) = (&limiter, &admitted, &done);
-            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(&key).is_allowed()));
+            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(key).is_allowed()));
         }
         let files: Vec<_> = (0..30)
             .map(|_| {
@@ -55,7 +55,7 @@ fn forgets_nothing(quota: Quota, max_keys: usize) {
         // In a larger table, a key without a record does not share another key's debt.
         let restored = builder(max_keys.max(2_000)).restore(&file[..]).unwrap();
         for key in 0..KEYS {
-            let decision = restored.at(restored.now()).peek_n(&key, 0);
+            let decision = restored.account(key).at(restored.now()).peek_n(0);
             let counted = decision.limit() - decision.remaining();
             assert!(counted >= before[key as usize], "{quota}: key {key} is forgiven");
             // Keys that never share a slot have the debt of their admissions and of at most two

@@ -1,8 +1,8 @@
 //! The settings that must be equal in the restored limiter, and those that may differ.
 
 use tollgate::{
-    CountPolicy, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, Quota, Rate, RestoreError, SlidingLog,
-    SlidingWindow, TokenBucket,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, Quota, Rate, RestoreError, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 
 use super::{SECOND, Subject, clock, saved};
@@ -12,11 +12,11 @@ use tollgate_testing::limits::{every, refuses_when_full};
 const BEGUN: u64 = 1_700_000_000 * SECOND;
 
 fn limiter(quota: Quota, max_keys: usize) -> Subject {
-    Limiter::builder(quota).max_keys(max_keys).clock(clock(BEGUN, SECOND)).build().unwrap()
+    Limiter::builder(quota).per().max_keys(max_keys).clock(clock(BEGUN, SECOND)).build().unwrap()
 }
 
 fn restore(quota: Quota, max_keys: usize, file: &[u8]) -> Result<Subject, RestoreError> {
-    Limiter::builder(quota).max_keys(max_keys).clock(clock(BEGUN, SECOND)).restore(file)
+    Limiter::builder(quota).per().max_keys(max_keys).clock(clock(BEGUN, SECOND)).restore(file)
 }
 
 #[test]
@@ -73,14 +73,17 @@ fn another_setting_is_refused_by_name() {
 fn other_tiers_are_refused_by_name() {
     let quota = |count| TokenBucket::new(Rate::per_second(count));
     let mut file = Vec::new();
-    Limiter::<u64>::builder(quota(1)).tier(quota(2)).build().unwrap().save(&mut file).unwrap();
+    Limiter::builder(quota(1)).per::<u64>().tier(quota(2)).build().unwrap().save(&mut file).unwrap();
     let field = |restored: Result<Limiter<u64>, RestoreError>| match restored {
         Err(RestoreError::Differs { field, .. }) => field,
         other => panic!("{other:?}"),
     };
-    assert_eq!(field(Limiter::builder(quota(1)).restore(&file[..])), "the number of tiers");
-    assert_eq!(field(Limiter::builder(quota(1)).tier(quota(3)).restore(&file[..])), "tier 1's rate.count");
-    let trusted = Limiter::builder(quota(1)).tier(quota(2)).trusted_keys();
+    assert_eq!(field(Limiter::builder(quota(1)).per().restore(&file[..])), "the number of tiers");
+    assert_eq!(
+        field(Limiter::builder(quota(1)).per().tier(quota(3)).restore(&file[..])),
+        "tier 1's rate.count"
+    );
+    let trusted = Limiter::builder(quota(1)).per().tier(quota(2)).trusted_keys();
     assert_eq!(field(trusted.restore(&file[..])), "trusted_keys");
 }
 
@@ -88,15 +91,18 @@ fn other_tiers_are_refused_by_name() {
 fn one_limit_is_not_a_limit_for_each() {
     let quota = TokenBucket::new(Rate::per_second(10));
     let mut file = Vec::new();
-    GlobalLimiter::builder(quota).build().unwrap().save(&mut file).unwrap();
-    let error = Limiter::<u64>::builder(quota).restore(&file[..]).unwrap_err();
-    assert_eq!(error.to_string(), "the kind is Limiter, but was GlobalLimiter when the limiter was saved");
+    Limiter::builder(quota).build().unwrap().save(&mut file).unwrap();
+    let error = Limiter::builder(quota).per::<u64>().restore(&file[..]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the kind is limits for each key, but was limits for everything when the limiter was saved"
+    );
 }
 
 #[test]
 fn invalid_settings_are_still_refused_by_build() {
     let file = saved(&limiter(TokenBucket::new(Rate::per_second(10)).into(), 8));
-    let builder = Limiter::<u64, Quota>::builder(TokenBucket::new(Rate::per_second(10)).into());
+    let builder = Limiter::builder(Quota::from(TokenBucket::new(Rate::per_second(10)))).per::<u64>();
     let error = builder.max_keys(0).restore(&file[..]).unwrap_err();
     assert!(matches!(error, RestoreError::Build(tollgate::BuildError::OutOfRange { field: "max_keys", .. })));
 }
@@ -105,9 +111,9 @@ fn invalid_settings_are_still_refused_by_build() {
 fn an_algorithm_chosen_at_run_time_is_the_algorithm() {
     let quota = TokenBucket::new(Rate::per_hour(10));
     let chosen = limiter(quota.into(), 8);
-    assert!(chosen.check_n(&7, 9).is_allowed());
-    let builder = Limiter::<u64>::builder(quota).max_keys(8).clock(clock(BEGUN, SECOND));
-    assert_eq!(builder.restore(&saved(&chosen)[..]).unwrap().check(&7).remaining(), 0);
+    assert!(chosen.check_n(7, 9).is_allowed());
+    let builder = Limiter::builder(quota).per::<u64>().max_keys(8).clock(clock(BEGUN, SECOND));
+    assert_eq!(builder.restore(&saved(&chosen)[..]).unwrap().check(7).remaining(), 0);
 }
 
 #[test]
@@ -115,7 +121,7 @@ fn long_and_trusted_keys_keep_their_names() {
     let quota = TokenBucket::new(Rate::per_hour(10));
     for trusted in [false, true] {
         let builder = || {
-            let builder = Limiter::<str>::builder(quota);
+            let builder = Limiter::builder(quota).per::<str>();
             if trusted { builder.trusted_keys() } else { builder }
         };
         let before = builder().build().unwrap();
@@ -127,7 +133,7 @@ fn long_and_trusted_keys_keep_their_names() {
         assert_eq!(before.save(&mut file).unwrap(), 200);
         let after = builder().restore(&file[..]).unwrap();
         for (key, taken) in keys.iter().zip(1..) {
-            assert_eq!(after.at(after.now()).peek_n(key, 0).remaining(), 9 - taken % 10, "{key}");
+            assert_eq!(after.account(key).at(after.now()).peek_n(0).remaining(), 9 - taken % 10, "{key}");
         }
     }
 }
@@ -140,13 +146,13 @@ fn a_restore_into_another_size_keeps_all_debt() {
         // So few that no bucket is full in the smaller table: of 300, one had no room in every
         // 250th run.
         for key in 0..KEYS {
-            assert!(before.check_n(&key, 1 + key % 10).is_allowed());
+            assert!(before.check_n(key, 1 + key % 10).is_allowed());
         }
         let file = saved(&before);
         for max_keys in [1_000, 100_000, 500] {
             let after = restore(quota, max_keys, &file).unwrap();
             for key in 0..KEYS {
-                let (one, other) = (before.peek(&key), after.peek(&key));
+                let (one, other) = (before.peek(key), after.peek(key));
                 assert_eq!(one.remaining(), other.remaining(), "{quota}: {key} in a table for {max_keys}");
             }
         }
@@ -157,7 +163,7 @@ fn a_restore_into_another_size_keeps_all_debt() {
 fn too_many_keys_for_a_smaller_table_are_an_error() {
     for quota in every(Rate::per_hour(10)) {
         let before = limiter(quota, 1_000);
-        (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
+        (0..300).for_each(|key| assert!(before.check(key).is_allowed()));
         match restore(quota, 100, &saved(&before)) {
             Err(error @ RestoreError::NoRoom { keys: 300, max_keys: 100 }) => {
                 assert!(error.to_string().starts_with("300 keys were saved, and max_keys is 100"), "{error}");
@@ -174,7 +180,7 @@ fn a_table_above_max_keys_is_restored_unchanged() {
         let held = (0..40).filter(|key| before.check(key).is_allowed()).count();
         assert!(held > 16, "{quota}: {held}");
         let after = restore(quota, 16, &saved(&before)).unwrap();
-        assert!((0..40).all(|key| after.peek(&key).remaining() == before.peek(&key).remaining()), "{quota}");
+        assert!((0..40).all(|key| after.peek(key).remaining() == before.peek(key).remaining()), "{quota}");
     }
 }
 
@@ -185,14 +191,14 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
         // Every key spends what it can. The last keys share the allowance of their bucket, or are
         // refused.
         for key in 0..200 {
-            while before.check(&key).is_allowed() {}
+            while before.check(key).is_allowed() {}
         }
         let after = restore(quota, 8, &saved(&before)).unwrap();
-        assert!((0..200).all(|key| !after.check(&key).is_allowed()), "{quota}");
+        assert!((0..200).all(|key| !after.check(key).is_allowed()), "{quota}");
         let mut allowed = 0;
         let larger = restore(quota, 1_000, &saved(&before)).unwrap();
         for key in 0..200 {
-            while larger.check(&key).is_allowed() {
+            while larger.check(key).is_allowed() {
                 allowed += 1;
             }
         }
@@ -205,7 +211,7 @@ fn a_flood_that_filled_the_table_is_not_forgiven() {
 fn a_key_without_a_slot_shares_its_debt() {
     for quota in every(Rate::per_hour(10)) {
         let builder = |max_keys| {
-            let builder = Limiter::<Placed, Quota>::builder(quota).max_keys(max_keys);
+            let builder = Limiter::builder(quota).per::<Placed>().max_keys(max_keys);
             builder.clock(clock(BEGUN, SECOND))
         };
         // Sixteen keys in two buckets of sixteen slots, which become one bucket of fifteen in a
@@ -218,8 +224,8 @@ fn a_key_without_a_slot_shares_its_debt() {
         match builder(16).restore(&file[..]) {
             Ok(after) => {
                 assert!(keys.iter().all(|key| !after.check(key).is_allowed()), "{quota}");
-                assert!(!after.check(&Placed(99 << 40)).is_allowed(), "{quota}: it shares");
-                assert!(after.check(&Placed(99 << 40 | 1)).is_allowed(), "{quota}: another bucket");
+                assert!(!after.check(Placed(99 << 40)).is_allowed(), "{quota}: it shares");
+                assert!(after.check(Placed(99 << 40 | 1)).is_allowed(), "{quota}: another bucket");
             }
             Err(RestoreError::NoRoom { keys: 16, max_keys: 16 }) => {
                 assert!(refuses_when_full(&quota), "{quota}");

@@ -5,7 +5,7 @@ use std::thread;
 
 use proptest::prelude::*;
 use tollgate::{
-    FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter, Quota, Rate,
+    Decision, FixedWindow, Inherit, LeakyBucket, Limiter, MOST_LIMITS, ManualClock, Quota, Rate,
     RestoreError, SlidingLog, SlidingWindow, Timestamp, TokenBucket, WhenFull,
 };
 
@@ -14,24 +14,24 @@ use super::meanwhile::keep_charging;
 use super::sealed::{body, sealed};
 use super::{SECOND, clock, saved};
 
-type Several = MultiLimiter<u64, ManualClock>;
+type Several = Limiter<u64, Quota, MOST_LIMITS, ManualClock>;
 
 fn built(quotas: &[Quota], at: ManualClock) -> Several {
-    MultiLimiter::builder(quotas.iter().copied()).max_keys(8).clock(at).build().unwrap()
+    Limiter::builder(quotas.to_vec()).per().max_keys(8).clock(at).build().unwrap()
 }
 
 fn restore(quotas: &[Quota], at: ManualClock, file: &[u8]) -> Result<Several, RestoreError> {
-    MultiLimiter::builder(quotas.iter().copied()).max_keys(8).clock(at).restore(file)
+    Limiter::builder(quotas.to_vec()).per().max_keys(8).clock(at).restore(file)
 }
 
-fn file_of(limiter: &Several) -> Vec<u8> {
+fn file_of<const N: usize>(limiter: &Limiter<u64, Quota, N, ManualClock>) -> Vec<u8> {
     let mut file = Vec::new();
     limiter.save(&mut file).expect("a vector takes all");
     file
 }
 
 /// Every field of a decision, limit by limit.
-fn answer(decision: &MultiDecision<'_>) -> String {
+fn answer(decision: &Decision<'_, MOST_LIMITS>) -> String {
     let parts: Vec<_> = decision.parts().collect();
     format!("{decision:?} {parts:?}")
 }
@@ -62,7 +62,7 @@ proptest! {
                 unix += pause;
                 now.advance(std::time::Duration::from_nanos(pause));
                 whole_clock.set(Timestamp::from_nanos(unix - BEGUN));
-                let (one, other) = (whole.check_n(&key, cost), piece.check_n(&key, cost));
+                let (one, other) = (whole.check_n(key, cost), piece.check_n(key, cost));
                 prop_assert_eq!(answer(&one), answer(&other), "{} of {}", cost, key);
             }
             pieces = Some(file_of(&piece));
@@ -85,7 +85,7 @@ fn ten() -> [Quota; 5] {
 /// A limiter with two keys in debt, and its file.
 fn owing() -> (Several, Vec<u8>) {
     let limiter = built(&ten(), clock(BEGUN, SECOND));
-    assert!(limiter.check_n(&1, 4).is_allowed() && limiter.check_n(&2, 10).is_allowed());
+    assert!(limiter.check_n(1, 4).is_allowed() && limiter.check_n(2, 10).is_allowed());
     let file = file_of(&limiter);
     (limiter, file)
 }
@@ -96,9 +96,12 @@ fn a_save_of_several_limits_keeps_all_debt() {
     assert_eq!(limiter.save(&mut Vec::new()).unwrap(), 10);
     let after = restore(&ten(), clock(BEGUN + SECOND, 0), &file).unwrap();
     assert_eq!(after.usage().live_keys, 2);
-    assert_eq!(after.at(after.now()).peek_n(&1, 0).parts().map(|part| part.remaining()).max(), Some(6));
-    assert!(after.check_n(&1, 6).is_allowed() && !after.check(&1).is_allowed());
-    assert!(!after.check(&2).is_allowed());
+    assert_eq!(
+        after.account(1).at(after.now()).peek_n(0).parts().map(|part| part.remaining()).max(),
+        Some(6)
+    );
+    assert!(after.check_n(1, 6).is_allowed() && !after.check(1).is_allowed());
+    assert!(!after.check(2).is_allowed());
 }
 
 #[test]
@@ -133,11 +136,11 @@ fn edited_bytes_of_several_limits_never_panic() {
                 let restored = restore(&ten(), clock(BEGUN, SECOND), &sealed(&body));
                 let Ok(limiter) = restored else { continue };
                 for key in [1, 2] {
-                    let _ = limiter.refund(limiter.check_n(&key, 2));
-                    let _ = answer(&limiter.check(&key));
+                    let _ = limiter.refund(limiter.check_n(key, 2));
+                    let _ = answer(&limiter.check(key));
                 }
-                let _ = limiter.reconfigure(ten(), Inherit::Additive);
-                let _ = answer(&limiter.check(&1));
+                let _ = limiter.reconfigure(ten().to_vec(), Inherit::Additive);
+                let _ = answer(&limiter.check(1));
                 file_of(&limiter);
             }
         }
@@ -159,31 +162,31 @@ fn a_restore_needs_the_same_limits_in_order() {
     other.swap(0, 1);
     assert_eq!(field(&other, &file), "algorithm");
     assert_eq!(field(&ten()[..4], &file), "the number of limits");
-    let one = Limiter::<u64, Quota>::builder(ten()[0]).max_keys(8).clock(clock(BEGUN, SECOND));
-    assert_eq!(field(&ten()[..2], &saved(&one.build().unwrap())), "the kind");
-    let one = Limiter::<u64, Quota>::builder(ten()[0]).restore(&file[..]).unwrap_err();
-    assert_eq!(one.to_string(), "the kind is Limiter, but was MultiLimiter when the limiter was saved");
-    let trusted = MultiLimiter::<u64>::builder(ten()).trusted_keys().restore(&file[..]).unwrap_err();
+    let one = Limiter::builder(ten()[0]).per::<u64>().max_keys(8).clock(clock(BEGUN, SECOND));
+    assert_eq!(field(&ten()[..2], &saved(&one.build().unwrap())), "the number of limits");
+    let one = Limiter::builder(ten()[0]).per::<u64>().restore(&file[..]).unwrap_err();
+    assert_eq!(one.to_string(), "the number of limits is 1, but was 5 when the limiter was saved");
+    let trusted = Limiter::builder(ten()).per::<u64>().trusted_keys().restore(&file[..]).unwrap_err();
     assert!(matches!(trusted, RestoreError::Differs { field, .. } if field == "trusted_keys"));
 }
 
 #[test]
 fn a_single_limit_is_restored_by_either_limiter() {
-    let one = || Limiter::<u64, Quota>::builder(ten()[0]).max_keys(8).clock(clock(BEGUN, SECOND));
+    let one = || Limiter::builder(ten()[0]).per::<u64>().max_keys(8).clock(clock(BEGUN, SECOND));
     let limiter = one().build().unwrap();
-    assert!(limiter.check_n(&1, 7).is_allowed());
+    assert!(limiter.check_n(1, 7).is_allowed());
     let multi = restore(&ten()[..1], clock(BEGUN, SECOND), &saved(&limiter)).unwrap();
-    assert_eq!(multi.check_n(&1, 2).remaining(), 1);
+    assert_eq!(multi.check_n(1, 2).remaining(), 1);
     let limiter = one().restore(&file_of(&multi)[..]).unwrap();
-    assert_eq!(limiter.check(&1).remaining(), 0);
-    assert!(!limiter.check(&1).is_allowed());
+    assert_eq!(limiter.check(1).remaining(), 0);
+    assert!(!limiter.check(1).is_allowed());
 }
 
 #[test]
 fn too_many_keys_for_smaller_tables_are_an_error() {
     let before =
-        MultiLimiter::<u64>::builder(ten()).max_keys(1_000).clock(clock(BEGUN, SECOND)).build().unwrap();
-    (0..300).for_each(|key| assert!(before.check(&key).is_allowed()));
+        Limiter::builder(ten()).per::<u64>().max_keys(1_000).clock(clock(BEGUN, SECOND)).build().unwrap();
+    (0..300).for_each(|key| assert!(before.check(key).is_allowed()));
     match restore(&ten(), clock(BEGUN, SECOND), &file_of(&before)) {
         Err(RestoreError::NoRoom { keys: 300, max_keys: 8 }) => {}
         other => panic!("{other:?}"),
@@ -194,22 +197,22 @@ fn too_many_keys_for_smaller_tables_are_an_error() {
 fn reconfigured_limits_are_restored_with_the_current_quotas() {
     let now = clock(BEGUN, SECOND);
     let limiter = built(&ten(), now.clone());
-    assert!(limiter.check_n(&1, 4).is_allowed());
+    assert!(limiter.check_n(1, 4).is_allowed());
     let rate = Rate::per_hour(8);
     let mut eight = ten();
     eight[0] = SlidingLog::new(rate).into();
     eight[2] = TokenBucket::new(Rate::per_minute(7)).burst(8).into();
     eight[3] = FixedWindow::new(Rate::per_day(8)).into();
-    limiter.reconfigure(eight, Inherit::Additive).unwrap();
+    limiter.reconfigure(eight.to_vec(), Inherit::Additive).unwrap();
     let file = file_of(&limiter);
     assert!(matches!(restore(&ten(), now.clone(), &file), Err(RestoreError::Differs { .. })));
     let after = restore(&eight, clock(BEGUN, 5 * SECOND), &file).unwrap();
     for cost in [3, 1, 1] {
-        assert_eq!(answer(&limiter.check_n(&1, cost)), answer(&after.check_n(&1, cost)));
+        assert_eq!(answer(&limiter.check_n(1, cost)), answer(&after.check_n(1, cost)));
     }
-    after.reconfigure(ten(), Inherit::Additive).expect("its ring has room for ten still");
-    after.reconfigure(eight, Inherit::Additive).unwrap();
-    after.reconfigure_limit(3, FixedWindow::new(Rate::per_day(20)), Inherit::Additive).unwrap();
+    after.reconfigure(ten().to_vec(), Inherit::Additive).expect("its ring has room for ten still");
+    after.reconfigure(eight.to_vec(), Inherit::Additive).unwrap();
+    after.reconfigure_limit(3, FixedWindow::new(Rate::per_day(20)).into(), Inherit::Additive).unwrap();
 }
 
 /// Two threads charge all keys while a third saves. Nothing refills.
@@ -222,7 +225,7 @@ fn a_save_of_several_limits_contains_earlier_admissions() {
         SlidingLog::new(Rate::per_day(400)).into(),
     ];
     let builder = || {
-        let builder = MultiLimiter::<u64>::builder(quotas).max_keys(2_000).when_full(WhenFull::Share);
+        let builder = Limiter::builder(quotas).per::<u64>().max_keys(2_000).when_full(WhenFull::Share);
         builder.clock(clock(BEGUN, SECOND))
     };
     let limiter = builder().build().unwrap();
@@ -231,7 +234,7 @@ fn a_save_of_several_limits_contains_earlier_admissions() {
     let files = thread::scope(|scope| {
         for seed in 1..=2_u64 {
             let (limiter, admitted, done) = (&limiter, &admitted, &done);
-            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(&key).is_allowed()));
+            scope.spawn(move || keep_charging(seed, admitted, done, |key| limiter.check(key).is_allowed()));
         }
         let save = |_| {
             let before: Vec<u64> = admitted.iter().map(|count| count.load(SeqCst)).collect();
@@ -244,7 +247,7 @@ fn a_save_of_several_limits_contains_earlier_admissions() {
     for (before, file) in files {
         let restored = builder().restore(&file[..]).unwrap();
         for key in 0..KEYS {
-            for part in restored.at(restored.now()).peek_n(&key, 0).parts() {
+            for part in restored.account(key).at(restored.now()).peek_n(0).parts() {
                 let counted = part.limit() - part.remaining();
                 assert!(counted >= before[key as usize], "limit {}: key {key} is forgiven", part.number());
             }

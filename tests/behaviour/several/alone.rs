@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::{
-    CountPolicy, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, MultiDecision, MultiLimiter,
-    Outcome, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    CountPolicy, Decision, FixedWindow, Inherit, LeakyBucket, Limiter, MOST_LIMITS, ManualClock, Outcome,
+    Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
-type Alone = Limiter<u64, Quota, ManualClock>;
+type Alone = Limiter<u64, Quota, 1, ManualClock>;
 
 /// Returns one of these algorithms. The first four are decided by the fast path of a check.
 fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
@@ -44,7 +44,7 @@ fn one_by_one(
     give_back: bool,
 ) -> (Outcome, u64, Option<Duration>, Option<usize>, Duration) {
     let now = alone[0].now();
-    let peeks: Vec<_> = alone.iter().map(|limiter| limiter.at(now).peek_n(&key, cost)).collect();
+    let peeks: Vec<_> = alone.iter().map(|limiter| limiter.account(key).at(now).peek_n(cost)).collect();
     let never = peeks.iter().position(|peek| peek.is_never());
     let waits: Vec<_> = peeks.iter().map(|peek| peek.retry_after()).collect();
     let longest = waits.iter().flatten().max().copied();
@@ -60,7 +60,7 @@ fn one_by_one(
         // A limit that refuses sees the request and may count it. Other limits see admitted
         // requests only.
         let sees = outcome == Outcome::Allowed || (outcome == Outcome::Denied && wait.is_some());
-        let decision = limiter.check_n(&key, if sees { cost } else { 0 });
+        let decision = limiter.check_n(key, if sees { cost } else { 0 });
         remaining = remaining.min(decision.remaining());
         reset = reset.max(decision.reset_after());
         if give_back && outcome == Outcome::Allowed {
@@ -82,15 +82,15 @@ proptest! {
         let clock = ManualClock::new();
         let alone: Result<Vec<Alone>, _> = quotas
             .iter()
-            .map(|&quota| Limiter::builder(quota).clock(clock.clone()).max_keys(100).build())
+            .map(|&quota| Limiter::builder(quota).per().clock(clock.clone()).max_keys(100).build())
             .collect();
-        let several = MultiLimiter::<u64>::builder(quotas).clock(clock.clone()).max_keys(100).build();
+        let several = Limiter::builder(quotas).per::<u64>().clock(clock.clone()).max_keys(100).build();
         prop_assert_eq!(alone.is_ok(), several.is_ok());
         let (Ok(alone), Ok(several)) = (alone, several) else { return Ok(()) };
         for (key, cost, pause, give_back) in steps {
             clock.advance(Duration::from_nanos(pause));
-            let foreseen = format!("{:?}", several.at(several.now()).peek_n(&key, cost));
-            let decision = several.check_n(&key, cost);
+            let foreseen = format!("{:?}", several.account(key).at(several.now()).peek_n(cost));
+            let decision = several.check_n(key, cost);
             prop_assert_eq!(foreseen, format!("{:?}", decision));
             let ours = (
                 decision.outcome(),
@@ -118,7 +118,7 @@ proptest! {
     ) {
         let clock = ManualClock::new();
         let (quotas, later): (Vec<_>, Vec<_>) = quotas.into_iter().unzip();
-        let builder = || MultiLimiter::<u64>::builder(quotas.clone()).clock(clock.clone()).max_keys(100);
+        let builder = || Limiter::builder(quotas.clone()).per::<u64>().clock(clock.clone()).max_keys(100);
         let (Ok(alone), Ok(observed)) = (builder().build(), builder().on_decision(|_| ()).build()) else {
             return Ok(());
         };
@@ -128,9 +128,9 @@ proptest! {
                 prop_assert_eq!(changed, too);
             }
             clock.advance(Duration::from_nanos(pause));
-            let [ours, theirs] = [&alone, &observed].map(|limiter| limiter.check_n(&key, cost));
+            let [ours, theirs] = [&alone, &observed].map(|limiter| limiter.check_n(key, cost));
             prop_assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
-            let remaining = |decision: &MultiDecision<'_>| {
+            let remaining = |decision: &Decision<'_, MOST_LIMITS>| {
                 decision.parts().map(|part| (part.remaining(), part.reset_after())).collect::<Vec<_>>()
             };
             prop_assert_eq!(remaining(&ours), remaining(&theirs));

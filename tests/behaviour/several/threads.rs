@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{
-    CountPolicy, FixedWindow, LeakyBucket, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
-    TokenBucket,
+    CountPolicy, FixedWindow, LeakyBucket, Limiter, MOST_LIMITS, Quota, Rate, SlidingLog, SlidingWindow,
+    Timestamp, TokenBucket,
 };
 
 use super::{Several, every, left, several};
@@ -21,7 +21,7 @@ fn admitted(limiter: &Several, rounds: u64, costs: &[u64]) -> u64 {
         barrier.wait();
         (0..rounds)
             .flat_map(|_| costs)
-            .map(|&cost| if limiter.check_n(&1, cost).is_allowed() { cost } else { 0 })
+            .map(|&cost| if limiter.check_n(1, cost).is_allowed() { cost } else { 0 })
             .sum::<u64>()
     };
     std::thread::scope(|scope| {
@@ -104,7 +104,7 @@ fn no_limit_admits_more_than_its_bound_while_time_moves() {
             scope.spawn(move || {
                 for admitted in admitted {
                     for cost in [1, 3] {
-                        if limiter.check_n(&1, cost).is_allowed() {
+                        if limiter.check_n(1, cost).is_allowed() {
                             admitted.fetch_add(cost, Relaxed);
                         }
                     }
@@ -136,11 +136,11 @@ fn callers_times_that_run_ahead_of_the_clock_mint_nothing() {
     let rates = [Rate::per_second(10), Rate::per_hour(50)];
     for _ in 0..300 {
         let (limiter, _) = several(rates.map(|rate| TokenBucket::new(rate).burst(50)));
-        let limiter: &MultiLimiter<_, _> = &limiter;
+        let limiter: &Limiter<_, Quota, MOST_LIMITS, _> = &limiter;
         let admitted: u64 = std::thread::scope(|scope| {
             let ask = |hand: u64| {
                 let at = Timestamp::from_nanos(1 + hand * 4_000_000_000);
-                (0..40).filter(|_| limiter.at(at).check_n(&1, 1 + hand).is_allowed()).count() as u64
+                (0..40).filter(|_| limiter.account(1).at(at).check_n(1 + hand).is_allowed()).count() as u64
                     * (1 + hand)
             };
             let threads: Vec<_> = (0..HANDS).map(|hand| scope.spawn(move || ask(hand))).collect();

@@ -16,10 +16,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use tollgate::{
-    Algorithm, GlobalLimiter, Key, Limiter, Limits, ManualClock, Quota, Receipt, Reservation, ReserveError,
-    Timestamp,
-};
+use tollgate::{Algorithm, Key, Limiter, ManualClock, Quota, Receipt, Reservation, ReserveError, Timestamp};
 use tollgate_model::Answer;
 use tollgate_testing::keys::Placed;
 use tollgate_testing::limits::Kind;
@@ -77,15 +74,15 @@ struct Contest<'c> {
 }
 
 /// A receipt or a reservation of the engine that a later line may give back.
-enum Held<'l, L: Limits> {
+enum Held<'l, A: Algorithm> {
     Admitted(Receipt),
-    Reserved(Reservation<'l, L, ManualClock>),
+    Reserved(Reservation<'l, A, 1, ManualClock>),
 }
 
 impl Contest<'_> {
     fn one_limiter_a_key<A: Algorithm>(self, quota: A) -> Result<(), String> {
         self.clock.set(Timestamp::ZERO);
-        let builder = || GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(self.clock.clone());
+        let builder = || Limiter::builder(quota).memory_budget(usize::MAX).clock(self.clock.clone());
         let door = Each(KEYS.map(|_| builder().build().unwrap()));
         self.play("one limiter a key", &door, Shared::NOTHING).map(|_| ())
     }
@@ -99,7 +96,7 @@ impl Contest<'_> {
         shared: Shared,
     ) -> Result<(), String> {
         self.clock.set(Timestamp::ZERO);
-        let builder = Limiter::<K, A>::builder(quota).max_keys(max_keys).memory_budget(usize::MAX);
+        let builder = Limiter::builder(quota).per::<K>().max_keys(max_keys).memory_budget(usize::MAX);
         let limiter = builder.clock(self.clock.clone()).build().unwrap();
         let door = Keyed { limiter, keys };
         let parted = self.play(name, &door, shared)?;
@@ -113,7 +110,7 @@ impl Contest<'_> {
             return Ok(());
         }
         self.clock.set(Timestamp::ZERO);
-        let builder = Limiter::builder(quota).max_keys(100_000).clock(self.clock.clone());
+        let builder = Limiter::builder(quota).per().max_keys(100_000).clock(self.clock.clone());
         let stranger =
             |number: u64| Placed(number.wrapping_mul(0xD1B5_4A32_D192_ED03) << 8 | keys[0].0 & 255);
         let door = Crowded {
@@ -126,7 +123,7 @@ impl Contest<'_> {
 
     /// Returns whether a key may have a refund that differs from the model's.
     fn play<'l, D: Door<'l>>(self, name: &str, door: D, shared: Shared) -> Result<bool, String> {
-        let mut held: Vec<Option<Held<'l, D::Limits>>> = Vec::new();
+        let mut held: Vec<Option<Held<'l, D::Algorithm>>> = Vec::new();
         let mut parted = KEYS.map(|_| false);
         for (number, line) in self.script.lines.iter().enumerate() {
             self.clock.set(Timestamp::from_nanos(line.at));
@@ -153,7 +150,7 @@ impl Contest<'_> {
     fn remembers_who_owes<K: Key + ?Sized, A: Algorithm>(
         self,
         name: &str,
-        limiter: &Limiter<K, A, ManualClock>,
+        limiter: &Limiter<K, A, 1, ManualClock>,
     ) -> Result<(), String> {
         let Self { case, script, .. } = self;
         let uncounted = case.limit.kind == Kind::Log || case.limit.quota().initial().is_some();
@@ -171,7 +168,7 @@ fn perform<'l, D: Door<'l>>(
     door: D,
     number: usize,
     line: &Line,
-    held: &mut Vec<Option<Held<'l, D::Limits>>>,
+    held: &mut Vec<Option<Held<'l, D::Algorithm>>>,
 ) -> Said {
     let (key, now) = (line.key, Timestamp::from_nanos(line.at));
     let at = (number % 2 == 1).then_some(now);
@@ -185,12 +182,12 @@ fn perform<'l, D: Door<'l>>(
         }
         Action::Peek(cost) => Said::Answer(answer(&door.peek(key, cost, now))),
         Action::UpTo { most, .. } => {
-            let decision = door.prepared(key, now).check_up_to(most);
+            let decision = door.account(key).at(now).check_up_to(most);
             let said = Said::Took(decision.cost(), answer(&decision));
             gives = Some(Held::Admitted(decision.receipt()));
             said
         }
-        Action::Debit(cost) => match door.prepared(key, now).debit(cost) {
+        Action::Debit(cost) => match door.account(key).at(now).debit(cost) {
             Ok(decision) => {
                 let said = Said::Took(decision.cost(), Answer { delay_ns: 0, ..answer(&decision) });
                 gives = Some(Held::Admitted(decision.receipt()));
@@ -214,12 +211,14 @@ fn perform<'l, D: Door<'l>>(
                 Err(_) => Said::NoTurns,
             }
         }
-        Action::Credit(units) => Said::Given(door.prepared(key, now).credit(units)),
+        Action::Credit(units) => Said::Given(door.account(key).at(now).credit(units)),
         Action::Refund(line) | Action::Cancel(line) => {
             Said::Back(take_back(door, key, held[line].take(), at))
         }
         Action::Part(line, units) => match &mut held[line] {
-            Some(Held::Admitted(receipt)) => Said::Back(door.prepared(key, now).refund_part(receipt, units)),
+            Some(Held::Admitted(receipt)) => {
+                Said::Back(door.account(key).at(now).refund_part(receipt, units))
+            }
             _ => Said::Back(0),
         },
     };
@@ -232,7 +231,7 @@ fn perform<'l, D: Door<'l>>(
 fn take_back<'l, D: Door<'l>>(
     door: D,
     key: usize,
-    held: Option<Held<'l, D::Limits>>,
+    held: Option<Held<'l, D::Algorithm>>,
     at: Option<Timestamp>,
 ) -> u64 {
     match (held, at) {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
-use tollgate::{GlobalLimiter, ManualClock, Timestamp};
+use tollgate::{Limiter, ManualClock, Timestamp};
 use tollgate_testing::limits::Kind;
 
 use super::answers::UPTIME;
@@ -31,12 +31,12 @@ fn early(case: &Case, script: &Script) -> u128 {
 /// Returns the times and costs of the admissions of one key, in order.
 fn admitted(case: &Case) -> Vec<(u64, u64)> {
     let Some(script) = case.script() else { return Vec::new() };
-    let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
+    let builder = Limiter::builder(case.limit.quota()).memory_budget(usize::MAX);
     let limiter = builder.clock(ManualClock::new()).build().unwrap();
     let mut admitted = Vec::new();
     for line in script.lines.iter().filter(|line| line.key == 0) {
         let Action::Check(cost) = line.action else { continue };
-        if limiter.at(Timestamp::from_nanos(line.at)).check_n(cost).is_allowed() {
+        if limiter.account(()).at(Timestamp::from_nanos(line.at)).check_n(cost).is_allowed() {
             admitted.push((line.at, cost));
         }
     }
@@ -48,11 +48,12 @@ fn a_refused_request_passes_exactly_after_retry_after() {
     for kind in Kind::ALL {
         for_each(80, draw::case(kind), |case| {
             let Some(script) = case.script() else { return Ok(()) };
-            let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
+            let builder = Limiter::builder(case.limit.quota()).memory_budget(usize::MAX);
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
             for line in script.lines.iter().filter(|line| line.key == 0) {
                 let Action::Check(cost) = line.action else { continue };
-                let Some(wait) = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost).retry_after()
+                let Some(wait) =
+                    limiter.account(()).at(Timestamp::from_nanos(line.at)).check_n(cost).retry_after()
                 else {
                     continue;
                 };
@@ -61,8 +62,14 @@ fn a_refused_request_passes_exactly_after_retry_after() {
                     continue;
                 }
                 let sooner = Timestamp::from_nanos(then.as_nanos() - 1);
-                prop_assert!(limiter.at(then).peek_n(cost).is_allowed(), "{line}: refused after {wait:?}");
-                prop_assert!(!limiter.at(sooner).peek_n(cost).is_allowed(), "{line}: passes before {wait:?}");
+                prop_assert!(
+                    limiter.account(()).at(then).peek_n(cost).is_allowed(),
+                    "{line}: refused after {wait:?}"
+                );
+                prop_assert!(
+                    !limiter.account(()).at(sooner).peek_n(cost).is_allowed(),
+                    "{line}: passes before {wait:?}"
+                );
             }
             Ok(())
         });
@@ -74,11 +81,11 @@ fn more_is_available_exactly_after_more_after() {
     for kind in Kind::ALL {
         for_each(80, draw::case(kind), |case| {
             let Some(script) = case.script() else { return Ok(()) };
-            let builder = GlobalLimiter::builder(case.limit.quota()).memory_budget(usize::MAX);
+            let builder = Limiter::builder(case.limit.quota()).memory_budget(usize::MAX);
             let limiter = builder.clock(ManualClock::new()).build().unwrap();
             for line in script.lines.iter().filter(|line| line.key == 0) {
                 let Action::Check(cost) = line.action else { continue };
-                let decision = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost);
+                let decision = limiter.account(()).at(Timestamp::from_nanos(line.at)).check_n(cost);
                 let (remaining, more) = (decision.remaining(), decision.more_after());
                 prop_assert_eq!(more.is_zero(), remaining == decision.limit(), "{}", line);
                 let then = Timestamp::from_nanos(line.at) + more;
@@ -87,11 +94,11 @@ fn more_is_available_exactly_after_more_after() {
                 }
                 let sooner = Timestamp::from_nanos(then.as_nanos() - 1);
                 prop_assert!(
-                    limiter.at(then).peek_n(remaining + 1).is_allowed(),
+                    limiter.account(()).at(then).peek_n(remaining + 1).is_allowed(),
                     "{line}: not after {more:?}"
                 );
                 prop_assert!(
-                    !limiter.at(sooner).peek_n(remaining + 1).is_allowed(),
+                    !limiter.account(()).at(sooner).peek_n(remaining + 1).is_allowed(),
                     "{line}: before {more:?}"
                 );
             }
@@ -179,14 +186,14 @@ fn no_window_of_a_log_exceeds_the_limit() {
 fn departures_of_a_queue_keep_their_distance_and_their_order() {
     for_each(200, draw::greed(Kind::Queue), |case| {
         let Some(script) = case.script() else { return Ok(()) };
-        let builder = GlobalLimiter::builder(case.limit.quota()).clock(ManualClock::new());
+        let builder = Limiter::builder(case.limit.quota()).clock(ManualClock::new());
         let limiter = builder.build().unwrap();
         let (count, period) = (u128::from(case.limit.count), u128::from(case.limit.period));
         let early = early(case, &script);
         let mut before: Option<(u128, u128)> = None;
         for line in &script.lines {
             let Action::Check(cost @ 1..) = line.action else { continue };
-            let decision = limiter.at(Timestamp::from_nanos(line.at)).check_n(cost);
+            let decision = limiter.account(()).at(Timestamp::from_nanos(line.at)).check_n(cost);
             if !decision.is_allowed() {
                 continue;
             }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{GlobalLimiter, ManualClock, Resolution};
+use tollgate::{Limiter, ManualClock, Resolution};
 use tollgate_model::Answer;
 use tollgate_testing::limits::{Limit, Unit};
 
@@ -253,7 +253,7 @@ impl Case {
     }
 
     pub(crate) fn resolution(&self) -> Option<Resolution> {
-        let builder = GlobalLimiter::builder(self.limit.quota()).memory_budget(usize::MAX);
+        let builder = Limiter::builder(self.limit.quota()).memory_budget(usize::MAX);
         Some(builder.clock(ManualClock::new()).build().ok()?.resolution())
     }
 

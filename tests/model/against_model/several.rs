@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{DebitError, ManualClock, MultiDecision, MultiLimiter, Receipt, Timestamp};
+use tollgate::{DebitError, Decision, Limiter, MOST_LIMITS, ManualClock, Quota, Receipt, Timestamp};
 use tollgate_model::{MultiAnswer, MultiModel, Receipt as ModelReceipt};
 use tollgate_testing::keys::Placed;
 use tollgate_testing::limits::{Kind, Limit};
@@ -58,7 +58,7 @@ struct Contest<'c> {
     cases: &'c [Case],
     keys: &'c [Placed; 3],
     clock: ManualClock,
-    limiter: MultiLimiter<Placed, ManualClock>,
+    limiter: Limiter<Placed, Quota, MOST_LIMITS, ManualClock>,
     model: MultiModel,
     held: Vec<Held>,
     /// Whether the key's debt may differ from the model's.
@@ -87,7 +87,8 @@ impl<'c> Contest<'c> {
         is_observed: bool,
     ) -> Self {
         let clock = ManualClock::starting_at(Duration::from_nanos(case.origin));
-        let builder = MultiLimiter::builder(cases.iter().map(|case| case.limit.quota()));
+        let quotas: Vec<_> = cases.iter().map(|case| case.limit.quota()).collect();
+        let builder = Limiter::builder(quotas).per();
         let builder = builder.max_keys(max_keys).memory_budget(usize::MAX).clock(clock.clone());
         let builder = if is_observed { builder.on_decision(|_| ()) } else { builder };
         let model = |case: &Case| {
@@ -132,7 +133,7 @@ impl<'c> Contest<'c> {
     fn perform(&mut self, near: &Case, verb: Verb, key: usize, now: u64) -> Result<(), String> {
         let (name, at) = (KEYS[key], Timestamp::from_nanos(now));
         let limiter = &self.limiter;
-        let prepared = limiter.at(at).prepare(&self.keys[key]);
+        let prepared = limiter.account(&self.keys[key]).at(at);
         match verb {
             Verb::Check(cost) | Verb::Reserve(cost, _) => {
                 let cost = near.cost(cost);
@@ -198,7 +199,8 @@ impl<'c> Contest<'c> {
         let Held { key, model, engine } = &mut self.held[number];
         let (key, left) = (*key, engine.left().min(units));
         let right = self.model.refund_part(model, units, now);
-        let back = self.limiter.at(Timestamp::from_nanos(now)).refund_part(engine, units);
+        let back =
+            self.limiter.account(&self.keys[key]).at(Timestamp::from_nanos(now)).refund_part(engine, units);
         if units == u64::MAX {
             self.held.remove(number);
         }
@@ -239,7 +241,7 @@ impl<'c> Contest<'c> {
         key: usize,
         now: u64,
         right: MultiAnswer,
-        found: &MultiDecision<'_>,
+        found: &Decision<'_, MOST_LIMITS>,
     ) -> Result<(), String> {
         let (refused_by, wait) = (found.refused_by(), found.retry_after().map(nanos));
         let limit = right.refusal.map(|refusal| refusal.limit);
@@ -259,7 +261,7 @@ impl<'c> Contest<'c> {
     /// What every key has left of every limit.
     fn compare_keys(&self, now: u64) -> Result<(), String> {
         for key in (0..KEYS.len()).filter(|&key| !self.parted[key]) {
-            let decision = self.limiter.at(Timestamp::from_nanos(now)).peek_n(&self.keys[key], 0);
+            let decision = self.limiter.account(&self.keys[key]).at(Timestamp::from_nanos(now)).peek_n(0);
             for (part, limit) in decision.parts().zip(self.model.limits()) {
                 let right = limit.peek(KEYS[key], now, 0);
                 let is_same = part.remaining() == right.remaining

@@ -17,7 +17,7 @@ const MAX_KEYS: usize = 64;
 /// time.
 pub(crate) fn build(limit: Limit) -> Box<dyn Subject> {
     let clock = ManualClock::new();
-    let builder = Limiter::<str, Quota>::builder(quota(limit)).max_keys(MAX_KEYS).clock(clock.clone());
+    let builder = Limiter::builder(quota(limit)).per::<str>().max_keys(MAX_KEYS).clock(clock.clone());
     match builder.build() {
         // Leaked, because reservations borrow from the limiter.
         Ok(limiter) => {
@@ -46,26 +46,26 @@ fn quota(limit: Limit) -> Quota {
     }
 }
 
-type Keyed = Limiter<str, Quota, ManualClock>;
+type Keyed = Limiter<str, Quota, 1, ManualClock>;
 
 struct Engine {
     limiter: &'static Keyed,
     clock: ManualClock,
     /// The reservations with a name.
-    booked: HashMap<String, Reservation<'static, tollgate::Keyed<Quota>, ManualClock>>,
+    booked: HashMap<String, Reservation<'static, Quota, 1, ManualClock>>,
 }
 
 impl Subject for Engine {
     fn check(&mut self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(&self.limiter.at(Timestamp::from_nanos(at)).check_n(key, cost))
+        seen(&self.limiter.account(key).at(Timestamp::from_nanos(at)).check_n(cost))
     }
 
     fn peek(&self, key: &str, at: u64, cost: u64) -> Seen {
-        seen(&self.limiter.at(Timestamp::from_nanos(at)).peek_n(key, cost))
+        seen(&self.limiter.account(key).at(Timestamp::from_nanos(at)).peek_n(cost))
     }
 
     fn reset(&mut self, key: &str) {
-        self.limiter.prepare(key).reset();
+        self.limiter.account(key).reset();
     }
 
     fn change(&mut self, limit: Limit, at: u64) {
@@ -75,7 +75,7 @@ impl Subject for Engine {
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {
         let (max_wait, now) = (Duration::from_nanos(max_wait), Timestamp::from_nanos(at));
-        match self.limiter.at(now).prepare(key).reserve(cost, max_wait) {
+        match self.limiter.account(key).at(now).reserve(cost, max_wait) {
             Ok(reservation) => {
                 let seen = seen(reservation.decision());
                 if let Some(name) = name {

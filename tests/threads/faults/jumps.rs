@@ -38,14 +38,14 @@ fn most(latest: Timestamp) -> u64 {
 }
 
 fn jumps(quota: Quota) {
-    let limiter = Limiter::<u64, Quota>::builder(quota).clock(Jumping::default()).build().unwrap();
+    let limiter = Limiter::builder(quota).per::<u64>().clock(Jumping::default()).build().unwrap();
     let admitted: [AtomicU64; 4] = Default::default();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for turn in 0..5_000 {
                     let key = turn % 4;
-                    admitted[key].fetch_add(limiter.check(&(key as u64)).is_allowed().into(), Relaxed);
+                    admitted[key].fetch_add(limiter.check(key as u64).is_allowed().into(), Relaxed);
                 }
             });
         }
@@ -57,8 +57,8 @@ fn jumps(quota: Quota) {
     }
     // An hour after the latest reading, the whole limit is available again.
     let (later, key) = (latest + HOUR * 2, 0);
-    assert!(limiter.at(later).check_n(&key, 5).is_allowed(), "{quota}");
-    assert!(!limiter.at(later).check(&key).is_allowed(), "{quota}");
+    assert!(limiter.account(key).at(later).check_n(5).is_allowed(), "{quota}");
+    assert!(!limiter.account(key).at(later).check().is_allowed(), "{quota}");
 }
 
 #[test]

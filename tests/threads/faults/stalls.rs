@@ -23,11 +23,11 @@ impl Key for Placed {
     }
 }
 
-type Subject = Rc<Limiter<Placed, Quota, Hooked>>;
+type Subject = Rc<Limiter<Placed, Quota, 1, Hooked>>;
 
 fn limiter(quota: Quota, max_keys: usize) -> (Subject, ManualClock) {
     let clock = Hooked::default();
-    let builder = Limiter::builder(quota).max_keys(max_keys).clock(clock.clone());
+    let builder = Limiter::builder(quota).per().max_keys(max_keys).clock(clock.clone());
     (Rc::new(builder.build().unwrap()), clock.0)
 }
 
@@ -79,14 +79,14 @@ const MEDDLINGS: &[Meddling] = &[
 /// Checks other keys of the bucket; for a log, no more than fit.
 fn strangers(limiter: &Subject, count: u64) {
     let room = if limiter.usage().max_keys == RINGED { 12 } else { count };
-    (100..100 + count.min(room)).for_each(|key| drop(limiter.check(&Placed(key))));
+    (100..100 + count.min(room)).for_each(|key| drop(limiter.check(Placed(key))));
 }
 
 /// Finds the quota of a limiter by its debug output.
 fn quota_of(limiter: &Subject) -> Quota {
     let said = format!("{limiter:?}");
     let is = |quota: &Quota| {
-        let other = Limiter::<Placed, Quota>::builder(*quota).clock(ManualClock::new()).build().unwrap();
+        let other = Limiter::builder(*quota).per::<Placed>().clock(ManualClock::new()).build().unwrap();
         said.split_once('{').map(|(rule, _)| rule)
             == format!("{other:?}").split_once('{').map(|(rule, _)| rule)
     };
@@ -170,16 +170,17 @@ fn a_stalled_insertion_does_not_insert_a_key_twice() {
     let quota = TokenBucket::new(Rate::per_hour(5));
     for first in 200..210 {
         let hooked = Hooked::default();
-        let builder = Limiter::<Placed, Quota>::builder(quota.into()).max_keys(1).when_full(WhenFull::Deny);
+        let builder =
+            Limiter::builder(Quota::from(quota)).per::<Placed>().max_keys(1).when_full(WhenFull::Deny);
         let limiter = Rc::new(builder.clock(hooked.clone()).build().unwrap());
-        assert!(limiter.check(&Placed(first)).is_allowed());
+        assert!(limiter.check(Placed(first)).is_allowed());
         let others = 300..314;
-        assert!(others.clone().all(|other| limiter.check_n(&Placed(other), 5).is_allowed()), "15 slots");
+        assert!(others.clone().all(|other| limiter.check_n(Placed(other), 5).is_allowed()), "15 slots");
         // The first slot is free now, until the others have as little debt.
         hooked.0.set(Timestamp::ZERO + Duration::from_secs(720));
         let same = limiter.clone();
         let meddle = move || {
-            assert!(others.clone().all(|other| same.prepare(&Placed(other)).reset()));
+            assert!(others.clone().all(|other| same.account(Placed(other)).reset()));
             assert!(same.check(&KEY).is_allowed());
         };
         let (admitted, stalled) = at_reading(2, meddle, || limiter.check(&KEY).is_allowed());
@@ -225,15 +226,15 @@ fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
     }
     let (same, later) = (limiter.clone(), clock.clone());
     let meddle = move || {
-        same.reconfigure(slow().into(), Inherit::AsIs).unwrap();
+        same.reconfigure(Quota::from(slow()), Inherit::AsIs).unwrap();
         later.advance(Duration::from_millis(500));
     };
     // It stalls at its second reading, after the first has found nothing, and goes on half a second
     // after the change.
     let (_, stalled) = at_reading(1, meddle, || limiter.check(&KEY));
-    assert!(stalled && limiter.prepare(&keys[1]).reset(), "a slot is vacant");
+    assert!(stalled && limiter.account(&keys[1]).reset(), "a slot is vacant");
 
-    let left = limiter.at(limiter.now()).peek_n(&keys[0], 0).remaining();
+    let left = limiter.account(&keys[0]).at(limiter.now()).peek_n(0).remaining();
     assert!(left <= 700, "the first key owed 300 at the change, and has {left} of 1,000");
 }
 
@@ -241,7 +242,7 @@ fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
 #[test]
 fn a_stalled_thread_blocks_no_other() {
     let quota = TokenBucket::new(Rate::per_hour(5));
-    let limiter = Limiter::<u64, TokenBucket>::builder(quota).clock(Hooked::default()).build().unwrap();
+    let limiter = Limiter::builder(quota).per::<u64>().clock(Hooked::default()).build().unwrap();
     let ((stall, stalled), (resume, resumed)) = (channel(), channel::<()>());
     let (finish, finished) = channel();
     std::thread::scope(|scope| {
@@ -251,12 +252,12 @@ fn a_stalled_thread_blocks_no_other() {
                 stall.send(()).expect("somebody waits for it");
                 resumed.recv().expect("somebody wakes it");
             };
-            at_reading(2, hook, || limiter.check(&1).is_allowed())
+            at_reading(2, hook, || limiter.check(1).is_allowed())
         });
         stalled.recv().expect("the thread stalls in its insertion");
         scope.spawn(move || {
             for round in 0..3 {
-                (0..5_000).for_each(|key| drop(limiter.check(&key)));
+                (0..5_000).for_each(|key| drop(limiter.check(key)));
                 assert_eq!(limiter.usage().live_keys, 5_000, "round {round}");
             }
             finish.send(()).expect("somebody waits for it");
@@ -270,6 +271,6 @@ fn a_stalled_thread_blocks_no_other() {
             "it asked for the fourth of five"
         );
     });
-    assert!(limiter.check(&1).is_allowed() && !limiter.check(&1).is_allowed());
+    assert!(limiter.check(1).is_allowed() && !limiter.check(1).is_allowed());
     assert_eq!(limiter.usage().live_keys, 5_000);
 }

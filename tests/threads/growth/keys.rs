@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tollgate::{CountPolicy, FixedWindow, Limiter, ManualClock, Quota, Rate};
 use tollgate_testing::keys::Scattered;
 
-pub(crate) type Subject = Limiter<Scattered, Quota, ManualClock>;
+pub(crate) type Subject = Limiter<Scattered, Quota, 1, ManualClock>;
 
 /// The limit of each key, an hour.
 pub(crate) const LIMIT: u64 = 3;
@@ -41,7 +41,7 @@ pub(crate) fn nobody_got_more(admitted: &[AtomicU64], quota: &str) {
 pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usize, rounds: usize) {
     for turn in 0..rounds * admitted.len() {
         let nth = (turn * stride) % admitted.len();
-        if limiter.check(&Scattered(nth as u64)).is_allowed() {
+        if limiter.check(Scattered(nth as u64)).is_allowed() {
             admitted[nth].fetch_add(1, SeqCst);
         }
     }
@@ -52,7 +52,7 @@ pub(crate) fn ask_for_all(limiter: &Subject, admitted: &[AtomicU64], stride: usi
 pub(crate) fn take_and_give_back(limiter: &Subject, held: &[AtomicU64], worker: usize, done: &AtomicBool) {
     for turn in 0.. {
         let nth = (turn * 97 + worker * 31) % held.len();
-        let decision = limiter.check(&Scattered(nth as u64));
+        let decision = limiter.check(Scattered(nth as u64));
         if decision.is_allowed() {
             let holding = held[nth].fetch_add(1, SeqCst) + 1;
             assert!(holding <= LIMIT, "key {nth}: {holding}");

@@ -128,7 +128,7 @@ pub(crate) struct Recorder<'l> {
     limit: &'l Limit,
     play: Play,
     seed: u64,
-    limiter: Limiter<Placed, Quota, Watched>,
+    limiter: Limiter<Placed, Quota, 1, Watched>,
     clock: ManualClock,
     /// Counts the beginnings and the ends of all settings of the clock.
     settings: AtomicU64,
@@ -138,7 +138,7 @@ impl<'l> Recorder<'l> {
     pub(crate) fn new(limit: &'l Limit, play: Play, seed: u64) -> Self {
         let clock = ManualClock::new();
         let max_keys = if play.strangers { 100_000 } else { 600 };
-        let builder = Limiter::builder(limit.quota()).max_keys(max_keys);
+        let builder = Limiter::builder(limit.quota()).per().max_keys(max_keys);
         let limiter = builder.clock(Watched(clock.clone())).build().expect("the limit is valid");
         Self { limit, play, seed, limiter, clock, settings: AtomicU64::new(0) }
     }
@@ -228,13 +228,14 @@ impl<'l> Recorder<'l> {
                     (3, other) if !is_log(self.limit) => {
                         held.extend(other);
                         let cost = random.u64(1..=2);
-                        let decision = self.limiter.at(self.limiter.now()).peek_n(&self.key(key), cost);
+                        let decision =
+                            self.limiter.account(self.key(key)).at(self.limiter.now()).peek_n(cost);
                         (key, Act::Peek(cost), Said::Told(Told::by(self.limit, &decision)))
                     }
                     (_, other) => {
                         held.extend(other);
                         let cost = random.u64(1..=2);
-                        let decision = self.limiter.check_n(&self.key(key), cost);
+                        let decision = self.limiter.check_n(self.key(key), cost);
                         let told = Told::by(self.limit, &decision);
                         if told.allowed {
                             held.push((key, calls.len(), decision));
@@ -252,7 +253,7 @@ impl<'l> Recorder<'l> {
                 }
                 if self.play.strangers {
                     let stranger = (1 << 20) + (number * ROUNDS + round) * self.play.calls + nth;
-                    let _ = self.limiter.check(&self.key(stranger));
+                    let _ = self.limiter.check(self.key(stranger));
                 }
             }
             meet.wait();

@@ -16,8 +16,12 @@ const LIMIT: u64 = 20;
 /// One and a half times the room of the smallest table: four buckets of fifteen.
 const KEYS: u64 = 90;
 
-fn build<A: Algorithm>(quota: A, max_keys: usize, when_full: WhenFull) -> Limiter<Scattered, A, ManualClock> {
-    let builder = Limiter::<Scattered, A>::builder(quota).max_keys(max_keys).when_full(when_full);
+fn build<A: Algorithm>(
+    quota: A,
+    max_keys: usize,
+    when_full: WhenFull,
+) -> Limiter<Scattered, A, 1, ManualClock> {
+    let builder = Limiter::builder(quota).per::<Scattered>().max_keys(max_keys).when_full(when_full);
     builder.clock(ManualClock::new()).build().unwrap()
 }
 
@@ -88,7 +92,7 @@ fn forgets_nothing(quota: Quota, when_full: WhenFull, judge: Judge) {
                 at += random.u64(..pause);
             }
             let (key, cost) = (random.u64(..KEYS), random.u64(1..=largest));
-            if limiter.at(Timestamp::from_nanos(at)).check_n(&Scattered(key), cost).is_allowed() {
+            if limiter.account(Scattered(key)).at(Timestamp::from_nanos(at)).check_n(cost).is_allowed() {
                 histories[key as usize].push((at, cost));
             }
         }
@@ -112,7 +116,12 @@ fn forgets_nothing_under_threads(quota: Quota, when_full: WhenFull, judge: Judge
                     let tracked = worker.number as u64 * 8 + own;
                     let stranger = 1_000_000 * (worker.number as u64 + 1) + 100 * round + random.u64(..100);
                     let (key, cost) = (if worker.number < 2 { tracked } else { stranger }, random.u64(1..=6));
-                    if limiter.at(Timestamp::from_nanos(at)).check_n(&Scattered(key), cost).is_allowed() {
+                    if limiter
+                        .account(Scattered(key))
+                        .at(Timestamp::from_nanos(at))
+                        .check_n(cost)
+                        .is_allowed()
+                    {
                         histories[own as usize].push((at, cost));
                     }
                     worker.count_operation();
@@ -143,7 +152,7 @@ fn an_evicted_bucket_that_shared_keeps_both_debts() {
             let (limiter, mut random) = (build(quota, 1, WhenFull::Share), Random::with_seed(seed));
             let (mut histories, half) = (vec![Vec::new(); KEYS as usize], LIMIT / 2);
             let mut ask = |key: u64, cost, at| {
-                if limiter.at(Timestamp::from_nanos(at)).check_n(&Scattered(key), cost).is_allowed() {
+                if limiter.account(Scattered(key)).at(Timestamp::from_nanos(at)).check_n(cost).is_allowed() {
                     histories[key as usize].push((at, cost));
                 }
             };
@@ -204,7 +213,7 @@ fn flood(quota: Quota, when_full: WhenFull) -> (u64, Stats) {
         let keys = (0..2_000).map(|key| key * 4 + worker.number as u64);
         let allowed = keys.filter(|key| {
             worker.count_operation();
-            limiter.check(&Scattered(*key)).is_allowed()
+            limiter.check(Scattered(*key)).is_allowed()
         });
         allowed.count() as u64
     });
@@ -239,7 +248,7 @@ fn going_round_more_keys_than_fit_grants_threads_nothing_twice() {
             let keys = || (0..500).map(|key| key * 4 + worker.number as u64);
             let mut granted = Vec::new();
             for _ in 0..3 {
-                granted.extend(keys().filter(|key| limiter.check(&Scattered(*key)).is_allowed()));
+                granted.extend(keys().filter(|key| limiter.check(Scattered(*key)).is_allowed()));
                 worker.count_operation();
             }
             granted.sort_unstable();

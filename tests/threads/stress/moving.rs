@@ -26,7 +26,7 @@ fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
     for count in [CountPolicy::Allowed, CountPolicy::All] {
         for quota in every(LIMIT, count) {
             let clock = ManualClock::new();
-            let builder = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).max_keys(1_000);
+            let builder = Limiter::builder(quota).per::<u64>().clock(clock.clone()).max_keys(1_000);
             let (limiter, latest) = (builder.build().unwrap(), AtomicU64::new(0));
             let results = crew(4, |worker| {
                 let (mut admitted, mut random) =
@@ -40,7 +40,7 @@ fn a_clock_that_steps_back_under_threads_adds_no_tokens() {
                         clock.set(Timestamp::from_nanos(ahead.saturating_sub(back)));
                     }
                     let (key, cost) = (random.u64(..KEYS), random.u64(1..=3));
-                    if limiter.check_n(&key, cost).is_allowed() {
+                    if limiter.check_n(key, cost).is_allowed() {
                         admitted[key as usize] += cost;
                     }
                     worker.count_operation();

@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{
-    CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate, Resolution, SlidingLog, SlidingWindow,
-    Timestamp,
+    CountPolicy, Limiter, ManualClock, Quota, Rate, Resolution, SlidingLog, SlidingWindow, Timestamp,
 };
 use tollgate_testing::limits::{Kind, Limit};
 use tollgate_testing::random::Random;
@@ -57,13 +56,15 @@ fn agrees(limit: &Limit, resolution: Resolution, check: impl Fn(u64) -> bool + S
 fn all_agree(policy: CountPolicy, is_of: impl Fn(Kind) -> bool) {
     for kind in Kind::ALL.into_iter().filter(|kind| is_of(*kind)) {
         let limit = Limit { policy, ..kind.limit(LIMIT, SECOND) };
-        let limiter = Limiter::<u64, Quota>::builder(limit.quota()).clock(ManualClock::new()).max_keys(100);
+        let limiter = Limiter::builder(limit.quota()).per::<u64>().clock(ManualClock::new()).max_keys(100);
         let limiter = limiter.build().unwrap();
         agrees(&limit, limiter.resolution(), |at| {
-            limiter.at(Timestamp::from_nanos(at)).check(&7).is_allowed()
+            limiter.account(7).at(Timestamp::from_nanos(at)).check().is_allowed()
         });
-        let limiter = GlobalLimiter::builder(limit.quota()).clock(ManualClock::new()).build().unwrap();
-        agrees(&limit, limiter.resolution(), |at| limiter.at(Timestamp::from_nanos(at)).check().is_allowed());
+        let limiter = Limiter::builder(limit.quota()).clock(ManualClock::new()).build().unwrap();
+        agrees(&limit, limiter.resolution(), |at| {
+            limiter.account(()).at(Timestamp::from_nanos(at)).check().is_allowed()
+        });
     }
 }
 
@@ -85,11 +86,11 @@ fn a_log_with_count_all_admits_threads_as_one_caller() {
 #[test]
 fn knocking_at_one_instant_opens_nothing() {
     for quota in every(LIMIT, CountPolicy::Allowed).into_iter().chain(every(LIMIT, CountPolicy::All)) {
-        let limiter = GlobalLimiter::builder(quota).clock(ManualClock::new()).build().unwrap();
+        let limiter = Limiter::builder(quota).clock(ManualClock::new()).build().unwrap();
         let admitted = crew(3, |worker| {
             let knocks = (0..150_000).filter(|_| {
                 worker.count_operation();
-                limiter.at(Timestamp::from_nanos(SECOND)).check().is_allowed()
+                limiter.account(()).at(Timestamp::from_nanos(SECOND)).check().is_allowed()
             });
             knocks.count() as u64
         });
@@ -101,11 +102,11 @@ fn knocking_at_one_instant_opens_nothing() {
 fn twenty_threads_get_ten_of_ten_tokens() {
     for quota in every(10, CountPolicy::Allowed) {
         let clock = ManualClock::new();
-        let limiter = Limiter::<u64, Quota>::builder(quota).clock(clock.clone()).build().unwrap();
+        let limiter = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build().unwrap();
         for round in 0..20 {
             clock.set(Timestamp::from_nanos(2 * round * SECOND));
             let admitted = crew(20, |worker| {
-                let allowed = limiter.check(&round).is_allowed();
+                let allowed = limiter.check(round).is_allowed();
                 worker.count_operation();
                 u64::from(allowed)
             });
@@ -121,7 +122,7 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
     let log = |rate| Quota::from(SlidingLog::new(rate));
     let sub = |rate| Quota::from(SlidingWindow::new(rate).subwindows(5));
     for (small, large) in [(log(rates.0), log(rates.1)), (sub(rates.0), sub(rates.1))] {
-        let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
+        let builder = Limiter::builder(small).per::<u64>().tier(large).max_keys(100);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
         let histories = crew(WORKERS, |worker| {
             let mut random = Random::with_seed(worker.number as u64);
@@ -130,8 +131,8 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
             for _ in 0..ROUNDS {
                 for _ in 0..3 {
                     let (tier, cost) = (random.u64(..2), random.u64(1..=7));
-                    let tiered = limiter.tier(tier as usize).unwrap();
-                    if tiered.at(Timestamp::from_nanos(at)).check_n(&7, cost).is_allowed() {
+                    let account = limiter.account(7).tier(tier as usize).unwrap();
+                    if account.at(Timestamp::from_nanos(at)).check_n(cost).is_allowed() {
                         history.push((at, cost, tier));
                     }
                     worker.count_operation();
@@ -159,12 +160,12 @@ fn no_window_holds_more_than_the_limit_whatever_requests_cost() {
 #[test]
 fn tiers_that_share_a_key_share_its_debt() {
     for (small, large) in every(5, CountPolicy::Allowed).into_iter().zip(every(20, CountPolicy::Allowed)) {
-        let builder = Limiter::<u64, Quota>::builder(small).tier(large).max_keys(100);
+        let builder = Limiter::builder(small).per::<u64>().tier(large).max_keys(100);
         let limiter = builder.clock(ManualClock::new()).build().unwrap();
         for key in 0..50 {
             let admitted = crew(WORKERS, |worker| {
-                let tier = limiter.tier(worker.number % 2).unwrap();
-                let admitted = (0..15).filter(|_| tier.check(&key).is_allowed()).count();
+                let account = limiter.account(key).tier(worker.number % 2).unwrap();
+                let admitted = (0..15).filter(|_| account.check().is_allowed()).count();
                 worker.count_operation();
                 admitted
             });

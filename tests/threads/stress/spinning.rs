@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate::{GlobalLimiter, Limiter, Rate, Timestamp, TokenBucket};
+use tollgate::{Limiter, Rate, Timestamp, TokenBucket};
 
 use super::SECOND;
 use super::crew::crew;
@@ -42,13 +42,13 @@ fn spin(now: impl Fn() -> Timestamp + Sync, check: impl Fn() -> bool + Sync) {
 #[test]
 fn spinning_threads_get_the_limit_of_one_key_exactly() {
     let quota = TokenBucket::new(Rate::per_second(RATE)).burst(BURST);
-    let limiter = Limiter::<u64>::builder(quota).build().unwrap();
-    spin(|| limiter.now(), || limiter.check(&7).is_allowed());
+    let limiter = Limiter::builder(quota).per::<u64>().build().unwrap();
+    spin(|| limiter.now(), || limiter.check(7).is_allowed());
 }
 
 #[test]
 fn spinning_threads_get_a_global_limit_exactly() {
     let quota = TokenBucket::new(Rate::per_second(RATE)).burst(BURST);
-    let limiter = GlobalLimiter::builder(quota).build().unwrap();
-    spin(|| limiter.now(), || limiter.check().is_allowed());
+    let limiter = Limiter::builder(quota).build().unwrap();
+    spin(|| limiter.now(), || limiter.check(()).is_allowed());
 }

@@ -26,12 +26,12 @@ const ENOUGH: u64 = 25;
 /// The most units that a thread holds undecided.
 const UNDECIDED: usize = 6;
 
-type Keyed = Limiter<u64, Quota, SystemClock>;
+type Keyed = Limiter<u64, Quota, 1, SystemClock>;
 
 /// A request that acts unless it is given back.
 enum Plan<'l> {
     Request(Decision<'l>),
-    Place(Reservation<'l, tollgate::Keyed<Quota>, SystemClock>),
+    Place(Reservation<'l, Quota, 1, SystemClock>),
 }
 
 /// The time of the act in nanoseconds, and its units.
@@ -55,11 +55,11 @@ fn changing_minds(limiter: &Keyed, worker: usize, count_operation: impl Fn()) ->
         let (key, cost, now) = (random.u64(..KEYS), random.u64(1..=4), limiter.now());
         if random.u64(..3) == 0 {
             let patience = Duration::from_nanos(random.u64(..4 * ROOM * UNIT));
-            if let Ok(place) = limiter.at(now).prepare(&key).reserve(cost, patience) {
+            if let Ok(place) = limiter.account(key).at(now).reserve(cost, patience) {
                 plans.push((Act { key, at: place.departure().as_nanos(), cost }, Plan::Place(place)));
             }
         } else {
-            let decision = limiter.at(now).check_n(&key, cost);
+            let decision = limiter.account(key).at(now).check_n(cost);
             if decision.is_allowed() {
                 let at = (now + decision.delay()).as_nanos();
                 plans.push((Act { key, at, cost }, Plan::Request(decision)));
@@ -88,7 +88,7 @@ fn changing_minds(limiter: &Keyed, worker: usize, count_operation: impl Fn()) ->
 
 /// Returns the acts of all threads on a limiter, ordered by key and time.
 fn acted(quota: Quota) -> Vec<Act> {
-    let limiter = Limiter::builder(quota).max_keys(100).clock(SystemClock::new()).build().unwrap();
+    let limiter = Limiter::builder(quota).per().max_keys(100).clock(SystemClock::new()).build().unwrap();
     let all = crew(4, |worker| changing_minds(&limiter, worker.number, || worker.count_operation()));
     let returned: u64 = all.iter().map(|(_, returned)| returned).sum();
     let mut acts: Vec<Act> = all.into_iter().flat_map(|(acts, _)| acts).collect();

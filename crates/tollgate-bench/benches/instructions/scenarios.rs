@@ -5,15 +5,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, CallQuota, Decision, FixedWindow, GlobalLimiter, Key, KeyHasher, LeakyBucket, Limiter,
-    ManualClock, MultiLimiter, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket,
+    Algorithm, CallQuota, Decision, FixedWindow, Key, KeyHasher, LeakyBucket, Limiter, ManualClock, Quota,
+    Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 
 /// Makes this many checks.
 type Scenario = fn(usize);
 
 /// The scenarios by their names in the baseline.
-pub(crate) const SCENARIOS: [(&str, Scenario); 28] = [
+pub(crate) const SCENARIOS: [(&str, Scenario); 29] = [
     ("hot key, allow", |checks| hot(TokenBucket::new(RATE), checks)),
     ("hot key, deny", |checks| hot(TokenBucket::new(Rate::per_hour(1)), checks)),
     ("hot key, time given", time_given),
@@ -41,6 +41,7 @@ pub(crate) const SCENARIOS: [(&str, Scenario); 28] = [
     ("two limits", two_limits),
     ("two limits, from two places", two_limits_from_two_places),
     ("three limits", three_limits),
+    ("a list of two limits", list_of_two),
     ("the numbers of a decision", numbers),
     ("the numbers of two limits", numbers_of_two),
     ("one limit for all, allow", |checks| global(TokenBucket::new(RATE), checks)),
@@ -59,8 +60,8 @@ fn clock() -> ManualClock {
     clock
 }
 
-fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A, ManualClock> {
-    let builder = Limiter::builder(quota).max_keys(keys).clock(clock());
+fn limiter<K: Key + ?Sized, A: Algorithm>(quota: A, keys: usize) -> Limiter<K, A, 1, ManualClock> {
+    let builder = Limiter::builder(quota).per().max_keys(keys).clock(clock());
     builder.build().expect("the quota is valid")
 }
 
@@ -92,7 +93,7 @@ fn time_given(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
     let now = limiter.now();
     for _ in 0..checks {
-        black_box(limiter.at(now).check(black_box(&7)).is_allowed());
+        black_box(limiter.account(black_box(&7)).at(now).check().is_allowed());
     }
 }
 
@@ -100,7 +101,7 @@ fn time_given(checks: usize) {
 fn lent(checks: usize) {
     let quota = CallQuota::new(RATE, RATE.count()).expect("a billion an hour fits");
     let (limiter, quota) = (limiter::<u64, _>(quota, 15), quota.lend());
-    let key = limiter.prepare(&7);
+    let key = limiter.account(7);
     for _ in 0..checks {
         black_box(black_box(key).under(black_box(&quota)).check().is_allowed());
     }
@@ -108,7 +109,7 @@ fn lent(checks: usize) {
 
 fn prepared(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
-    let key = limiter.prepare(&7);
+    let key = limiter.account(7);
     for _ in 0..checks {
         black_box(black_box(key).check().is_allowed());
     }
@@ -116,7 +117,7 @@ fn prepared(checks: usize) {
 
 fn leased(checks: usize) {
     let limiter = limiter::<u64, _>(TokenBucket::new(RATE), 15);
-    let mut lease = limiter.prepare(&7).lease();
+    let mut lease = limiter.account(7).lease();
     for _ in 0..checks {
         black_box(lease.check().is_allowed());
     }
@@ -133,7 +134,7 @@ fn string(checks: usize) {
 fn displaced(checks: usize) {
     let limiter = limiter::<Named, _>(TokenBucket::new(RATE), 15);
     let (first, second) = (Named(0x5000_0000_0000_0000), Named(0x5000_0001_0000_0000));
-    black_box(limiter.check(&first).is_allowed());
+    black_box(limiter.check(first).is_allowed());
     for _ in 0..checks {
         black_box(limiter.check(black_box(&second)).is_allowed());
     }
@@ -152,7 +153,7 @@ fn batches(checks: usize) {
 fn insert(checks: usize) {
     let limiter = limiter::<Named, _>(TokenBucket::new(Rate::per_hour(1)).burst(10), 1_000_000);
     for number in 0..checks {
-        black_box(limiter.check(&Named::nth(number)).is_allowed());
+        black_box(limiter.check(Named::nth(number)).is_allowed());
     }
 }
 
@@ -165,25 +166,25 @@ fn recovered<A: Algorithm>(quota: A, checks: usize) {
     let start = limiter.now();
     for number in 0..checks {
         let now = start + Duration::from_micros(100 * number as u64);
-        black_box(limiter.at(now).check(black_box(&Named::nth(number))).is_allowed());
+        black_box(limiter.account(black_box(&Named::nth(number))).at(now).check().is_allowed());
     }
 }
 
 fn recovered_of_two(checks: usize) {
     let limits =
         [Quota::from(SOON), Quota::from(FixedWindow::new(Rate::new(100, Duration::from_millis(10))))];
-    let limiter = MultiLimiter::<Named>::builder(limits).max_keys(1_000_000).clock(clock());
+    let limiter = Limiter::builder(limits).per::<Named>().max_keys(1_000_000).clock(clock());
     let limiter = limiter.build().expect("the quotas are valid");
     let start = limiter.now();
     for number in 0..checks {
         let now = start + Duration::from_micros(100 * number as u64);
-        black_box(limiter.at(now).check(black_box(&Named::nth(number))).is_allowed());
+        black_box(limiter.account(black_box(&Named::nth(number))).at(now).check().is_allowed());
     }
 }
 
 /// A limiter of these limits, and a key.
-fn several(limits: impl Into<Vec<Quota>>) -> MultiLimiter<u64, ManualClock> {
-    let limiter = MultiLimiter::<u64>::builder(limits.into()).max_keys(15).clock(clock());
+fn several<const N: usize>(limits: [Quota; N]) -> Limiter<u64, Quota, N, ManualClock> {
+    let limiter = Limiter::builder(limits).per::<u64>().max_keys(15).clock(clock());
     limiter.build().expect("the quotas are valid")
 }
 
@@ -208,7 +209,17 @@ fn two_limits_from_two_places(checks: usize) {
 }
 
 fn three_limits(checks: usize) {
-    let limiter = several([two(), two()].concat().split_off(1));
+    let [bucket, window] = two();
+    let limiter = several([window, bucket, window]);
+    for _ in 0..checks {
+        black_box(limiter.check(black_box(&7)).is_allowed());
+    }
+}
+
+/// Of a number that the compiler does not know.
+fn list_of_two(checks: usize) {
+    let limiter = Limiter::builder(two().to_vec()).per::<u64>().max_keys(15).clock(clock());
+    let limiter = limiter.build().expect("the quotas are valid");
     for _ in 0..checks {
         black_box(limiter.check(black_box(&7)).is_allowed());
     }
@@ -231,8 +242,8 @@ fn numbers_of_two(checks: usize) {
 }
 
 fn global<A: Algorithm>(quota: A, checks: usize) {
-    let limiter = GlobalLimiter::builder(quota).clock(clock()).build().expect("the quota is valid");
+    let limiter = Limiter::builder(quota).per().clock(clock()).build().expect("the quota is valid");
     for _ in 0..checks {
-        black_box(black_box(&limiter).check().is_allowed());
+        black_box(black_box(&limiter).check(()).is_allowed());
     }
 }

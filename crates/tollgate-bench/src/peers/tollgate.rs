@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Clock, CoarseClock, Decision, FixedWindow, GlobalLimiter, LeakyBucket, Limiter, MultiLimiter,
-    Quota, Rate, SlidingLog, SlidingWindow, Timestamp, TokenBucket,
+    Algorithm, Clock, CoarseClock, Decision, FixedWindow, LeakyBucket, Limiter, Quota, Rate, SlidingLog,
+    SlidingWindow, Timestamp, TokenBucket,
 };
 
 use crate::contest::{Contestant, TestedLimiter};
@@ -19,7 +19,7 @@ fn quota(limit: Limit) -> TokenBucket {
 }
 
 fn limiter<K: AnyKey>(task: Task) -> Limiter<K> {
-    let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
+    let builder = Limiter::builder(quota(task.limit)).per().max_keys(task.keys).memory_budget(BUDGET);
     builder.build().expect("the quota is valid")
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn tollgate<K: AnyKey>(task: Task) -> Contestant<K> {
 /// With ahash, as governor (ahash).
 pub(crate) fn trusted<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (ahash)", move || {
-        let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
+        let builder = Limiter::builder(quota(task.limit)).per().max_keys(task.keys).memory_budget(BUDGET);
         let limiter = builder.trusted_keys().build().expect("the quota is valid");
         Checks { limiter, cost: task.cost.into() }
     })
@@ -41,7 +41,7 @@ pub(crate) fn trusted<K: AnyKey>(task: Task) -> Contestant<K> {
 pub(crate) fn coarse<K: AnyKey>(task: Task) -> Contestant<K> {
     Contestant::new("tollgate (coarse clock)", move || {
         let clock = CoarseClock::new(Duration::from_millis(1)).expect("a thread can be had");
-        let builder = Limiter::builder(quota(task.limit)).max_keys(task.keys).memory_budget(BUDGET);
+        let builder = Limiter::builder(quota(task.limit)).per().max_keys(task.keys).memory_budget(BUDGET);
         let limiter = builder.clock(clock).build().expect("the quota is valid");
         Checks { limiter, cost: task.cost.into() }
     })
@@ -49,7 +49,7 @@ pub(crate) fn coarse<K: AnyKey>(task: Task) -> Contestant<K> {
 
 /// RateNetKey one by one.
 struct Checks<K, A: Algorithm, C> {
-    limiter: Limiter<K, A, C>,
+    limiter: Limiter<K, A, 1, C>,
     cost: u64,
 }
 
@@ -74,7 +74,7 @@ impl<K: AnyKey, A: Algorithm, C: Clock + Send + Sync> TestedLimiter<K> for Check
 pub(crate) fn time_given<K: AnyKey>(task: Task) -> Contestant<K> {
     given("tollgate (time given)", move || {
         let limiter = limiter(task);
-        move |key: &K, now: u64| limiter.at(Timestamp::from_nanos(now)).check(key).is_allowed()
+        move |key: &K, now: u64| limiter.account(key).at(Timestamp::from_nanos(now)).check().is_allowed()
     })
 }
 
@@ -111,12 +111,12 @@ struct Prepared<K>(Limiter<K>);
 
 impl<K: AnyKey> TestedLimiter<K> for Prepared<K> {
     fn admit(&self, key: &K) -> bool {
-        self.0.prepare(key).check().is_allowed()
+        self.0.account(key).check().is_allowed()
     }
 
     fn admit_all(&self, keys: &[K]) -> usize {
         let Some(first) = keys.first() else { return 0 };
-        let key = self.0.prepare(first);
+        let key = self.0.account(first);
         keys.iter().filter(|_| key.check().is_allowed()).count()
     }
 }
@@ -131,12 +131,12 @@ struct Leased<K>(Limiter<K>);
 
 impl<K: AnyKey> TestedLimiter<K> for Leased<K> {
     fn admit(&self, key: &K) -> bool {
-        self.0.prepare(key).lease().check().is_allowed()
+        self.0.account(key).lease().check().is_allowed()
     }
 
     fn admit_all(&self, keys: &[K]) -> usize {
         let Some(first) = keys.first() else { return 0 };
-        let mut lease = self.0.prepare(first).lease();
+        let mut lease = self.0.account(first).lease();
         keys.iter().filter(|_| lease.check().is_allowed()).count()
     }
 }
@@ -144,8 +144,8 @@ impl<K: AnyKey> TestedLimiter<K> for Leased<K> {
 /// One limit without a key.
 pub(crate) fn unkeyed(limit: Limit) -> Contestant<()> {
     Contestant::new("tollgate", move || {
-        let limiter = GlobalLimiter::builder(quota(limit)).build().expect("the quota is valid");
-        move |_: &()| limiter.check().is_allowed()
+        let limiter = Limiter::builder(quota(limit)).build().expect("the quota is valid");
+        move |_: &()| limiter.check(()).is_allowed()
     })
 }
 
@@ -166,7 +166,8 @@ pub(crate) fn of_algorithms() -> Vec<Contestant<u64>> {
 
 fn of<A: Algorithm + Copy + Send + Sync + 'static>(name: &str, quota: A) -> Contestant<u64> {
     Contestant::new(&format!("tollgate: {name}"), move || {
-        let limiter = Limiter::<u64, A>::builder(quota).max_keys(1_000).build().expect("the quota is valid");
+        let limiter =
+            Limiter::builder(quota).per::<u64>().max_keys(1_000).build().expect("the quota is valid");
         Checks { limiter, cost: 1 }
     })
 }
@@ -176,7 +177,7 @@ fn of<A: Algorithm + Copy + Send + Sync + 'static>(name: &str, quota: A) -> Cont
 pub(crate) fn of_several_limits() -> Vec<Contestant<u64>> {
     let (bucket, window) = (Quota::from(TokenBucket::new(RATE)), Quota::from(FixedWindow::new(RATE)));
     let alone = Contestant::new("tollgate: one limit", move || {
-        let limiter = Limiter::<u64, Quota>::builder(bucket).max_keys(1_000).build();
+        let limiter = Limiter::builder(bucket).per::<u64>().max_keys(1_000).build();
         Checks { limiter: limiter.expect("the quota is valid"), cost: 1 }
     });
     vec![
@@ -190,7 +191,7 @@ pub(crate) fn of_several_limits() -> Vec<Contestant<u64>> {
 
 fn several_limits(name: &str, quotas: Vec<Quota>) -> Contestant<u64> {
     Contestant::new(&format!("tollgate: {name}"), move || {
-        let limiter = MultiLimiter::<u64>::builder(quotas.clone()).max_keys(1_000).build();
+        let limiter = Limiter::builder(quotas.clone()).per::<u64>().max_keys(1_000).build();
         let limiter = limiter.expect("the quotas are valid");
         move |key: &u64| limiter.check(key).is_allowed()
     })

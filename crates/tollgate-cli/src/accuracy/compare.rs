@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota, Rate, SlidingWindow};
+use tollgate::{BuildError, Limiter, ManualClock, Quota, Rate, SlidingWindow};
 
 use crate::timelines::{Request, Timelines};
 
@@ -91,7 +91,7 @@ fn compare_key(
     period: Duration,
     requests: &[Request],
 ) -> Result<Finding, BuildError> {
-    let estimator = GlobalLimiter::builder(Quota::from(SlidingWindow::new(Rate::new(limit, period))))
+    let estimator = Limiter::builder(Quota::from(SlidingWindow::new(Rate::new(limit, period))))
         .clock(ManualClock::starting_at(Duration::from_nanos(start_ns)))
         .build()?;
     let length = period.as_nanos() as u64;
@@ -107,7 +107,7 @@ fn compare_key(
             }
         }
         let has_room = count.saturating_add(request.cost) <= limit;
-        let allowed = estimator.at(request.at).check_n(request.cost).is_allowed();
+        let allowed = estimator.account(()).at(request.at).check_n(request.cost).is_allowed();
         found.requests += 1;
         found.refused += u64::from(!allowed);
         found.wrongly_refused += u64::from(!allowed && has_room);
@@ -224,7 +224,7 @@ mod tests {
         let limit = 7;
         let length = MINUTE;
         let start_ns = 12_345_678_901;
-        let estimator = GlobalLimiter::builder(SlidingWindow::new(Rate::per_minute(limit)))
+        let estimator = Limiter::builder(SlidingWindow::new(Rate::per_minute(limit)))
             .clock(ManualClock::starting_at(Duration::from_nanos(start_ns)))
             .build()
             .expect("the limit is small");
@@ -233,7 +233,7 @@ mod tests {
         for step in 0..5_000_u64 {
             t += step * 7_919 % 17 * 1_000_000_007 / 3;
             let estimated = estimate.at(t);
-            let decision = estimator.at(Timestamp::from_nanos(t)).check();
+            let decision = estimator.account(()).at(Timestamp::from_nanos(t)).check();
             assert_eq!(decision.is_allowed(), estimated + 1.0 <= limit as f64 + 1e-9, "at {t}");
             estimate.current += u64::from(decision.is_allowed());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, LimitDecision, MultiDecision};
+use tollgate::{Decision, MOST_LIMITS, Part};
 
 /// The answer to a request, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,9 +50,9 @@ impl From<&Decision<'_>> for Answer {
     }
 }
 
-impl From<&MultiDecision<'_>> for Answer {
-    fn from(decision: &MultiDecision<'_>) -> Self {
-        let tightest = decision.parts().min_by_key(LimitDecision::remaining);
+impl From<&Decision<'_, MOST_LIMITS>> for Answer {
+    fn from(decision: &Decision<'_, MOST_LIMITS>) -> Self {
+        let tightest = decision.parts().min_by_key(Part::remaining);
         Self {
             allowed: decision.is_allowed(),
             limit: tightest.map_or(0, |part| part.limit()),
@@ -62,7 +62,7 @@ impl From<&MultiDecision<'_>> for Answer {
             delay_ns: nanos(decision.delay()),
             charged: None,
             never: decision.is_never(),
-            refused_by: decision.parts().filter(LimitDecision::refuses).map(|part| part.number()).collect(),
+            refused_by: decision.parts().filter(Part::refuses).map(|part| part.number()).collect(),
         }
     }
 }

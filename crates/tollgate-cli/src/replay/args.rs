@@ -13,7 +13,7 @@ use crate::spec::{Spec, refusal, within};
 /// The limit of `--demo` without `--limit`.
 const DEMO_LIMIT: &str = "token-bucket:60/min,burst=20";
 
-/// The most limits that a `MultiLimiter` holds.
+/// The most limits that a limiter holds.
 const MAX_LIMITS: usize = 8;
 
 /// Decide every request of a log by its own timestamp: which would have been refused?

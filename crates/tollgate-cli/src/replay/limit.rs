@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{BuildError, Builder, MultiLimiter, Quota, Several, TscClock};
+use tollgate::{BuildError, Builder, Limiter, MOST_LIMITS, Quota, TscClock};
 
 use crate::spec::Spec;
 
@@ -55,10 +55,11 @@ impl Limit {
 }
 
 /// The builder of one limiter for all limits. All tables have the size of the smallest.
-pub(crate) fn builder(limits: &[Limit]) -> Builder<[u8], Several, TscClock> {
+pub(crate) fn builder(limits: &[Limit]) -> Builder<[u8], Quota, MOST_LIMITS, TscClock> {
     let max_keys = limits.iter().map(Limit::max_keys).min().unwrap_or(0);
     // `Limit::new` checked the memory, or the user asked for it.
-    MultiLimiter::builder(limits.iter().map(Limit::quota)).max_keys(max_keys).memory_budget(usize::MAX)
+    let quotas: Vec<Quota> = limits.iter().map(Limit::quota).collect();
+    Limiter::builder(quotas).per().max_keys(max_keys).memory_budget(usize::MAX)
 }
 
 impl fmt::Display for Limit {

@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, CallQuota, DebitError, Limiter, ManualClock, MultiDecision, MultiLimiter, Receipt,
-    Reservation, ReserveError, Several, Timestamp,
+    BuildError, CallQuota, DebitError, Decision, Limiter, MOST_LIMITS, ManualClock, Quota, Receipt,
+    Reservation, ReserveError, Timestamp,
 };
 
 use super::answer::{Answer, nanos};
@@ -21,12 +21,12 @@ pub(crate) struct ReplayLimiter {
     zero: u64,
     clock: ManualClock,
     limits: Vec<Limit>,
-    limiter: MultiLimiter<[u8], ManualClock>,
+    limiter: Limiter<[u8], Quota, MOST_LIMITS, ManualClock>,
     /// Decides the requests that bring their quota. Built for the first of them.
-    calls: OnceCell<Limiter<[u8], CallQuota, ManualClock>>,
+    calls: OnceCell<Limiter<[u8], CallQuota, 1, ManualClock>>,
 }
 
-pub(crate) type Turn<'g> = Reservation<'g, Several, ManualClock>;
+pub(crate) type Turn<'g> = Reservation<'g, Quota, MOST_LIMITS, ManualClock>;
 
 /// Gives back a check.
 pub(crate) enum Charge {
@@ -76,13 +76,13 @@ impl ReplayLimiter {
 
     /// [`admit`](Self::admit) with the whole answer.
     #[inline]
-    pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> MultiDecision<'_> {
-        self.limiter.at(self.time(t_ns)).check_n(key, cost)
+    pub(crate) fn check(&self, key: &[u8], cost: u64, t_ns: u64) -> Decision<'_, MOST_LIMITS> {
+        self.limiter.account(key).at(self.time(t_ns)).check_n(cost)
     }
 
     /// The answer that [`check`](Self::check) would give. Changes nothing.
-    pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> MultiDecision<'_> {
-        self.limiter.at(self.time(t_ns)).peek_n(key, cost)
+    pub(crate) fn peek(&self, key: &[u8], cost: u64, t_ns: u64) -> Decision<'_, MOST_LIMITS> {
+        self.limiter.account(key).at(self.time(t_ns)).peek_n(cost)
     }
 
     /// Reserves a turn of the key. A refusal has the wait until the turn.
@@ -97,7 +97,7 @@ impl ReplayLimiter {
         max_wait_ns: u64,
         t_ns: u64,
     ) -> Result<Result<Turn<'_>, Answer>, NoTurns> {
-        let prepared = self.limiter.at(self.time(t_ns)).prepare(key);
+        let prepared = self.limiter.account(key).at(self.time(t_ns));
         let refusal = match prepared.reserve(cost, Duration::from_nanos(max_wait_ns)) {
             Ok(turn) => return Ok(Ok(turn)),
             Err(ReserveError::NoTurns) => return Err(NoTurns),
@@ -116,8 +116,8 @@ impl ReplayLimiter {
     }
 
     /// Takes what there is, at most `most`.
-    pub(crate) fn check_up_to(&self, key: &[u8], most: u64, t_ns: u64) -> MultiDecision<'_> {
-        self.limiter.at(self.time(t_ns)).prepare(key).check_up_to(most)
+    pub(crate) fn check_up_to(&self, key: &[u8], most: u64, t_ns: u64) -> Decision<'_, MOST_LIMITS> {
+        self.limiter.account(key).at(self.time(t_ns)).check_up_to(most)
     }
 
     /// Charges over the limit if need be.
@@ -125,22 +125,27 @@ impl ReplayLimiter {
     /// # Errors
     ///
     /// When a limit keeps no debts, or the key has no room.
-    pub(crate) fn debit(&self, key: &[u8], cost: u64, t_ns: u64) -> Result<MultiDecision<'_>, DebitError> {
-        self.limiter.at(self.time(t_ns)).prepare(key).debit(cost)
+    pub(crate) fn debit(
+        &self,
+        key: &[u8],
+        cost: u64,
+        t_ns: u64,
+    ) -> Result<Decision<'_, MOST_LIMITS>, DebitError> {
+        self.limiter.account(key).at(self.time(t_ns)).debit(cost)
     }
 
     /// Gives at most `units` on top of the limits; returns how many were given.
     pub(crate) fn credit(&self, key: &[u8], units: u64, t_ns: u64) -> u64 {
-        self.limiter.at(self.time(t_ns)).prepare(key).credit(units)
+        self.limiter.account(key).at(self.time(t_ns)).credit(units)
     }
 
     /// Gives back at most `units` of what a check took; returns how many came back.
     pub(crate) fn refund(&self, charge: Charge, units: u64, t_ns: u64) -> u64 {
         match charge {
-            Charge::Limits(mut receipt) => self.limiter.at(self.time(t_ns)).refund_part(&mut receipt, units),
+            Charge::Limits(mut receipt) => self.limiter.refund_part_at(&mut receipt, units, self.time(t_ns)),
             Charge::Call(mut receipt) => {
                 let give_back =
-                    |calls: &Limiter<_, _, _>| calls.at(self.time(t_ns)).refund_part(&mut receipt, units);
+                    |calls: &Limiter<_, _, 1, _>| calls.refund_part_at(&mut receipt, units, self.time(t_ns));
                 self.calls.get().map_or(0, give_back)
             }
         }
@@ -162,12 +167,12 @@ impl ReplayLimiter {
             Some(calls) => calls,
             None => {
                 let keys = self.limits.iter().map(Limit::max_keys).min().unwrap_or(1);
-                let builder = Limiter::builder(quota).max_keys(keys).memory_budget(usize::MAX);
+                let builder = Limiter::builder(quota).per().max_keys(keys).memory_budget(usize::MAX);
                 let calls = builder.clock(self.clock.clone()).build().map_err(CallFailure::Unbuilt)?;
                 self.calls.get_or_init(|| calls)
             }
         };
-        let (quota, prepared) = (quota.lend(), calls.at(self.time(t_ns)).prepare(key));
+        let (quota, prepared) = (quota.lend(), calls.account(key).at(self.time(t_ns)));
         let prepared = prepared.under(&quota);
         let decision = if is_peek { prepared.peek_n(cost) } else { prepared.check_n(cost) };
         if decision.is_full() {
@@ -184,9 +189,9 @@ impl ReplayLimiter {
     /// Clears the debt of the key.
     pub(crate) fn reset(&self, key: &[u8], t_ns: u64) {
         self.clock.set(self.time(t_ns));
-        self.limiter.prepare(key).reset();
+        self.limiter.account(key).reset();
         if let Some(calls) = self.calls.get() {
-            calls.prepare(key).reset();
+            calls.account(key).reset();
         }
     }
 
@@ -231,7 +236,7 @@ mod tests {
 
     /// Whether each limit admits, and what remains of it.
     fn check(limiter: &ReplayLimiter, cost: u64, t: u64) -> Vec<(bool, u64)> {
-        let each = |decision: &MultiDecision<'_>| {
+        let each = |decision: &Decision<'_, MOST_LIMITS>| {
             decision.parts().map(|part| (!part.refuses(), part.remaining())).collect::<Vec<_>>()
         };
         let foreseen = each(&limiter.peek(b"k", cost, 1_000 * SECOND + t));

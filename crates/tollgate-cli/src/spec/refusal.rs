@@ -1,6 +1,6 @@
 //! The engine's refusals of a limit in the words of the command line, with limits that it accepts.
 
-use tollgate::{BuildError, Limiter, Quota};
+use tollgate::{BuildError, Limiter};
 
 use super::Spec;
 
@@ -58,7 +58,7 @@ fn with_subwindows(spec: Spec, k: Option<u32>) -> Spec {
 }
 
 fn is_accepted(spec: Spec) -> bool {
-    Limiter::<[u8], Quota>::builder(spec.quota()).memory().is_ok()
+    Limiter::builder(spec.quota()).per::<[u8]>().memory().is_ok()
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         let spec: Spec = text.parse().expect(text);
-        let error = Limiter::<[u8], Quota>::builder(spec.quota()).memory().expect_err(text);
+        let error = Limiter::builder(spec.quota()).per::<[u8]>().memory().expect_err(text);
         refusal(spec, &error)
     }
 

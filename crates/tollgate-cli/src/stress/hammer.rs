@@ -37,7 +37,8 @@ pub(super) struct Measurements {
 pub(super) fn hammer(plan: &Plan) -> Result<Measurements, Failure> {
     let refused = |error| Failure::Usage(refusal(plan.limit, &error));
     let clock = TscClock::new();
-    let builder = Limiter::<u64, Quota>::builder(plan.limit.quota())
+    let builder = Limiter::builder(plan.limit.quota())
+        .per::<u64>()
         .max_keys(plan.max_keys)
         .memory_budget(usize::MAX)
         .clock(clock.clone());

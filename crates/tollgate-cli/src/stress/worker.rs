@@ -148,7 +148,7 @@ pub(super) fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, re
             ready.wait();
             totals.keep_calling(plan, 1, |admitted| {
                 let key = next_key();
-                admitted[key as usize] += u64::from(limiter.check(&key).is_allowed());
+                admitted[key as usize] += u64::from(limiter.check(key).is_allowed());
             });
         }
         Mode::Batches(size) => {
@@ -167,7 +167,7 @@ pub(super) fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, re
             let start = Instant::now();
             for key in own_keys() {
                 let before = Instant::now();
-                let admitted = limiter.check(&key).is_allowed();
+                let admitted = limiter.check(key).is_allowed();
                 totals.latency.saturating_record(before.elapsed().as_nanos() as u64);
                 totals.admitted[key as usize] += u64::from(admitted);
                 totals.checks += 1;
@@ -194,18 +194,18 @@ pub(super) fn work(plan: &Plan, limiter: &Limiter<u64, Quota>, number: usize, re
                 if turn % (STRANGERS + 1) == 0 {
                     let key = next_key();
                     let key = (key - key % u64::from(GROUPS) + group as u64) % u64::from(plan.keys);
-                    admitted[key as usize] += u64::from(limiter.check(&key).is_allowed());
+                    admitted[key as usize] += u64::from(limiter.check(key).is_allowed());
                 } else {
                     stranger += plan.threads as u64;
                     strangers += 1;
-                    strangers_admitted += u64::from(limiter.check_n(&stranger, cost).is_allowed());
+                    strangers_admitted += u64::from(limiter.check_n(stranger, cost).is_allowed());
                 }
             });
             (totals.strangers, totals.strangers_admitted) = (strangers, strangers_admitted);
         }
         Mode::Leases(permits) => {
-            let lease = |key| limiter.prepare(&key).lease().permits(permits);
-            let mut leases: Vec<Lease<'_, _, _>> = (0..u64::from(plan.keys)).map(lease).collect();
+            let lease = |key| limiter.account(key).lease().permits(permits);
+            let mut leases: Vec<Lease<'_, _, 1, _>> = (0..u64::from(plan.keys)).map(lease).collect();
             ready.wait();
             totals.keep_calling(plan, 1, |admitted| {
                 let key = next_key() as usize;

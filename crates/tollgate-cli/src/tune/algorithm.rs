@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{BuildError, CountPolicy, GlobalLimiter, ManualClock, Quota, Rate};
+use tollgate::{BuildError, CountPolicy, GlobalLimiter, Limiter, ManualClock, Quota, Rate};
 
 use crate::spec::Spec;
 use crate::timelines::Request;
@@ -61,7 +61,8 @@ impl Trial {
     /// When the engine does not accept the limit.
     pub(super) fn refused(self, limit: u64, requests: &[Request]) -> Result<u64, BuildError> {
         let limiter = self.limiter(limit)?;
-        let refused = |request: &Request| !limiter.at(request.at).check_n(request.cost).is_allowed();
+        let refused =
+            |request: &Request| !limiter.account(()).at(request.at).check_n(request.cost).is_allowed();
         Ok(requests.iter().map(|request| u64::from(refused(request))).sum())
     }
 
@@ -70,7 +71,9 @@ impl Trial {
     pub(super) fn admits_all(self, limit: u64, requests: &[Request]) -> bool {
         let limiter = self.limiter(limit);
         limiter.is_ok_and(|limiter| {
-            requests.iter().all(|request| limiter.at(request.at).check_n(request.cost).is_allowed())
+            requests
+                .iter()
+                .all(|request| limiter.account(()).at(request.at).check_n(request.cost).is_allowed())
         })
     }
 
@@ -90,9 +93,9 @@ impl Trial {
         }
     }
 
-    fn limiter(self, limit: u64) -> Result<GlobalLimiter<Quota, ManualClock>, BuildError> {
+    fn limiter(self, limit: u64) -> Result<GlobalLimiter<Quota, 1, ManualClock>, BuildError> {
         let clock = ManualClock::starting_at(Duration::from_nanos(self.start_ns));
-        GlobalLimiter::builder(self.algorithm.with_limit(limit, self.period).quota())
+        Limiter::builder(self.algorithm.with_limit(limit, self.period).quota())
             .memory_budget(usize::MAX)
             .clock(clock)
             .build()

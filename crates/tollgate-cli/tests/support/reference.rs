@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::{CountPolicy, GlobalLimiter, ManualClock, Quota, Rate, Resolution};
+use tollgate::{CountPolicy, Limiter, ManualClock, Quota, Rate, Resolution};
 use tollgate_cli::Spec;
 use tollgate_model::{Algorithm, Answer, Booking, Model, Receipt, Reservation};
 
@@ -20,7 +20,7 @@ impl Reference {
     pub(crate) fn new(spec: &str, start_ns: u64) -> Self {
         let spec: Spec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
         let clock = ManualClock::starting_at(Duration::from_nanos(start_ns));
-        let limiter = GlobalLimiter::builder(spec.quota()).memory_budget(usize::MAX).clock(clock).build();
+        let limiter = Limiter::builder(spec.quota()).memory_budget(usize::MAX).clock(clock).build();
         let resolution = limiter.unwrap_or_else(|error| panic!("{spec}: {error}")).resolution();
         Self { model: Model::new(algorithm(spec, start_ns, resolution)), start_ns }
     }

@@ -1,7 +1,7 @@
 //! The names and the policies of limits that decide together, and their headers.
 
 use http::HeaderValue;
-use tollgate::{MultiDecision, Quota, Rate};
+use tollgate::{Decision, Quota, Rate};
 
 use super::policy_history::PolicyHistory;
 use super::value_buffers::write_value;
@@ -24,13 +24,12 @@ const MAX_STRETCH: u128 = 16;
 /// ```
 /// use std::time::Duration;
 /// use http::HeaderMap;
-/// use tollgate::{FixedWindow, ManualClock, MultiLimiter, Quota, Rate, TokenBucket};
+/// use tollgate::{FixedWindow, Limiter, ManualClock, Quota, Rate, TokenBucket};
 /// use tollgate_http::{HeaderStyle, HeaderStyles, QuotaPolicies};
 ///
 /// let bucket = TokenBucket::new(Rate::per_second(10));
 /// let quotas: [Quota; 2] = [bucket.into(), FixedWindow::new(Rate::per_hour(500)).into()];
-/// let limiter: MultiLimiter<str, _> =
-///     MultiLimiter::builder(quotas.iter().copied()).clock(ManualClock::new()).build()?;
+/// let limiter = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build()?;
 /// let policies = QuotaPolicies::new("api", &quotas);
 /// let styles = HeaderStyles::from_iter([HeaderStyle::Ietf, HeaderStyle::XRateLimit]);
 ///
@@ -88,7 +87,7 @@ impl QuotaPolicies {
     /// Returns the headers of a decision by these limits: the policies of all, and the states of
     /// all; after a refusal, the states of those that refuse.
     #[must_use]
-    pub fn headers(&self, styles: HeaderStyles, decision: &MultiDecision<'_>) -> LimitHeaders {
+    pub fn headers<const N: usize>(&self, styles: HeaderStyles, decision: &Decision<'_, N>) -> LimitHeaders {
         let admitted = decision.is_allowed();
         LimitHeaders::new(
             styles,
@@ -174,7 +173,7 @@ fn gcd(a: u128, b: u128) -> u128 {
 mod tests {
     use std::time::Duration;
 
-    use tollgate::{FixedWindow, LeakyBucket, Rate, TokenBucket};
+    use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, TokenBucket};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, LimitDecision};
+use tollgate::{Decision, Part};
 
 /// The state of one limit for one key, after a decision.
 ///
@@ -13,8 +13,9 @@ use tollgate::{Decision, LimitDecision};
 /// use tollgate::{Limiter, ManualClock, Rate, TokenBucket};
 /// use tollgate_http::LimitState;
 ///
-/// let limiter: Limiter<str, TokenBucket, ManualClock> =
-///     Limiter::builder(TokenBucket::new(Rate::per_second(10))).clock(ManualClock::new()).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(10));
+/// let limiter: Limiter<str, TokenBucket, 1, ManualClock> =
+///     Limiter::builder(quota).per().clock(ManualClock::new()).build()?;
 /// let state = LimitState::from(&limiter.check("alice"));
 /// assert_eq!((state.limit, state.remaining), (10, 9));
 /// assert_eq!(state.reset, Duration::from_millis(100));
@@ -32,9 +33,9 @@ pub struct LimitState {
     pub reset: Duration,
 }
 
-impl From<&LimitDecision<'_>> for LimitState {
+impl From<&Part<'_>> for LimitState {
     #[inline]
-    fn from(limit: &LimitDecision<'_>) -> Self {
+    fn from(limit: &Part<'_>) -> Self {
         let reset = limit.retry_after().unwrap_or_else(|| limit.more_after());
         Self { limit: limit.limit(), remaining: limit.remaining(), reset }
     }

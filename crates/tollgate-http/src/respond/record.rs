@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{MultiDecision, Outcome};
+use tollgate::{Decision, Outcome};
 
 use crate::{LimitState, RefusalReason};
 
@@ -15,11 +15,11 @@ use crate::{LimitState, RefusalReason};
 /// # Examples
 ///
 /// ```
-/// use tollgate::{MultiLimiter, Rate, TokenBucket};
+/// use tollgate::{Limiter, Rate, TokenBucket};
 /// use tollgate_http::{RefusalReason, RefusalRecord};
 ///
-/// let limiter: MultiLimiter<str> =
-///     MultiLimiter::builder([TokenBucket::new(Rate::per_second(10))]).build()?;
+/// let quota = TokenBucket::new(Rate::per_second(10));
+/// let limiter = Limiter::builder(quota).per::<str>().build()?;
 /// let record = RefusalRecord::of(&limiter.check_n("alice", 11), 11);
 /// assert_eq!(record.reason, RefusalReason::CostAboveLimit);
 /// # Ok::<(), tollgate::BuildError>(())
@@ -45,7 +45,7 @@ pub struct RefusalRecord {
 impl RefusalRecord {
     /// Describes a decision that refuses a request of this cost.
     #[must_use]
-    pub fn of(decision: &MultiDecision<'_>, cost: u64) -> Self {
+    pub fn of<const N: usize>(decision: &Decision<'_, N>, cost: u64) -> Self {
         let (reason, retry_after) = match decision.outcome() {
             Outcome::Never => (RefusalReason::CostAboveLimit, None),
             _ => (RefusalReason::Limited, decision.retry_after()),

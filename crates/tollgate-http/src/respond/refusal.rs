@@ -14,13 +14,12 @@ use crate::{RefusalReason, RequestHead};
 ///
 /// ```
 /// use http::{Request, Response};
-/// use tollgate::{ManualClock, MultiLimiter, Quota, Rate, TokenBucket};
+/// use tollgate::{Limiter, ManualClock, Quota, Rate, TokenBucket};
 /// use tollgate_http::{HeaderStyle, HeaderStyles, HttpResponder, QuotaPolicies};
 /// use tollgate_http::{Refusal, RefusalRecord, RequestHead, Respond};
 ///
 /// let quotas: [Quota; 1] = [TokenBucket::new(Rate::per_minute(1)).into()];
-/// let limiter: MultiLimiter<str, _> =
-///     MultiLimiter::builder(quotas.iter().copied()).clock(ManualClock::new()).build()?;
+/// let limiter = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build()?;
 /// let policies = QuotaPolicies::new("api", &quotas);
 /// let styles = HeaderStyles::from_iter([HeaderStyle::Ietf]);
 /// let request = Request::new(());

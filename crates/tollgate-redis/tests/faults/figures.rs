@@ -21,7 +21,7 @@ async fn fastest<T: Future<Output = ()>>(run: impl Fn() -> T) -> Duration {
 }
 
 fn in_process(rate: Rate) -> Limiter<[u8], TokenBucket> {
-    Limiter::<[u8]>::builder(TokenBucket::new(rate)).build().unwrap()
+    Limiter::builder(TokenBucket::new(rate)).per::<[u8]>().build().unwrap()
 }
 
 #[cfg_attr(debug_assertions, ignore = "measures optimized code")]

@@ -241,9 +241,9 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// are forgotten first.
     ///
     /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
-    /// limit whose numbers change takes some microseconds, for which requests wait, and about
-    /// a kilobyte until its rule is gone: see
-    /// [`MultiLimiter::reconfigure`](tollgate::MultiLimiter::reconfigure).
+    /// rule whose numbers change takes some microseconds, for which requests wait, and about six
+    /// kilobytes until it is gone: see
+    /// [`Limiter::reconfigure`](tollgate::Limiter::reconfigure).
     ///
     /// # Errors
     ///

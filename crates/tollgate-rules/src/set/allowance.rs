@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, CountPolicy, MultiLimiter, Quota};
+use tollgate::{BuildError, Clock, CountPolicy, Limiter, MOST_LIMITS, Quota};
 
 use crate::rule::{Cost, Key, Limit, Limits, Mode, Rule};
 use crate::set::SetError;
@@ -59,7 +59,7 @@ pub(crate) struct Current<C> {
 
 /// A limiter that generations of a rule share.
 pub(crate) struct Shared<C> {
-    pub(crate) limiter: MultiLimiter<[u8], C>,
+    pub(crate) limiter: Limiter<[u8], Quota, MOST_LIMITS, C>,
     /// The quotas of which it was built: the ring of a log never grows.
     pub(crate) built: Box<[Quota]>,
 }
@@ -125,7 +125,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         let mut allowance = Self { at_once, ..empty(Kind::Each) };
         // No limit at all is the builder's error.
         if !quotas.is_empty() || allowance.at_once.is_empty() {
-            let builder = MultiLimiter::builder(quotas.iter().copied()).clock(clock.clone());
+            let builder = Limiter::builder(quotas.to_vec()).per().clock(clock.clone());
             let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
             let limiter = builder.memory_budget(usize::MAX).build()?;
             let shared = Shared { limiter, built: quotas.clone() };

@@ -4,8 +4,7 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Clock, FixedWindow, Inherit, ManualClock, MultiLimiter, Quota, Rate, Timestamp, Usage,
-    WhenFull,
+    BuildError, Clock, FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, Timestamp, Usage, WhenFull,
 };
 
 /// The keys that a rule refuses for a while because it refused them once.
@@ -15,7 +14,7 @@ use tollgate::{
 /// key. (To look at a key in a full table must not refuse it: bans last long, so a client with many
 /// addresses could lock out all others.)
 pub(crate) struct Bans<C> {
-    pub(super) limiter: MultiLimiter<[u8], C>,
+    pub(super) limiter: Limiter<[u8], Quota, 1, C>,
 }
 
 /// A ban of this length, as a quota.
@@ -30,14 +29,14 @@ pub(crate) fn check(length: Duration) -> Result<(), BuildError> {
 
 impl<C: Clock + 'static> Bans<C> {
     pub(crate) fn new(length: Duration, max_keys: Option<usize>, clock: C) -> Result<Self, BuildError> {
-        let builder = MultiLimiter::builder([quota(length)]).when_full(WhenFull::Allow).clock(clock);
+        let builder = Limiter::builder(quota(length)).per().when_full(WhenFull::Allow).clock(clock);
         let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
         Ok(Self { limiter: builder.memory_budget(usize::MAX).build()? })
     }
 
     /// Returns for how long the key is banned still; `None` if it is not.
     pub(crate) fn left(&self, key: &[u8], now: Timestamp) -> Option<Duration> {
-        self.limiter.prepare(key).at(now).peek().retry_after()
+        self.limiter.account(key).at(now).peek().retry_after()
     }
 
     /// Bans a key from `now` on, unless it is banned already. Returns how long; `None` if the table
@@ -45,7 +44,7 @@ impl<C: Clock + 'static> Bans<C> {
     #[cold]
     pub(crate) fn start(&self, key: &[u8], now: Timestamp) -> Option<Duration> {
         // Its answer says nothing: a full table admits.
-        let _ = self.limiter.prepare(key).at(now).check();
+        let _ = self.limiter.account(key).at(now).check();
         self.left(key, now)
     }
 
@@ -66,23 +65,23 @@ impl<C: Clock + 'static> Bans<C> {
         clock: C,
         input: impl Read,
     ) -> Result<Self, tollgate::RestoreError> {
-        let builder = MultiLimiter::builder([quota(length)]).when_full(WhenFull::Allow).clock(clock);
+        let builder = Limiter::builder(quota(length)).per().when_full(WhenFull::Allow).clock(clock);
         let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
         Ok(Self { limiter: builder.memory_budget(usize::MAX).restore(input)? })
     }
 
     /// Ends the ban of a key. `false` if it has none.
     pub(crate) fn lift(&self, key: &[u8]) -> bool {
-        self.limiter.prepare(key).reset()
+        self.limiter.account(key).reset()
     }
 
     /// Makes bans last this long from now on.
     pub(crate) fn change(&self, length: Duration) -> Result<(), BuildError> {
-        self.limiter.reconfigure([quota(length)], Inherit::Additive)
+        self.limiter.reconfigure(quota(length), Inherit::Additive)
     }
 
     /// Checks that a [`change`](Self::change) can be made, and taken back.
     pub(crate) fn check_change(&self, length: Duration) -> Result<(), BuildError> {
-        self.limiter.check_reconfigure([quota(length)], Inherit::Additive)
+        self.limiter.check_reconfigure(quota(length), Inherit::Additive)
     }
 }

@@ -22,7 +22,7 @@
 //! * A key that a rule has refused and banned is looked up again after the charge: another thread
 //!   may have banned it meanwhile.
 
-use tollgate::{Clock, MultiDecision, Prepared, Several, Timestamp};
+use tollgate::{Account, Clock, Decision, MOST_LIMITS, Quota, Timestamp};
 
 use crate::matcher::{Concerned, Found};
 use crate::set::allowance::{Current, Kind};
@@ -44,7 +44,7 @@ pub(super) struct Round<'r, C> {
     /// The rank of each limiter that is to be charged, and the index of its line.
     turns: &'r mut Vec<(u32, usize)>,
     charges: &'r mut Charges,
-    prepared: [Option<Prepared<'r, Several, C>>; PREPARED],
+    prepared: [Option<Account<'r, Quota, MOST_LIMITS, C>>; PREPARED],
     now: Timestamp,
     /// Whether nothing is to be written.
     is_peek: bool,
@@ -92,7 +92,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         let concerned = found.concerned();
         let prepared = std::array::from_fn(|index| {
             let one = concerned.get(index)?;
-            Some(set.allowance(one).asked()?.shared.limiter.prepare(found.key(one)))
+            Some(set.allowance(one).asked()?.shared.limiter.account(found.key(one)))
         });
         let mut round = Round {
             set,
@@ -360,7 +360,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         if decision.is_allowed() {
             // Another thread gave something back meanwhile. The request stays refused.
             if let Some(current) = self.current(one) {
-                current.shared.limiter.at(self.now).refund(decision);
+                current.shared.limiter.refund_at(decision, self.now);
             }
         } else if !decision.is_never() {
             self.restate(index);
@@ -385,7 +385,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
 
     /// Notes a decision in its line. Returns whether the request may depart in time.
     #[inline]
-    fn note(&mut self, index: usize, decision: &MultiDecision<'_>) -> bool {
+    fn note(&mut self, index: usize, decision: &Decision<'_, MOST_LIMITS>) -> bool {
         let one = &self.found.concerned()[index];
         let Some(current) = self.current(one) else { return true };
         self.lines[index].add_quotas(decision, current, self.set.limited(one).max_wait)
@@ -393,12 +393,16 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
 
     /// Asks the limits by time of a line, if it has any.
     #[inline]
-    fn ask<T>(&self, index: usize, ask: impl FnOnce(Prepared<'r, Several, C, Timestamp>) -> T) -> Option<T> {
+    fn ask<T>(
+        &self,
+        index: usize,
+        ask: impl FnOnce(Account<'r, Quota, MOST_LIMITS, C, Timestamp>) -> T,
+    ) -> Option<T> {
         let prepared = match self.prepared.get(index) {
             Some(prepared) => (*prepared)?,
             None => {
                 let one = &self.found.concerned()[index];
-                self.current(one)?.shared.limiter.prepare(self.found.key(one))
+                self.current(one)?.shared.limiter.account(self.found.key(one))
             }
         };
         Some(ask(prepared.at(self.now)))
@@ -476,7 +480,7 @@ impl Charges {
     ) {
         for Charge { line, receipt } in self.take(mark).rev() {
             if let Some(current) = &set.allowance(&concerned[line]).quotas {
-                current.shared.limiter.at(now).refund(receipt);
+                current.shared.limiter.refund_at(receipt, now);
             }
         }
         self.guards.truncate(mark.guards);

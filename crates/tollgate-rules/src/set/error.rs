@@ -11,7 +11,7 @@ use crate::matcher::CompileError;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{ManualClock, SlidingLog, Rate};
+/// use tollgate::{ManualClock, Rate, SlidingLog};
 /// use tollgate_rules::{Limit, Limits, Memory, RuleSet, SetError, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '1/s' }]";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{AcquireError, MultiDecision};
+use tollgate::{AcquireError, Decision, MOST_LIMITS};
 
 use crate::set::allowance::Current;
 use crate::set::stored_reply::{Ruling, StoredReply};
@@ -97,7 +97,7 @@ impl Line {
     #[inline]
     pub(super) fn add_quotas<C>(
         &mut self,
-        decision: &MultiDecision<'_>,
+        decision: &Decision<'_, MOST_LIMITS>,
         current: &Current<C>,
         max_wait: Duration,
     ) -> bool {
@@ -115,7 +115,7 @@ impl Line {
     /// Shows what the limits by time say, and nothing else. None of them is a queue, or
     /// [`wait_in_queue`](Self::wait_in_queue) follows.
     #[inline]
-    pub(super) fn show(&mut self, decision: &MultiDecision<'_>) {
+    pub(super) fn show(&mut self, decision: &Decision<'_, MOST_LIMITS>) {
         (self.limit, self.remaining) = (u64::MAX, u64::MAX);
         if decision.is_allowed() {
             for part in decision.parts() {
@@ -141,7 +141,12 @@ impl Line {
 
     /// Refuses a request that would wait too long in a queue.
     #[inline(never)]
-    fn wait_in_queue<C>(&mut self, decision: &MultiDecision<'_>, current: &Current<C>, max_wait: Duration) {
+    fn wait_in_queue<C>(
+        &mut self,
+        decision: &Decision<'_, MOST_LIMITS>,
+        current: &Current<C>,
+        max_wait: Duration,
+    ) {
         // Once a full queue has room, it is at its longest: the wait in it may still be too long.
         let queue_time = if decision.is_allowed() {
             decision.delay()

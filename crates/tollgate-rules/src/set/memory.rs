@@ -1,6 +1,6 @@
 //! The memory that rules may come to take.
 
-use tollgate::{BuildError, InFlightLimiter, MultiLimiter};
+use tollgate::{BuildError, InFlightLimiter, Limiter};
 
 use crate::rule::{Limits, Rule, Rules};
 use crate::set::SetError;
@@ -14,7 +14,7 @@ pub(crate) fn of_rule(rule: &Rule) -> Result<usize, BuildError> {
     }
     let max_keys = max_keys(rule);
     let by_time = |quotas: &[tollgate::Quota]| {
-        let builder = MultiLimiter::<[u8]>::builder(quotas.iter().copied());
+        let builder = Limiter::builder(quotas.to_vec()).per::<[u8]>();
         if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.memory()
     };
     let in_flight = |most: u64| {

@@ -99,7 +99,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     }
 
     /// [`check`](Self::check) at a time that the caller already has, as the lines of a log: see
-    /// [`Limiter::at`](tollgate::Limiter::at).
+    /// [`Limiter::at`](tollgate::Account::at).
     pub fn check_at<'s>(
         &'s self,
         request: &dyn Request,

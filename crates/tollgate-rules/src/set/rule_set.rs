@@ -22,7 +22,7 @@ use crate::set::stored::SetId;
 ///
 /// **What a concurrent caller can see.** A request that all limits would admit, and one then
 /// refuses because another thread was faster, was charged to others for a short time, as
-/// [`MultiLimiter`](tollgate::MultiLimiter) says of its limits. It errs by refusing.
+/// [`Limiter`](tollgate::Limiter) says of its limits. It errs by refusing.
 ///
 /// **Cost.** A request reads the clock once. Each rule hashes its key and checks it; of several
 /// rules, all but one are looked at before. Nothing blocks and nothing is allocated once the

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tollgate::{BuildError, Clock, Inherit, ManualClock, MultiLimiter, Quota};
+use tollgate::{BuildError, Clock, Inherit, Limiter, ManualClock, Quota};
 
 use crate::rule::{Limits, Rule, Rules};
 use crate::set::allowance::{Allowance, Current, CurrentAtOnce, Kind, Limited, Shared, max_keys, parts};
@@ -58,7 +58,7 @@ impl<C: Clock> Change<C> {
     {
         match &self.of {
             Of::Quotas { shared, new, inherit, .. } => {
-                shared.limiter.check_reconfigure(new.iter().copied(), *inherit)
+                shared.limiter.check_reconfigure(new.to_vec(), *inherit)
             }
             // Any limit that a file may have.
             Of::AtOnce { .. } => Ok(()),
@@ -72,9 +72,7 @@ impl<C: Clock> Change<C> {
         C: 'static,
     {
         match &self.of {
-            Of::Quotas { shared, new, inherit, .. } => {
-                shared.limiter.reconfigure(new.iter().copied(), *inherit)
-            }
+            Of::Quotas { shared, new, inherit, .. } => shared.limiter.reconfigure(new.to_vec(), *inherit),
             Of::AtOnce { shared, new, .. } => shared.limiter.reconfigure(*new),
             Of::Bans { bans, new, .. } => bans.change(*new),
         }
@@ -89,7 +87,7 @@ impl<C: Clock> Change<C> {
         match &self.of {
             Of::Quotas { shared, old, new, .. } => {
                 let is_smaller = old.iter().zip(new).any(|(old, new)| new.limit() < old.limit());
-                let strictly = |inherit| shared.limiter.reconfigure(old.iter().copied(), inherit);
+                let strictly = |inherit| shared.limiter.reconfigure(old.to_vec(), inherit);
                 match is_smaller {
                     true => strictly(Inherit::AsIs).or_else(|_| strictly(Inherit::Additive)),
                     false => strictly(Inherit::Additive),
@@ -396,10 +394,10 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         }
         // What a limiter of these quotas says: one of a single key, which is thrown away.
         let try_out = || {
-            let built = MultiLimiter::<[u8]>::builder(current.shared.built.iter().copied());
+            let built = Limiter::builder(current.shared.built.to_vec()).per::<[u8]>();
             let limiter = built.clock(ManualClock::new()).max_keys(1).memory_budget(usize::MAX).build()?;
-            limiter.reconfigure(old.iter().copied(), Inherit::Additive)?;
-            limiter.reconfigure(quotas.iter().copied(), inherit)
+            limiter.reconfigure(old.to_vec(), Inherit::Additive)?;
+            limiter.reconfigure(quotas.to_vec(), inherit)
         };
         try_out().map_err(Cause::Limit)
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Clock, MultiLimiter, Receipt, TscClock};
+use tollgate::{Clock, Limiter, MOST_LIMITS, Quota, Receipt, TscClock};
 
 use crate::set::allowance::Shared;
 use crate::set::at_once::Guard;
@@ -105,7 +105,7 @@ impl<C: Clock> Ticket<C> {
     /// before [`settle`](Self::settle), not after.
     ///
     /// **Guarantee.** No more comes back than was charged. A charge that was too small is
-    /// [debited](tollgate::Prepared::debit): no limit refuses it, and later requests wait for it. A
+    /// [debited](tollgate::Account::debit): no limit refuses it, and later requests wait for it. A
     /// sliding log, and limits beside one, cannot: they charge as much of it as they have left. A
     /// queue, a sliding log, and a bucket that was debited give back only while no other request
     /// has come.
@@ -149,7 +149,7 @@ impl<C: Clock> Ticket<C> {
     ///
     /// The places in flight stay taken until the ticket is dropped.
     ///
-    /// **Cost.** A [refund](tollgate::MultiLimiter::refund) for each rule that gives back.
+    /// **Cost.** A [refund](tollgate::Limiter::refund) for each rule that gives back.
     pub fn settle(&mut self, status: u16) {
         self.costs.clear();
         for OwnedCharge { shared, receipt, charge_if, .. } in self.charges.drain(..).rev() {
@@ -209,7 +209,7 @@ impl<C: Clock> OwnedCost<C> {
         let missing = cost.saturating_sub(*units);
         *units = (*units).min(cost);
         if missing > 0 {
-            let key = shared.limiter.prepare(key);
+            let key = shared.limiter.account(key);
             let receipt = key.debit(missing).unwrap_or_else(|_| key.check_up_to(missing)).receipt();
             *units += receipt.left();
             let (line, shared, charge_if) = (*line, Arc::clone(shared), charge_if.clone());
@@ -229,7 +229,7 @@ impl OwnedReceipt {
     }
 
     /// Gives back all that can come back. Returns how much that was.
-    fn refund<C: Clock>(self, limiter: &MultiLimiter<[u8], C>) -> u64 {
+    fn refund<C: Clock>(self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>) -> u64 {
         match self {
             Self::One(one) => one.map_or(0, |one| limiter.refund(one)),
             Self::Each(each) => limiter.refund(*each),
@@ -237,7 +237,7 @@ impl OwnedReceipt {
     }
 
     /// Gives back up to so many units.
-    fn refund_part<C: Clock>(&mut self, limiter: &MultiLimiter<[u8], C>, units: u64) {
+    fn refund_part<C: Clock>(&mut self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>, units: u64) {
         if let Self::One(one) = self
             && let Some(one) = one.take()
         {

@@ -218,7 +218,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             if limited.charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
                 && let Some(current) = &self.set.allowance(&concerned[line]).quotas
             {
-                current.shared.limiter.at(*now).refund(receipt);
+                current.shared.limiter.refund_at(receipt, *now);
             }
         }
         for (line, charge) in charges.stored.drain(..) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use tollgate::{CountPolicy, Limiter, ManualClock, Quota, Timestamp};
+use tollgate::{CountPolicy, Limiter, ManualClock, Timestamp};
 use tollgate_model::{Algorithm, Inherit, Model, Receipt};
 use tollgate_rules::{Ask, LiveRules, PlainRequest, Ruling, Scratch, Ticket};
 use tollgate_testing::limits::{Kind, Limit};
@@ -21,7 +21,7 @@ fn random_limit(random: &mut Random) -> Limit {
 }
 
 fn algorithm(limit: &Limit) -> Algorithm {
-    let limiter = Limiter::<[u8], Quota>::builder(limit.quota()).clock(ManualClock::new()).build().unwrap();
+    let limiter = Limiter::builder(limit.quota()).per::<[u8]>().clock(ManualClock::new()).build().unwrap();
     limit.algorithm(limiter.resolution(), 0)
 }
 

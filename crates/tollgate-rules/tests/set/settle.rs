@@ -1,6 +1,6 @@
 //! What a request really cost, told to its ticket.
 
-use tollgate::{ManualClock, MultiLimiter, Quota};
+use tollgate::{Limiter, ManualClock, Quota};
 use tollgate_rules::{Ask, PlainRequest, RuleSet, Scratch};
 use tollgate_testing::random::Random;
 
@@ -99,7 +99,7 @@ fn limits_of_every_algorithm_settle_as_the_engine_does() {
         let mut desk =
             Desk::new(&format!("rule = [{{ name = 'r', key = 'client', limits = '{limit}', {cost} }}]"));
         let quota: Quota = limit.parse().unwrap();
-        let engine = MultiLimiter::<str>::builder([quota]).clock(desk.clock.clone()).build().unwrap();
+        let engine = Limiter::builder([quota]).per::<str>().clock(desk.clock.clone()).build().unwrap();
         let (random, mut settled) = (&mut Random::with_seed(7), 0);
         for _ in 0..300 {
             let (client, cost) = ([X, Y][random.usize(..2)], random.u64(..6));
@@ -110,7 +110,7 @@ fn limits_of_every_algorithm_settle_as_the_engine_does() {
                 let real = random.u64(..9);
                 let mut charged = real;
                 if real > cost {
-                    let key = engine.prepare(client);
+                    let key = engine.account(client);
                     let late = key.debit(real - cost).unwrap_or_else(|_| key.check_up_to(real - cost));
                     charged = cost + late.receipt().left();
                 } else {
@@ -122,7 +122,7 @@ fn limits_of_every_algorithm_settle_as_the_engine_does() {
                 assert!(ticket.is_empty(), "{limit}");
             }
             for client in [X, Y] {
-                let peek = engine.at(engine.now()).peek_n(client, 0);
+                let peek = engine.account(client).at(engine.now()).peek_n(0);
                 let parts = peek.parts().map(|part| (part.remaining(), part.reset_after())).next();
                 let verdict = desk.set.peek(&of(client, 0), &mut desk.scratch);
                 let line = verdict.lines()[0];

@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam::utils::CachePadded;
-use tollgate::{BuildError, Builder, CallQuota, Decision, Keyed, Lent, Limiter, Prepared, Timestamp};
+use tollgate::{Account, BuildError, Builder, CallQuota, Decision, Lent, Limiter, Timestamp};
 
 use crate::clock::ServerClock;
 
 /// A limiter whose quotas come with the calls.
-pub(crate) type CallLimiter = Limiter<[u8], CallQuota, ServerClock>;
+pub(crate) type CallLimiter = Limiter<[u8], CallQuota, 1, ServerClock>;
 
 /// A key of a call that is decided at the time of `T`.
-pub(crate) type CallKey<'l, T = Timestamp> = Prepared<'l, Keyed<CallQuota>, ServerClock, T>;
+pub(crate) type CallKey<'l, T = Timestamp> = Account<'l, CallQuota, 1, ServerClock, T>;
 
 /// There is no room for the key of a call, and nothing was charged.
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +105,9 @@ fn build(max_keys: usize, clock: &ServerClock) -> Result<CallLimiter, BuildError
 }
 
 /// The settings of a limiter of calls. Each call brings its quota, so the limiter's own is any.
-pub(crate) fn call_builder(
-    max_keys: usize,
-    clock: &ServerClock,
-) -> Builder<[u8], Keyed<CallQuota>, ServerClock> {
+pub(crate) fn call_builder(max_keys: usize, clock: &ServerClock) -> Builder<[u8], CallQuota, 1, ServerClock> {
     let Ok(any) = CallQuota::from_nanos(1, 1) else { unreachable!("a nanosecond is in range") };
-    Limiter::builder(any).max_keys(max_keys).clock(Arc::clone(clock))
+    Limiter::builder(any).per().max_keys(max_keys).clock(Arc::clone(clock))
 }
 
 impl Room {
@@ -239,7 +236,7 @@ mod tests {
     fn admitted(room: &Room, keys: std::ops::Range<u64>) -> usize {
         let quota = CallQuota::from_nanos(HOUR, HOUR).unwrap().lend();
         let admits = |key: &u64| {
-            let key = room.prepare(&key.to_be_bytes()[..]).at(room.now());
+            let key = room.account(&key.to_be_bytes()[..]).at(room.now());
             room.decide(key, &quota, HOUR).is_ok_and(|decision| decision.is_allowed())
         };
         keys.filter(admits).count()

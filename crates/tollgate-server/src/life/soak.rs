@@ -72,7 +72,7 @@ fn load(core: &Core, admitted: &Admitted, is_over: &AtomicBool, seed: u64) {
         request.client = Some(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + key)));
         let by_rules = core.decider().ask(&request, Ask::default()).is_admitted();
         // A full table admits nothing.
-        let by_call = core.calls.load().prepare(&key.to_le_bytes()).under(&quota).check().is_allowed();
+        let by_call = core.calls.load().account(key.to_le_bytes()).under(&quota).check().is_allowed();
         if key < KEYS {
             admitted.rules[key as usize].fetch_add(u64::from(by_rules), Relaxed);
             admitted.calls[key as usize].fetch_add(u64::from(by_call), Relaxed);

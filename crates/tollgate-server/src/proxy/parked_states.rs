@@ -27,17 +27,17 @@ const OFTEN: TokenBucket = TokenBucket::new(Rate::per_second(100)).burst(200);
 /// The states of kept requests.
 pub(crate) struct States {
     /// By the numbers of clients.
-    asked: Limiter<u64, TokenBucket, ServerClock>,
+    asked: Limiter<u64, TokenBucket, 1, ServerClock>,
 }
 
 impl States {
     pub(crate) fn new(clock: &ServerClock) -> Result<Self, BuildError> {
-        Ok(Self { asked: Limiter::<u64>::builder(OFTEN).clock(Arc::clone(clock)).build()? })
+        Ok(Self { asked: Limiter::builder(OFTEN).per::<u64>().clock(Arc::clone(clock)).build()? })
     }
 
     /// Answers a client that asks for the state of a request, which changes when that is sent.
     pub(super) async fn answer(&self, core: &Core, client: IpAddr, method: &Method, id: &str) -> Answer {
-        let wait = self.asked.check(&Client::from(client).number()).retry_after();
+        let wait = self.asked.check(Client::from(client).number()).retry_after();
         let mut answer = match wait {
             None => state(&core.parks, method, id).await,
             Some(wait) => {

@@ -41,7 +41,7 @@ impl<'l> Batch<'l> {
                 if self.len == SIZE {
                     self.finish(reply);
                 }
-                let key = self.room.prepare(arguments.get(1));
+                let key = self.room.account(arguments.get(1));
                 self.pending[self.len] = Some(Pending { throttle, key });
                 self.len += 1;
             }

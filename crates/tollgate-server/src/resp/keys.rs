@@ -20,7 +20,7 @@ pub(super) enum Unit {
 fn debt(call: &Call<'_>, key: &[u8]) -> Option<Duration> {
     // So small a tolerance inherits no other key's debt: a key without a slot has none of its own.
     let quota = CallQuota::from_nanos(1, 1).ok()?.lend();
-    let look = call.limiter.prepare(key).under(&quota).peek_n(0);
+    let look = call.limiter.account(key).under(&quota).peek_n(0);
     Some(look.reset_after()).filter(|debt| !look.is_full() && !debt.is_zero())
 }
 
@@ -51,7 +51,7 @@ pub(super) fn get(call: &Call<'_>, reply: &mut Reply<'_>) {
 
 /// `DEL` and `UNLINK`: how many were there.
 pub(super) fn delete(call: &Call<'_>, reply: &mut Reply<'_>) {
-    let delete = |key: &&[u8]| debt(call, key).is_some() && call.limiter.prepare(key).reset();
+    let delete = |key: &&[u8]| debt(call, key).is_some() && call.limiter.account(key).reset();
     reply.integer(call.arguments.from(1).filter(delete).count() as i64);
 }
 

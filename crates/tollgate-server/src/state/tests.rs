@@ -90,7 +90,7 @@ impl Quiet {
 
     fn call(&self, key: &[u8], cost: u64) -> u64 {
         let quota = CallQuota::from_nanos(1_000_000_000, 100_000_000_000).unwrap().lend();
-        self.core.calls.load().prepare(key).under(&quota).check_n(cost).remaining()
+        self.core.calls.load().account(key).under(&quota).check_n(cost).remaining()
     }
 
     fn save(&self, path: &Path) -> std::io::Result<usize> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{MultiDecision, Receipt, Timestamp};
+use tollgate::{Decision, MOST_LIMITS, Receipt, Timestamp};
 use tollgate_backend::AnyReceipt;
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 
@@ -32,7 +32,7 @@ pub(super) struct Charge<'l> {
 
 /// Where the request was charged.
 pub(super) enum Of<'l> {
-    Here(&'l LimitSet, MultiDecision<'l>),
+    Here(&'l LimitSet, Decision<'l, MOST_LIMITS>),
     /// At the rule's backend, by a limit that came with the request, or in flight: a limit in this
     /// state at this time.
     There(LimitState, Timestamp),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{MultiDecision, Outcome, Timestamp};
+use tollgate::{Decision, MOST_LIMITS, Outcome, Timestamp};
 use tollgate_backend::BackendReply;
 use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
@@ -70,12 +70,12 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         let CheckRequest { key, cost, max_wait, .. } = request;
         if let Some(turn) = limits.claim_abandoned_turn(request) {
             // The engine has charged the turn to the request that abandoned it.
-            let current = limits.limiter.prepare(key).peek_n(0);
+            let current = limits.limiter.account(key).peek_n(0);
             return self.queue(rule, limits, request, current, turn);
         }
         // Peek before the charge: a charge that is refunded would leave a gap in front of a request
         // that came in between.
-        let expected = limits.limiter.prepare(key).peek_n(cost);
+        let expected = limits.limiter.account(key).peek_n(cost);
         if expected.delay() > max_wait {
             return self.refuse(rule, limits, request, &expected);
         }
@@ -101,7 +101,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: MultiDecision<'l>,
+        decision: Decision<'l, MOST_LIMITS>,
         turn: QueueTurn,
     ) -> bool {
         // As in `apply`.
@@ -125,7 +125,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: MultiDecision<'l>,
+        decision: Decision<'l, MOST_LIMITS>,
     ) -> bool {
         if !decision.is_allowed() {
             return self.refuse(rule, limits, request, &decision);
@@ -167,7 +167,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         rule: usize,
         limits: &'l LimitSet,
         request: CheckRequest<'_>,
-        decision: &MultiDecision<'l>,
+        decision: &Decision<'l, MOST_LIMITS>,
     ) -> bool {
         let Some(mut refused) = refused_by(limits, decision, request.cost, request.max_wait) else {
             return true;
@@ -202,7 +202,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (RuleMatch::NoKey, _) => drop(self.refuse_without_key(rule)),
             (RuleMatch::Check(request), Decider::Local(sets)) => {
                 let limits = &sets[request.set];
-                let decision = limits.limiter.prepare(request.key).peek_n(request.cost);
+                let decision = limits.limiter.account(request.key).peek_n(request.cost);
                 let now = decision.decided_at();
                 if let Some(end) = self.banned_until(rule, request.key, || now) {
                     self.refuse_banned(rule, limits, request, (now, end));
@@ -228,7 +228,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
             (RuleMatch::NoKey, _) => self.report(index, RuleOutcome::NoKey, 0, || None),
             (RuleMatch::Check(request), Decider::Local(sets)) => {
                 let limits = &sets[request.set];
-                let decision = limits.limiter.prepare(request.key).peek_n(request.cost);
+                let decision = limits.limiter.account(request.key).peek_n(request.cost);
                 let now = decision.decided_at();
                 if let Some(end) = self.banned_until(index, request.key, || now) {
                     self.refuse_banned(index, limits, request, (now, end));
@@ -392,7 +392,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
         (now, end): (Timestamp, Timestamp),
     ) -> bool {
         let left = end.saturating_since(now);
-        let decision = limits.limiter.prepare(request.key).at(now).peek_n(request.cost);
+        let decision = limits.limiter.account(request.key).at(now).peek_n(request.cost);
         let refused = match refused_by(limits, &decision, request.cost, request.max_wait) {
             None => Refused::by_ban(&decision, request.cost, left),
             Some(mut refused) => {

@@ -171,7 +171,7 @@ impl OwnedCharges {
             }
         } else if let Some(key) = key.as_deref().or(turn.as_deref().map(QueueTurn::key)) {
             // An error is a full table, which its counters show: there is no place for the debt.
-            let _ = limiter.prepare(key).debit(cost - charged);
+            let _ = limiter.account(key).debit(cost - charged);
         }
     }
 

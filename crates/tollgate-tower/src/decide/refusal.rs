@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{MultiDecision, Timestamp};
+use tollgate::{Decision, MOST_LIMITS, Timestamp};
 use tollgate_http::{HeaderStyles, LimitHeaders, LimitState, QuotaPolicies};
 use tollgate_http::{RefusalReason, RefusalRecord};
 
@@ -33,7 +33,7 @@ pub(super) struct Refused {
 /// If the request would wait too long in a queue, the queue refuses it, with nothing remaining.
 pub(super) fn refused_by(
     limits: &LimitSet,
-    decision: &MultiDecision<'_>,
+    decision: &Decision<'_, MOST_LIMITS>,
     cost: u64,
     max_wait: Duration,
 ) -> Option<Refused> {
@@ -74,7 +74,7 @@ pub(super) fn refused_by(
 impl Refused {
     /// The refusal of a banned key that its limits would let pass: none of them admits anything
     /// until the ban ends.
-    pub(super) fn by_ban(decision: &MultiDecision<'_>, cost: u64, left: Duration) -> Self {
+    pub(super) fn by_ban(decision: &Decision<'_, MOST_LIMITS>, cost: u64, left: Duration) -> Self {
         let states: SmallVec<[_; 2]> = decision
             .parts()
             .map(|limit| (limit.number(), LimitState { limit: limit.limit(), remaining: 0, reset: left }))

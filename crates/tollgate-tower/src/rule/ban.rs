@@ -39,7 +39,7 @@ impl Ban {
 
     /// Returns when the ban of a key ends. `None` if the key is not banned at `now`.
     pub(crate) fn end(&self, key: &[u8], now: Timestamp) -> Option<Timestamp> {
-        self.limiter.prepare(key).at(now).peek().retry_after().map(|left| now + left)
+        self.limiter.account(key).at(now).peek().retry_after().map(|left| now + left)
     }
 
     /// Bans a key from `now` on, unless it is banned already. Returns when the ban ends; `None` if
@@ -47,13 +47,13 @@ impl Ban {
     #[cold]
     pub(crate) fn start(&self, key: &[u8], now: Timestamp) -> Option<Timestamp> {
         // Its answer says nothing: a full table admits.
-        let _ = self.limiter.prepare(key).at(now).check();
+        let _ = self.limiter.account(key).at(now).check();
         self.end(key, now)
     }
 
     /// Ends the ban of a key. Returns whether the key may have been banned.
     pub(crate) fn lift(&self, key: &[u8]) -> bool {
-        self.limiter.prepare(key).reset()
+        self.limiter.account(key).reset()
     }
 
     pub(crate) fn stats(&self) -> Stats {

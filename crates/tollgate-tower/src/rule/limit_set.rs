@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Inherit, LimitDecision, MultiDecision, Quota, Receipt, Timestamp};
+use tollgate::{BuildError, Decision, Inherit, MOST_LIMITS, Part, Quota, Receipt, Timestamp};
 use tollgate_http::{HeaderItems, LimitState, QuotaPolicies};
 
 use super::local::LocalLimiter;
@@ -39,7 +39,7 @@ impl LimitSet {
                 if quotas.len() == self.len() && queues(quotas) != self.queues {
                     return Err(BuildError::CannotInherit { field: "mode" });
                 }
-                limiter.reconfigure(quotas.iter().copied(), inherit)?;
+                limiter.reconfigure(quotas.to_vec(), inherit)?;
                 self.policies.change(quotas);
                 Ok(())
             })
@@ -67,7 +67,7 @@ impl LimitSet {
     #[inline]
     pub(crate) fn add_items(
         &self,
-        decision: &MultiDecision<'_>,
+        decision: &Decision<'_, MOST_LIMITS>,
         max_wait: Duration,
         later: Duration,
         items: &mut HeaderItems<'_>,
@@ -86,12 +86,7 @@ impl LimitSet {
     /// requests of cost 1 it admits at once, and the time until it admits more. Where an interval
     /// is not in whole nanoseconds, it shows one request less for a nanosecond.
     #[inline(never)]
-    fn within_max_wait(
-        &self,
-        limit: &LimitDecision<'_>,
-        state: LimitState,
-        max_wait: Duration,
-    ) -> LimitState {
+    fn within_max_wait(&self, limit: &Part<'_>, state: LimitState, max_wait: Duration) -> LimitState {
         let Some(rate) = self.policies.rate(limit.number()) else { return state };
         let (count, period) = (u128::from(rate.count().max(1)), rate.period().as_nanos().max(1));
         let (max_wait, queued) = (max_wait.as_nanos(), limit.reset_after().as_nanos());
@@ -116,7 +111,7 @@ impl LimitSet {
     }
 
     /// Returns the number of the longest queue and the time until it is empty.
-    pub(crate) fn longest_queue(&self, decision: &MultiDecision<'_>) -> Option<(usize, Duration)> {
+    pub(crate) fn longest_queue(&self, decision: &Decision<'_, MOST_LIMITS>) -> Option<(usize, Duration)> {
         let queues = (0..self.len()).filter(|&number| self.is_queue(number));
         let queue_time =
             |number| decision.parts().nth(number).map_or(Duration::ZERO, |limit| limit.reset_after());
@@ -194,7 +189,7 @@ fn queues(quotas: &[Quota]) -> u64 {
 
 /// Returns the state of the limit that decides: the one that refuses longest, or else the one with
 /// the least remaining.
-pub(crate) fn tightest(decision: &MultiDecision<'_>) -> LimitState {
+pub(crate) fn tightest(decision: &Decision<'_, MOST_LIMITS>) -> LimitState {
     let mut states = decision.parts().map(|limit| LimitState::from(&limit));
     let state = match decision.refused_by() {
         Some(number) => states.nth(number),
@@ -217,7 +212,7 @@ mod tests {
 
     /// Returns how many more requests depart within `max_wait`, by making them.
     fn departing(limits: &LimitSet, key: &[u8], max_wait: Duration) -> u64 {
-        let departs = || limits.limiter.prepare(key).peek_n(1);
+        let departs = || limits.limiter.account(key).peek_n(1);
         let departs = || departs().is_allowed() && departs().delay() <= max_wait;
         (0..).take_while(|_| departs() && limits.limiter.check_n(key, 1).is_allowed()).count() as u64
     }
@@ -236,7 +231,7 @@ mod tests {
                 LocalLimiter::new(&quotas, None, Default::default(), Arc::new(clock.clone())).unwrap();
             let limits = LimitSet::new("paced", 0, &quotas, limiter);
             let state = |key: &[u8]| {
-                let decision = limits.limiter.prepare(key).peek_n(0);
+                let decision = limits.limiter.account(key).peek_n(0);
                 let limit = decision.parts().next().unwrap();
                 limits.within_max_wait(&limit, LimitState::from(&limit), max_wait)
             };
@@ -246,7 +241,7 @@ mod tests {
                 clock.advance(Duration::from_micros(123_457));
                 let key = |copy: u8| [number, copy];
                 // Three keys with the same queue.
-                (0..3).for_each(|copy| drop(limits.limiter.check_n(&key(copy), used.into())));
+                (0..3).for_each(|copy| drop(limits.limiter.check_n(key(copy), used.into())));
                 clock.advance(rate.period() / 10 * u32::from(number));
                 let shown = state(&key(0));
                 let context = format!("{rate}, {max_wait:?}, {used}: {shown:?}");

@@ -5,11 +5,11 @@ use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tollgate::{BuildError, Builder, Inherit, MultiLimiter, Quota, RestoreError, Several, WhenFull};
+use tollgate::{BuildError, Builder, Inherit, Limiter, MOST_LIMITS, Quota, RestoreError, WhenFull};
 
 use super::SharedClock;
 
-type Engine = MultiLimiter<[u8], SharedClock>;
+type Engine = Limiter<[u8], Quota, MOST_LIMITS, SharedClock>;
 
 /// The limits of a rule that this process decides: one or several, all or nothing.
 pub(crate) struct LocalLimiter {
@@ -69,7 +69,7 @@ impl LocalLimiter {
         let limiter = self.settings.builder(saved, clock).restore(input)?;
         let quotas = self.settings.quotas();
         if saved != &**quotas {
-            limiter.reconfigure(quotas.iter().copied(), Inherit::Additive)?;
+            limiter.reconfigure(quotas.to_vec(), Inherit::Additive)?;
         }
         drop(quotas);
         self.limiter = limiter;
@@ -78,8 +78,12 @@ impl LocalLimiter {
 }
 
 impl Settings {
-    fn builder(&self, quotas: &[Quota], clock: SharedClock) -> Builder<[u8], Several, SharedClock> {
-        let builder = MultiLimiter::builder(quotas.iter().copied()).when_full(self.when_full).clock(clock);
+    fn builder(
+        &self,
+        quotas: &[Quota],
+        clock: SharedClock,
+    ) -> Builder<[u8], Quota, MOST_LIMITS, SharedClock> {
+        let builder = Limiter::builder(quotas.to_vec()).per().when_full(self.when_full).clock(clock);
         if let Some(keys) = self.max_keys { builder.max_keys(keys) } else { builder }
     }
 

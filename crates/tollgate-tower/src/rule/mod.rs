@@ -318,7 +318,7 @@ impl Rule {
     /// A request is charged its [`cost`](Self::cost) before it is served: an estimate, by which it
     /// is admitted or refused. Then `cost` reads the response. If the request cost less, the
     /// difference is given back, subject to the algorithm. If it cost more, the difference is
-    /// [debited](tollgate::Prepared::debit), even above the limit: the key is refused until the
+    /// [debited](tollgate::Account::debit), even above the limit: the key is refused until the
     /// debt has drained. `None` keeps the estimate, and so do an error of the inner service and a
     /// client that leaves before the response.
     ///

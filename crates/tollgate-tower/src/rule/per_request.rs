@@ -9,7 +9,7 @@ use super::{QuotaOf, SharedClock};
 
 /// A limiter, and where its quotas come from.
 pub(crate) struct PerRequest {
-    pub(crate) limiter: Limiter<[u8], CallQuota, SharedClock>,
+    pub(crate) limiter: Limiter<[u8], CallQuota, 1, SharedClock>,
     quota_of: QuotaOf,
 }
 
@@ -22,7 +22,7 @@ impl PerRequest {
         clock: SharedClock,
     ) -> Result<Self, BuildError> {
         // Each request that the rule limits brings its quota, so the limiter's own is any.
-        let builder = Limiter::builder(CallQuota::from_nanos(1, 1)?).when_full(when_full).clock(clock);
+        let builder = Limiter::builder(CallQuota::from_nanos(1, 1)?).per().when_full(when_full).clock(clock);
         let limiter = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.build()?;
         Ok(Self { limiter, quota_of })
     }
@@ -37,13 +37,13 @@ impl PerRequest {
     #[inline]
     pub(crate) fn check(&self, request: CheckRequest<'_>) -> Option<BackendReply<Receipt>> {
         let quota = request.quota?.lend();
-        Some(reply_of(self.limiter.prepare(request.key).under(&quota).check_n(request.cost)))
+        Some(reply_of(self.limiter.account(request.key).under(&quota).check_n(request.cost)))
     }
 
     /// As [`check`](Self::check), and charges nothing.
     pub(crate) fn peek(&self, request: CheckRequest<'_>) -> Option<BackendReply<Receipt>> {
         let quota = request.quota?.lend();
-        Some(reply_of(self.limiter.prepare(request.key).under(&quota).peek_n(request.cost)))
+        Some(reply_of(self.limiter.account(request.key).under(&quota).peek_n(request.cost)))
     }
 
     /// Refunds a request.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::{BuildError, GlobalLimiter, ManualClock, Quota, Receipt, Timestamp};
+use tollgate::{BuildError, GlobalLimiter, Limiter, ManualClock, Quota, Receipt, Timestamp};
 use tollgate_rules::{Ends, Limit, Limits};
 
 use super::args::Args;
@@ -123,7 +123,7 @@ impl Tried {
             while let Some((at, ended)) = under_way.pop_by(ask.at) {
                 settle(&limiter, at, ended);
             }
-            let decision = limiter.at(ask.at).check_n(ask.cost);
+            let decision = limiter.account(()).at(ask.at).check_n(ask.cost);
             let (is_allowed, delay) = (decision.is_allowed(), decision.delay());
             if ask.settles != ask.cost {
                 let ended = Ended { receipt: decision.receipt(), cost: ask.cost, settles: ask.settles };
@@ -147,7 +147,7 @@ struct Ended {
 /// Makes the charge of a request what stays of it, as far as the limit can.
 fn settle(limiter: &OneKey, at: Timestamp, ended: Ended) {
     let Ended { mut receipt, cost, settles } = ended;
-    let key = limiter.at(at);
+    let key = limiter.account(()).at(at);
     match settles.checked_sub(cost) {
         None => _ = key.refund_part(&mut receipt, cost - settles),
         Some(missing) => {
@@ -159,11 +159,11 @@ fn settle(limiter: &OneKey, at: Timestamp, ended: Ended) {
 }
 
 /// The limiter of one key.
-type OneKey = GlobalLimiter<Quota, ManualClock>;
+type OneKey = GlobalLimiter<Quota, 1, ManualClock>;
 
 fn limiter(quota: Quota, zero: u64) -> Result<OneKey, BuildError> {
     let clock = ManualClock::starting_at(Duration::from_nanos(zero));
-    GlobalLimiter::builder(quota).memory_budget(usize::MAX).clock(clock).build()
+    Limiter::builder(quota).memory_budget(usize::MAX).clock(clock).build()
 }
 
 /// The largest count that is tried of a sliding log, whose memory grows with it.

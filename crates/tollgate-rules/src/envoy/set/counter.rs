@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Builder, Clock, CountPolicy, Decision, FixedWindow, Keyed, Limiter, Rate, Receipt,
-    RestoreError, Timestamp,
+    BuildError, Builder, Clock, CountPolicy, Decision, FixedWindow, Limiter, Rate, Receipt, RestoreError,
+    Timestamp,
 };
 
 use crate::envoy::limit::EnvoyUnit;
@@ -17,7 +17,7 @@ use crate::envoy::limit::EnvoyUnit;
 /// tells by how much it is above a limit. The engine's limit is the largest count, which nothing
 /// but the limits of [`u32::MAX`] comes near.
 pub(super) struct Counter<C> {
-    limiter: Limiter<[u8], FixedWindow, C>,
+    limiter: Limiter<[u8], FixedWindow, 1, C>,
     unit: EnvoyUnit,
     largest: u64,
     /// The Unix time of the clock's zero, in nanoseconds since the start of its window.
@@ -51,7 +51,7 @@ impl<C: Clock + Clone + 'static> Counter<C> {
         Ok(Self::of(unit, builder(unit, max_keys, clock).restore(input)?, clock))
     }
 
-    fn of(unit: EnvoyUnit, limiter: Limiter<[u8], FixedWindow, C>, clock: &C) -> Self {
+    fn of(unit: EnvoyUnit, limiter: Limiter<[u8], FixedWindow, 1, C>, clock: &C) -> Self {
         let length = u128::from(unit.seconds()) * 1_000_000_000;
         let offset = (clock.unix_at_zero().as_nanos() % length) as u64;
         Self { limiter, unit, largest: largest(unit), offset }
@@ -62,10 +62,10 @@ fn builder<C: Clock + Clone + 'static>(
     unit: EnvoyUnit,
     max_keys: usize,
     clock: &C,
-) -> Builder<[u8], Keyed<FixedWindow>, C> {
+) -> Builder<[u8], FixedWindow, 1, C> {
     // Counts that become too large stay at the largest.
     let window = FixedWindow::new(Rate::new(largest(unit), Duration::from_secs(unit.seconds())));
-    let builder = Limiter::builder(window.count(CountPolicy::All));
+    let builder = Limiter::builder(window.count(CountPolicy::All)).per();
     builder.max_keys(max_keys).memory_budget(usize::MAX).clock(clock.clone())
 }
 
@@ -87,19 +87,19 @@ impl<C: Clock> Counter<C> {
 
     /// What [`charge`](Self::charge) would find. Counts nothing.
     pub(super) fn look(&self, key: &[u8], hits: u64, most: u32, now: Timestamp) -> Seen {
-        let decision = self.limiter.at(now).peek_n(key, hits.min(self.largest));
+        let decision = self.limiter.account(key).at(now).peek_n(hits.min(self.largest));
         self.seen(&decision, hits, most, now)
     }
 
     /// Counts the hits, also those above the limit `most`.
     pub(super) fn charge(&self, key: &[u8], hits: u64, most: u32, now: Timestamp) -> (Seen, Receipt) {
-        let decision = self.limiter.at(now).check_n(key, hits.min(self.largest));
+        let decision = self.limiter.account(key).at(now).check_n(hits.min(self.largest));
         (self.seen(&decision, hits, most, now), decision.receipt())
     }
 
     /// Takes back the hits of a charge, as far as its window has them still: how many.
     pub(super) fn give_back(&self, charge: Receipt, now: Timestamp) -> u64 {
-        self.limiter.at(now).refund(charge)
+        self.limiter.refund_at(charge, now)
     }
 
     fn seen(&self, decision: &Decision<'_>, hits: u64, most: u32, now: Timestamp) -> Seen {

@@ -351,7 +351,7 @@ impl Reader<'_, '_> {
 
 /// The bytes that a limit may take, or why it cannot be built.
 pub(in crate::file) fn memory(quota: Quota, max_keys: Option<usize>) -> Result<usize, String> {
-    let builder = Limiter::<[u8], Quota>::builder(quota);
+    let builder = Limiter::builder(quota).per::<[u8]>();
     let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
     builder.memory().map_err(|error| error.to_string())
 }

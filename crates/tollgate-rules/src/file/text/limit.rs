@@ -40,7 +40,7 @@ fn one(text: &str, words: &[&'static str]) -> Result<Limit, Wrong> {
     }
     let quota: Quota = text.parse().map_err(|error: ParseQuotaError| of_limit(text, &error, words))?;
     // What the builder says of the numbers: whether words can count so far.
-    match Limiter::<[u8], Quota>::builder(quota).max_keys(1).memory() {
+    match Limiter::builder(quota).per::<[u8]>().max_keys(1).memory() {
         Ok(_) => Ok(Limit::Quota(quota)),
         Err(error) => Err(Wrong::all(text, Code::BadLimit, error.to_string(), "such as 10/s,burst=20")),
     }

@@ -21,7 +21,7 @@ mod summed;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use tollgate::{Clock, Inherit, MultiLimiter, Quota};
+use tollgate::{Clock, Inherit, Limiter, MOST_LIMITS, Quota};
 
 pub use error::{NotRestored, RestoreError, SavedLimits};
 pub(crate) use files::FilesRead;
@@ -162,8 +162,8 @@ fn limiter<C: Clock + Clone + 'static>(
     quotas: &[Quota],
     clock: &C,
     input: impl Read,
-) -> Result<MultiLimiter<[u8], C>, tollgate::RestoreError> {
-    let builder = MultiLimiter::builder(quotas.iter().copied()).clock(clock.clone());
+) -> Result<Limiter<[u8], Quota, MOST_LIMITS, C>, tollgate::RestoreError> {
+    let builder = Limiter::builder(quotas.to_vec()).per().clock(clock.clone());
     let builder = if let Some(keys) = max_keys(rule) { builder.max_keys(keys) } else { builder };
     builder.memory_budget(usize::MAX).restore(input)
 }
@@ -173,7 +173,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
     /// present, the limiter is kept for the time when they come back.
     fn resume(
         &mut self,
-        limiter: MultiLimiter<[u8], C>,
+        limiter: Limiter<[u8], Quota, MOST_LIMITS, C>,
         saved: Box<[Quota]>,
     ) -> Result<(), tollgate::RestoreError> {
         let quotas = match &self.quotas {
@@ -181,7 +181,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             _ => saved.clone(),
         };
         if quotas != saved {
-            limiter.reconfigure(quotas.iter().copied(), Inherit::Additive)?;
+            limiter.reconfigure(quotas.to_vec(), Inherit::Additive)?;
         }
         let shared = Shared { limiter, built: saved };
         self.quotas = Some(Current::new(Arc::new(shared), quotas));

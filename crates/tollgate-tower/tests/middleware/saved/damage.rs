@@ -75,7 +75,7 @@ async fn a_missing_section_is_found() {
 
 #[test]
 fn a_foreign_file_is_named_so() {
-    let limiter = tollgate::Limiter::<str>::builder(hourly_bucket(3)[0]).build().unwrap();
+    let limiter = tollgate::Limiter::builder(hourly_bucket(3)[0]).per::<str>().build().unwrap();
     let mut of_the_engine = Vec::new();
     limiter.save(&mut of_the_engine).unwrap();
     for foreign in [&b"# Tollgate\n"[..], b"{\"rules\": []}", &[0; 4_096], &of_the_engine] {

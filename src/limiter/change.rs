@@ -1,0 +1,217 @@
+//! Other quotas for a limiter that is running.
+
+use crate::algorithm::{Algorithm, Inherit};
+use crate::clock::Clock;
+use crate::error::{BuildError, within};
+use crate::limiter::core::Core;
+use crate::limiter::{Limiter, Quotas};
+
+impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
+    /// Makes the quotas current that `renew` makes of the old ones, with what each inherits.
+    pub(crate) fn change(
+        &self,
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<(), BuildError> {
+        let inherits = self.versions.change(&self.clock, self.unix_at_zero, renew)?;
+        if inherits.contains(&Inherit::Reset) {
+            // The new version converts each debt to none, so no word is held. The permits of leases
+            // end here.
+            let _ = self.versions.count_reset();
+        }
+        Ok(())
+    }
+
+    /// Checks that such a [`change`](Self::change) can be made now, and taken back.
+    pub(crate) fn check_change(
+        &self,
+        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
+    ) -> Result<(), BuildError> {
+        self.versions.check_change(&self.clock, self.unix_at_zero, renew)
+    }
+
+    /// Other quotas and what each inherits, as `renew` says them by the number of each among those
+    /// that the user gave, tier by tier.
+    pub(crate) fn renewed(
+        &self,
+        olds: &[A],
+        renew: impl Fn(usize, A) -> (A, Inherit),
+    ) -> (Vec<A>, Vec<Inherit>) {
+        let limits = self.tables.limits();
+        let given = |place: usize| place / limits * limits + self.tables.number(place % limits);
+        olds.iter().enumerate().map(|(place, &old)| renew(given(place), old)).unzip()
+    }
+}
+
+impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
+    /// Makes other quotas current for every key of tier 0 (of all keys, where there are no tiers),
+    /// one for each limit in the order in which they were given to the builder, and says what
+    /// becomes of keys' debts to each. The keys are not touched: each is worked out anew at its
+    /// next check.
+    ///
+    /// **Guarantee.** The change is one instant, for all limits. A check after `reconfigure` has
+    /// returned is decided by the new quota, and a check that goes on meanwhile wholly by the old
+    /// one, as if it had come before, or wholly by the new one: never by a mixture, and never to
+    /// wait. Each key starts with what [`Inherit`] says that it had available then, and from there
+    /// on gets what the new quota promises. A debt is lost by what `inherit` says only; all else
+    /// about a key stays as it is: its slot, its tier, a shared allowance.
+    ///
+    /// * *Buckets* may become any other token bucket (leaky bucket) by every [`Inherit`], also a
+    ///   meter a queue and a queue a meter. [Departures](crate::Reservation) that were handed out
+    ///   stay as they were told.
+    /// * *The fixed window* may become any other, of any period, by every `Inherit`. A carried
+    ///   count lies in the window in which the change lies, and that window may so have admitted as
+    ///   much by the old quota besides.
+    /// * *The sliding window and the log* keep their counts and change their limit only, from 1 to
+    ///   the most that the words (the rings) were built for, by [`Inherit::Additive`]: counted
+    ///   requests stay counted.
+    ///
+    /// A time before the change ([`at`](crate::Account::at)) counts as that of the change. A
+    /// request admitted before it can be [refunded](Self::refund) until the key is charged under
+    /// the new quota. [Accounts](crate::Account) and batches see the new quota at
+    /// their next check; a [lease](crate::Lease) spends the permits that it holds until their
+    /// ttl, but none after `Inherit::Reset`.
+    ///
+    /// Of several limits, a request that was charged to some by the old quotas, and then refused by
+    /// another because another thread was faster, is undone before it is decided anew; its charge
+    /// to a limit whose new quota has charged the key meanwhile stays. So a change, too, errs by
+    /// refusing. A quota that stays as it is can be given again: its debts stay, but by
+    /// [`Inherit::Reset`].
+    ///
+    /// **Cost.** About a kilobyte for each tier, for a list six, kept until the limiter is dropped,
+    /// and the time to work out the new quotas' numbers; writers take turns, and wait for a
+    /// [save](Self::save). A check never waits. A check costs some more instructions once the
+    /// limiter has been reconfigured, and while older debts remain a little for each change in
+    /// between. The words make room: each change takes a second or two of their ten years, the time
+    /// in which the largest debt runs out, and the time by which callers' own times or reservations
+    /// were ahead of the clock; for most limits that is tens of millions of changes. (A fixed
+    /// window takes a number or two of its twenty years' windows.) Then it is an error, and so is a
+    /// change while a debt from 1,024 changes ago remains; with more than 16 tiers, from 16,384
+    /// divided by their number, and at least from 16.
+    ///
+    /// # Errors
+    ///
+    /// What [`build`](crate::Builder::build) would say of the quota; [`BuildError::CannotInherit`],
+    /// of `"limits"` when their number is another; [`BuildError::ChangedTooOften`]. The old quotas
+    /// stay current then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, Limiter, ManualClock, Rate, TokenBucket};
+    ///
+    /// let quota = TokenBucket::new(Rate::per_second(5));
+    /// let limiter = Limiter::builder(quota).per::<str>().clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check_n("alice", 3).is_allowed());
+    /// assert!(limiter.check_n("bob", 6).is_never());
+    ///
+    /// limiter.reconfigure(quota.burst(6), Inherit::Additive)?;
+    /// assert!(limiter.check_n("bob", 6).is_allowed());
+    /// assert_eq!(limiter.check("alice").remaining(), 2); // the debt of 3 remains, and this one
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reconfigure(&self, quotas: impl Quotas<A, N>, inherit: Inherit) -> Result<(), BuildError> {
+        let quotas = self.for_each_limit(quotas)?;
+        let renew = |number, old| quotas.get(number).map_or((old, Inherit::Additive), |&new| (new, inherit));
+        self.core.change(|olds| Ok(self.core.renewed(olds, renew)))
+    }
+
+    /// Checks that [`reconfigure`](Self::reconfigure) would be accepted now, and could be taken
+    /// back by [`Inherit::Additive`]: for a change of several limiters, all or none. Changes
+    /// nothing. What it says holds for the next minute, unless requests are charged ahead of that.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, Limiter, Rate, TokenBucket};
+    ///
+    /// let of = |second| TokenBucket::new(Rate::per_second(second));
+    /// let one = Limiter::builder(of(10)).per::<str>().build()?;
+    /// let other = Limiter::builder(of(20)).per::<str>().build()?;
+    /// for limiter in [&one, &other] {
+    ///     limiter.check_reconfigure(of(5), Inherit::Additive)?;
+    /// }
+    /// for limiter in [&one, &other] {
+    ///     limiter.reconfigure(of(5), Inherit::Additive)?;
+    /// }
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check_reconfigure(&self, quotas: impl Quotas<A, N>, inherit: Inherit) -> Result<(), BuildError> {
+        let quotas = self.for_each_limit(quotas)?;
+        let renew = |number, old| quotas.get(number).map_or((old, Inherit::Additive), |&new| (new, inherit));
+        self.core.check_change(|olds| Ok(self.core.renewed(olds, renew)))
+    }
+
+    /// [`reconfigure`](Self::reconfigure) for all tiers at one instant: the first quotas are tier
+    /// 0's. A key inherits what it has available under the tier that it is next checked under.
+    ///
+    /// # Errors
+    ///
+    /// As there, and [`BuildError::CannotInherit`] of `"tiers"` when their number is another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, Limiter, Rate, TokenBucket};
+    ///
+    /// let per_second = |count| TokenBucket::new(Rate::per_second(count));
+    /// let builder = Limiter::builder(per_second(10)).tier(per_second(100));
+    /// let limiter = builder.per::<str>().build()?;
+    /// limiter.reconfigure_tiers([per_second(20), per_second(300)], Inherit::Proportional)?;
+    /// assert_eq!(limiter.account("alice").tier(1).expect("it is there").check().limit(), 300);
+    /// assert_eq!(limiter.check("bob").limit(), 20);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reconfigure_tiers(
+        &self,
+        tiers: impl IntoIterator<Item: Quotas<A, N>>,
+        inherit: Inherit,
+    ) -> Result<(), BuildError> {
+        let tiers = tiers.into_iter().map(|tier| self.for_each_limit(tier));
+        let quotas = tiers.collect::<Result<Vec<_>, _>>()?.concat();
+        self.core.change(|olds| {
+            if quotas.len() != olds.len() {
+                return Err(BuildError::CannotInherit { field: "tiers" });
+            }
+            Ok(self.core.renewed(olds, |number, _| (quotas[number], inherit)))
+        })
+    }
+
+    /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the
+    /// builder, from 0. The others keep their quotas and their debts.
+    ///
+    /// # Errors
+    ///
+    /// As there, and [`BuildError::OutOfRange`] when there is no such limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, TokenBucket};
+    ///
+    /// let (bucket, window) = (Rate::per_second(10), Rate::per_day(5));
+    /// let quotas = [Quota::from(TokenBucket::new(bucket)), FixedWindow::new(window).into()];
+    /// let limiter = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build()?;
+    /// assert!(limiter.check_n("alice", 5).is_allowed());
+    /// assert_eq!(limiter.check("alice").refused_by(), Some(1));
+    ///
+    /// limiter.reconfigure_limit(1, FixedWindow::new(Rate::per_day(6)).into(), Inherit::Additive)?;
+    /// assert!(limiter.check("alice").is_allowed());
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn reconfigure_limit(&self, limit: usize, quota: A, inherit: Inherit) -> Result<(), BuildError> {
+        within("limit", limit as u64, 0_u64, self.core.tables.limits() as u64 - 1)?;
+        let renew = |number, old| if number == limit { (quota, inherit) } else { (old, Inherit::Additive) };
+        self.core.change(|olds| Ok(self.core.renewed(olds, renew)))
+    }
+
+    /// The quotas, if there is one for each limit.
+    fn for_each_limit(&self, quotas: impl Quotas<A, N>) -> Result<Vec<A>, BuildError> {
+        let quotas = quotas.into_list();
+        let is_right = quotas.len() == self.core.tables.limits();
+        is_right.then_some(quotas).ok_or(BuildError::CannotInherit { field: "limits" })
+    }
+}

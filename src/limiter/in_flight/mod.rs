@@ -1,0 +1,480 @@
+//! How much of each key is in flight at once.
+
+mod limit;
+
+use std::error;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
+
+use crate::algorithm::{InFlightRule, Ringed, Rule};
+use crate::error::BuildError;
+use crate::key::{Key, KeyHasher};
+use crate::limiter::core::Usage;
+use crate::limiter::space::Space;
+use crate::table::dated::Dated;
+use crate::table::hold::SlotNumber;
+use crate::table::ruling::Ask;
+use crate::table::slot::Slot;
+use crate::table::term::Term;
+use crate::table::{Fingerprint, Stats, Table, WhenFull};
+use crate::time::Timestamp;
+use limit::CurrentLimit;
+
+/// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a
+/// key at once, however fast they come and go. Also known as a bulkhead, or a semaphore for each
+/// key.
+///
+/// [`try_acquire`](Self::try_acquire) hands out a guard, and dropping the guard gives back what it
+/// holds. There is no clock: a request that hangs keeps its place until it ends, so give requests a
+/// deadline of their own.
+///
+/// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of
+/// threads (after a [change](Self::reconfigure) to a lower one, no more than they held by then);
+/// and what a holder did before it gave back is visible to the next holder. A request that cannot
+/// be counted is refused: a key that finds its bucket full of keys with something in flight waits
+/// until one of them has nothing left. That is [`WhenFull::Deny`]; the other choices make no sense
+/// here. To *allow* would be no limit, and units that were *shared* or handed over would be given
+/// back by a guard of another key. It concerns up to eight keys in a thousand when `max_keys` keys
+/// have something in flight, and is counted in [`Stats::refused_full`].
+///
+/// It is never saved: requests in flight end with the process, and a count restored in the next one
+/// would have no guard to give it back.
+///
+/// **Cost.** To acquire: a few loads and one compare-exchange on one cache line when no other
+/// thread interferes, retried when another thread took or gave back units of the same key
+/// meanwhile; three compare-exchanges for a key with nothing in flight that has lost its slot to
+/// others. A refusal of a key that the table knows writes nothing. To give back: one
+/// atomic subtraction, which never fails and never retries. Nothing blocks, allocates or frees, or
+/// enters the operating system (but to have a page of the table committed the first time that it is
+/// touched). A key takes memory only while units of it are in flight.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{AcquireError, InFlightLimiter};
+///
+/// let limiter = InFlightLimiter::<str>::builder(2).build()?;
+///
+/// let first = limiter.try_acquire("alice")?;
+/// let second = limiter.try_acquire("alice")?;
+/// assert_eq!(limiter.try_acquire("alice").unwrap_err(), AcquireError::Busy);
+/// assert!(limiter.try_acquire("bob").is_ok());
+///
+/// drop(first);
+/// assert!(limiter.try_acquire("alice").is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A guard borrows the limiter. One that outlives the function that took it, as in a task, is
+/// [owned](Self::try_acquire_n_owned), or borrows a limiter that is there for ever:
+///
+/// ```
+/// use std::sync::LazyLock;
+/// use tollgate::InFlightLimiter;
+///
+/// static UPLOADS: LazyLock<InFlightLimiter<u64>> =
+///     LazyLock::new(|| InFlightLimiter::builder(4).build().expect("four is a limit"));
+///
+/// let guard = UPLOADS.try_acquire(&7).expect("no other upload runs");
+/// let task = std::thread::spawn(move || drop(guard));
+/// task.join().expect("the upload does not panic");
+/// assert_eq!(UPLOADS.in_flight(&7), 0);
+/// ```
+pub struct InFlightLimiter<K: ?Sized> {
+    limit: CurrentLimit,
+    /// The rule has no versions.
+    term: Term,
+    hasher: KeyHasher,
+    table: Table,
+    max_keys: usize,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: Key + ?Sized> InFlightLimiter<K> {
+    /// Begins to describe a limiter that lets each key have `limit` units in flight: from 1 to
+    /// 1,048,575.
+    pub fn builder(limit: u64) -> InFlightBuilder<K> {
+        InFlightBuilder { limit, space: Space::default(), key: PhantomData }
+    }
+
+    /// Takes one unit of the key.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::Busy`]; nothing is taken then.
+    #[inline]
+    pub fn try_acquire(&self, key: &K) -> Result<InFlight<'_>, AcquireError> {
+        self.try_acquire_n(key, 1)
+    }
+
+    /// Takes any number of units of the key at once, all or nothing: for requests that weigh more
+    /// than others.
+    ///
+    /// None at all is always granted, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`]; nothing is taken then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{AcquireError, InFlightLimiter};
+    ///
+    /// let limiter = InFlightLimiter::<str>::builder(10).build()?;
+    /// let export = limiter.try_acquire_n("alice", 8)?;
+    /// assert_eq!(limiter.try_acquire_n("alice", 3).unwrap_err(), AcquireError::Busy);
+    /// let too_many = limiter.try_acquire_n("alice", 11).unwrap_err();
+    /// assert_eq!(too_many, AcquireError::Never { units: 11, limit: 10 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_n(&self, key: &K, units: u64) -> Result<InFlight<'_>, AcquireError> {
+        if units == 0 {
+            return Ok(InFlight { slot: None, units });
+        }
+        let fingerprint = self.fingerprint(key);
+        loop {
+            let seen = self.limit.read();
+            let taken = self.take(seen.rule(), fingerprint, units);
+            if self.limit.is_still(seen) {
+                return taken;
+            }
+        }
+    }
+
+    /// [`try_acquire_n`](Self::try_acquire_n) with a guard that borrows nothing: it keeps the
+    /// limiter alive instead. For tasks, and for values that outlive the function that acquires.
+    ///
+    /// **Cost.** Besides, one atomic increment of the `Arc`, and one decrement when the guard is
+    /// dropped. A refusal touches neither.
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError`]; nothing is taken then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::InFlightLimiter;
+    ///
+    /// let limiter = Arc::new(InFlightLimiter::<str>::builder(2).build()?);
+    /// let export = limiter.try_acquire_n_owned("alice", 2)?;
+    /// let task = std::thread::spawn(move || {
+    ///     // ... export ...
+    ///     drop(export);
+    /// });
+    /// task.join().expect("the export does not panic");
+    /// assert_eq!(limiter.in_flight("alice"), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_n_owned(
+        self: &Arc<Self>,
+        key: &K,
+        units: u64,
+    ) -> Result<OwnedInFlight<K>, AcquireError> {
+        let borrowed = self.try_acquire_n(key, units)?;
+        let slot = borrowed.slot.map(|slot| self.table.number_of(slot));
+        let owned = OwnedInFlight { limiter: Arc::clone(self), slot, units };
+        // The owned guard gives back in its place.
+        mem::forget(borrowed);
+        Ok(owned)
+    }
+
+    #[inline]
+    fn fingerprint(&self, key: &K) -> Fingerprint {
+        Fingerprint::from_bits(key.fingerprint(&self.hasher))
+    }
+
+    /// Takes units by this rule.
+    #[inline]
+    fn take(
+        &self,
+        rule: InFlightRule,
+        fingerprint: Fingerprint,
+        units: u64,
+    ) -> Result<InFlight<'_>, AcquireError> {
+        if units > rule.limit() {
+            return Err(AcquireError::Never { units, limit: rule.limit() });
+        }
+        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: units };
+        let slot = self.table.view(fingerprint).hold(ask).ok_or(AcquireError::Busy)?;
+        Ok(InFlight { slot: Some(slot), units })
+    }
+
+    /// The rule as the table is handed it.
+    #[inline]
+    fn dated<'r>(&'r self, rule: &'r InFlightRule) -> Dated<'r, InFlightRule> {
+        Dated { rule, term: &self.term }
+    }
+
+    /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
+    ///
+    /// **Guarantee.** A request after `reconfigure` has returned is decided by the new limit, and a
+    /// call that goes on meanwhile wholly by the old one, as if it had come before, or wholly
+    /// by the new one; [`AcquireError::Never`], too. Guards that are out stay valid and hold
+    /// what they took. Under a higher limit there is room at once. Under a lower one a key that
+    /// holds more than that gets nothing before so much has come back that the request fits.
+    ///
+    /// A call that is overtaken by the change while it takes its units gives them back and is
+    /// decided anew. Until then another may find them taken and be refused, as by a guard that
+    /// is dropped shortly after.
+    ///
+    /// **Cost.** One compare-exchange, tried again when others change the limit too. No call waits:
+    /// one that was overtaken starts again.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::OutOfRange`]; the old limit stays current then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{AcquireError, InFlightLimiter};
+    ///
+    /// let limiter = InFlightLimiter::<str>::builder(2).build()?;
+    /// let (first, second) = (limiter.try_acquire("alice")?, limiter.try_acquire("alice")?);
+    ///
+    /// limiter.reconfigure(1)?; // the server is busy
+    /// drop(first);
+    /// assert_eq!(limiter.try_acquire("alice").unwrap_err(), AcquireError::Busy);
+    /// drop(second);
+    /// assert!(limiter.try_acquire("alice").is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconfigure(&self, limit: u64) -> Result<(), BuildError> {
+        self.limit.put(InFlightRule::new(limit)?);
+        Ok(())
+    }
+
+    /// How many units of the key are in flight. Writes nothing.
+    #[must_use]
+    pub fn in_flight(&self, key: &K) -> u64 {
+        let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
+        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: 1 };
+        // A key for which there is no room has nothing in flight.
+        let standing = self.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
+        standing.map_or(0, |standing| InFlightRule::count(standing.payload))
+    }
+
+    /// The current limit: the most units that a key may have in flight.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit.read().rule().limit()
+    }
+
+    /// How many keys have something in flight, and how much memory they take. Reads the whole
+    /// table.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let rule = self.limit.read().rule();
+        let at = rule.moment(Timestamp::ZERO);
+        Usage {
+            live_keys: self.table.views().map(|view| view.live(self.dated(&rule), at)).sum(),
+            max_keys: self.max_keys,
+            memory_in_use: self.table.bytes(),
+        }
+    }
+
+    /// How often keys came, went, and found no room.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.table.stats()
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for InFlightLimiter<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlightLimiter")
+            .field("limit", &self.limit.read().rule().limit())
+            .field("max_keys", &self.max_keys)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Units of a key that are in flight: dropping it gives them back, also while a panic unwinds.
+///
+/// It may be sent to another thread and dropped there. Not dropping it, as by [`std::mem::forget`],
+/// keeps its units taken for as long as the limiter lives, and nothing takes them back: the key's
+/// limit is that much lower from then on, and its slot in the table is never free again.
+#[must_use = "units in flight are given back as soon as their guard is dropped"]
+pub struct InFlight<'l> {
+    /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
+    slot: Option<&'l Slot>,
+    units: u64,
+}
+
+impl InFlight<'_> {
+    /// How many units are held.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+}
+
+impl Drop for InFlight<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.give_back(InFlightRule::weight(self.units));
+        }
+    }
+}
+
+impl fmt::Debug for InFlight<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlight").field("units", &self.units).finish_non_exhaustive()
+    }
+}
+
+/// An [`InFlight`] that borrows nothing: see
+/// [`try_acquire_n_owned`](InFlightLimiter::try_acquire_n_owned). It keeps its limiter alive.
+#[must_use = "units in flight are given back as soon as their guard is dropped"]
+pub struct OwnedInFlight<K: ?Sized> {
+    limiter: Arc<InFlightLimiter<K>>,
+    /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
+    slot: Option<SlotNumber>,
+    units: u64,
+}
+
+impl<K: ?Sized> OwnedInFlight<K> {
+    /// How many units are held.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+}
+
+impl<K: ?Sized> Drop for OwnedInFlight<K> {
+    #[inline]
+    fn drop(&mut self) {
+        let slot = self.slot.map(|number| self.limiter.table.slot(number));
+        drop(InFlight { slot, units: self.units });
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for OwnedInFlight<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnedInFlight").field("units", &self.units).finish_non_exhaustive()
+    }
+}
+
+/// Why nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Not now: as much of the key is in flight as leaves no room for the request, or other keys
+    /// have something in flight in every slot that the key could have (counted in
+    /// [`Stats::refused_full`]).
+    Busy,
+    /// More was asked for than the limit: waiting will not help.
+    Never {
+        /// The units asked for.
+        units: u64,
+        /// The most that can be in flight at once.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => write!(f, "too much is in flight: try again when something has come back"),
+            Self::Never { units, limit } => {
+                write!(f, "{units} units were asked for, but must be at most {limit}: no wait will help")
+            }
+        }
+    }
+}
+
+impl error::Error for AcquireError {}
+
+/// The settings of an [`InFlightLimiter`]. Nothing is judged or reserved before
+/// [`build`](Self::build).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::InFlightLimiter;
+///
+/// let builder = InFlightLimiter::<u64>::builder(8).max_keys(100_000);
+/// assert_eq!(builder.memory()?, 4 << 20);
+/// assert_eq!(builder.build()?.usage().max_keys, 100_000);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct InFlightBuilder<K: ?Sized> {
+    limit: u64,
+    space: Space,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: Key + ?Sized> InFlightBuilder<K> {
+    /// How many keys may have something in flight at once: see
+    /// [`Builder::max_keys`](crate::Builder::max_keys). Keys with nothing in flight take no
+    /// room. A guard holds its slot, so no key moves, and this table does not grow: it has its full
+    /// size from the start, and memory is used page by page as it is touched.
+    pub fn max_keys(mut self, keys: usize) -> Self {
+        self.space.max_keys = keys;
+        self
+    }
+
+    /// How many bytes the limiter may reserve; [`build`](Self::build) refuses to take more. By
+    /// default 1 GiB.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.space.memory_budget = bytes;
+        self
+    }
+
+    /// Declares that no stranger chooses the keys: see
+    /// [`Builder::trusted_keys`](crate::Builder::trusted_keys).
+    pub fn trusted_keys(mut self) -> Self {
+        self.space.trusted_keys = true;
+        self
+    }
+
+    /// The bytes of the table that [`build`](Self::build) would reserve under any budget.
+    ///
+    /// # Errors
+    ///
+    /// What `build` would say of the limit and of `max_keys`.
+    pub fn memory(&self) -> Result<usize, BuildError> {
+        let rule = InFlightRule::new(self.limit)?;
+        Ok(self.space.size(rule.ring_len())?.bytes())
+    }
+
+    /// Judges the settings and reserves the table.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] names the setting, its value and what would be accepted. Nothing is reserved
+    /// then.
+    pub fn build(self) -> Result<InFlightLimiter<K>, BuildError> {
+        let rule = InFlightRule::new(self.limit)?;
+        let space = Space { when_full: WhenFull::Deny, ..self.space };
+        Ok(InFlightLimiter {
+            limit: CurrentLimit::new(rule),
+            term: Term::endless(u64::MAX),
+            hasher: space.hasher(),
+            // A guard holds its slot, so no key may move.
+            table: space.table(space.size(rule.ring_len())?.fixed())?,
+            max_keys: space.max_keys,
+            key: PhantomData,
+        })
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for InFlightBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlightBuilder")
+            .field("limit", &self.limit)
+            .field("max_keys", &self.space.max_keys)
+            .field("memory_budget", &self.space.memory_budget)
+            .field("trusted_keys", &self.space.trusted_keys)
+            .finish_non_exhaustive()
+    }
+}
