@@ -113,17 +113,23 @@ impl FirstHitRule {
         1 << self.ticks.shift
     }
 
-    /// The end of the key's window, and its count. A key without debt begins a window now.
+    /// The end of the key's window, and its count. A key without debt is like one never seen, which
+    /// begins a window now, where a change of the quota left it none.
     #[inline]
     fn seen(&self, payload: Payload, tick: u64) -> (u64, u64) {
         let Ticks { end, units, period, .. } = self.ticks;
         let payload = if payload < self.floor_payload() { self.start } else { payload };
-        let (end, units) = (end.get(payload.0), units.get(payload.0));
-        if end <= tick || units == 0 {
+        let window = |payload: Payload| (end.get(payload.0), units.get(payload.0));
+        let ((end, used), (start, unseen)) = (window(payload), window(self.start));
+        if end > tick && used > 0 {
+            (end, used)
+        } else if start > tick && unseen > 0 {
+            // The table may have forgotten the key: what one never seen owes, it owes too.
+            (start, unseen)
+        } else {
             // A late request does not lower the end.
-            return (tick.max(end.saturating_sub(period)) + period, 0);
+            (tick.max(end.saturating_sub(period)) + period, 0)
         }
-        (end, units)
     }
 
     /// The payload of a key with this count, whose window ends at `end`.

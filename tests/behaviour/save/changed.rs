@@ -370,3 +370,17 @@ proptest! {
         tiers_are_restored_no_better(&tiers, &ops, shown)?;
     }
 }
+
+#[test]
+fn a_first_hits_window_ends_alike_over_a_restart() {
+    let second = |count| Rate::new(count, Duration::from_secs(1));
+    let own = |count| FixedWindow::new(second(count)).from_first_hit().into();
+    let ops = [
+        Op::Check { key: 0, cost: 1 },
+        Op::Change { to: 2, inherit: Proportional },
+        Op::Wait(40_094_739),
+        Op::Change { to: 0, inherit: AsIs },
+        Op::Restart { away: 959_905_261, shown: 0 },
+    ];
+    restarts_after_changes_change_nothing(&[own(3), own(2), own(1)], &ops).unwrap();
+}
