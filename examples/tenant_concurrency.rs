@@ -9,22 +9,22 @@ use tollgate::{AcquireError, InFlightLimiter, OwnedInFlight};
 /// The exports that run.
 struct Exports {
     of_tenant: Arc<InFlightLimiter<str>>,
-    of_all: Arc<InFlightLimiter<str>>,
+    of_all: Arc<InFlightLimiter<()>>,
 }
 
 impl Exports {
     fn new() -> Result<Self, tollgate::BuildError> {
         Ok(Self {
-            of_tenant: Arc::new(InFlightLimiter::builder(2).build()?),
+            of_tenant: Arc::new(InFlightLimiter::builder(2).per().build()?),
             of_all: Arc::new(InFlightLimiter::builder(3).build()?),
         })
     }
 
     /// The place of an export: given back when it is dropped, also by a panic.
-    fn begin(&self, tenant: &str) -> Result<[OwnedInFlight<str>; 2], AcquireError> {
+    fn begin(&self, tenant: &str) -> Result<(OwnedInFlight<str>, OwnedInFlight<()>), AcquireError> {
         let of_tenant = self.of_tenant.try_acquire_n_owned(tenant, 1)?;
-        let of_all = self.of_all.try_acquire_n_owned("everybody", 1)?;
-        Ok([of_tenant, of_all])
+        let of_all = self.of_all.try_acquire_n_owned((), 1)?;
+        Ok((of_tenant, of_all))
     }
 }
 
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(exports.begin("initech").is_ok());
 
     drop((second, third));
-    assert_eq!((exports.of_tenant.in_flight("acme"), exports.of_all.in_flight("everybody")), (0, 0));
+    assert_eq!((exports.of_tenant.in_flight("acme"), exports.of_all.in_flight(())), (0, 0));
     println!("two of each tenant, three in all");
     Ok(())
 }

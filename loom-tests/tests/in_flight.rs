@@ -21,7 +21,8 @@ struct Model {
 }
 
 fn model(limit: u64) -> Arc<Model> {
-    let limiter = InFlightLimiter::builder(limit).max_keys(1).build().expect("the model's limit is valid");
+    let limiter =
+        InFlightLimiter::builder(limit).per().max_keys(1).build().expect("the model's limit is valid");
     Arc::new(Model { limiter, held: [const { Counter::new(0) }; 4], turns: AtomicU64::new(0) })
 }
 

@@ -12,12 +12,12 @@ use tollgate::{AcquireError, BuildError, InFlight, InFlightLimiter, OwnedInFligh
 use tollgate_testing::random::Random;
 
 fn limiter(limit: u64) -> InFlightLimiter<u64> {
-    InFlightLimiter::builder(limit).max_keys(100).build().unwrap()
+    InFlightLimiter::builder(limit).per().max_keys(100).build().unwrap()
 }
 
 /// The smallest table, with one or two buckets.
 fn smallest(limit: u64) -> InFlightLimiter<u64> {
-    InFlightLimiter::builder(limit).max_keys(1).build().unwrap()
+    InFlightLimiter::builder(limit).per().max_keys(1).build().unwrap()
 }
 
 /// The test counts the held units by itself.
@@ -32,7 +32,7 @@ fn never_more_than_the_limit_is_held_at_once() {
                 let units = random.u64(1..=most);
                 // Some threads hold several guards at a time.
                 if random.u64(..16) < 9
-                    && let Ok(guard) = limiter.try_acquire_n(&1, units)
+                    && let Ok(guard) = limiter.try_acquire_n(1, units)
                 {
                     assert!(held.fetch_add(units, Relaxed) + units <= limit, "more than {limit} at once");
                     granted.fetch_add(1, Relaxed);
@@ -49,29 +49,29 @@ fn never_more_than_the_limit_is_held_at_once() {
         let work = &work;
         thread::scope(|scope| (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed)))));
         assert!(granted.into_inner() > 1_000);
-        assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys), (0, 0));
+        assert_eq!((limiter.in_flight(1), limiter.usage().live_keys), (0, 0));
     }
 }
 
 #[test]
 fn the_limit_can_be_held_and_one_more_is_refused() {
     let limiter = limiter(5);
-    let guards: Vec<_> = (0..5).map(|_| limiter.try_acquire(&1).unwrap()).collect();
-    assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
-    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys, limiter.limit()), (5, 1, 5));
+    let guards: Vec<_> = (0..5).map(|_| limiter.try_acquire(1).unwrap()).collect();
+    assert_eq!(limiter.try_acquire(1).unwrap_err(), AcquireError::Busy);
+    assert_eq!((limiter.in_flight(1), limiter.usage().live_keys, limiter.limit()), (5, 1, 5));
     drop(guards);
-    assert_eq!(limiter.try_acquire_n(&1, 5).unwrap().units(), 5);
+    assert_eq!(limiter.try_acquire_n(1, 5).unwrap().units(), 5);
 }
 
 #[test]
 fn everything_is_given_back_when_all_guards_are_dropped() {
-    let limiter = InFlightLimiter::<u64>::builder(9).max_keys(100_000).build().unwrap();
-    let guards: Vec<_> = (0..1_500).map(|key| limiter.try_acquire_n(&key, 1 + key % 9).unwrap()).collect();
-    assert!((0..1_500).all(|key| limiter.in_flight(&key) == 1 + key % 9));
+    let limiter = InFlightLimiter::builder(9).per::<u64>().max_keys(100_000).build().unwrap();
+    let guards: Vec<_> = (0..1_500).map(|key| limiter.try_acquire_n(key, 1 + key % 9).unwrap()).collect();
+    assert!((0..1_500).all(|key| limiter.in_flight(key) == 1 + key % 9));
     assert_eq!(limiter.usage().live_keys, 1_500);
     // Drop the guards on another thread, in another order.
     thread::scope(|scope| drop(scope.spawn(|| guards.into_iter().rev().for_each(drop))));
-    assert!((0..1_500).all(|key| limiter.in_flight(&key) == 0));
+    assert!((0..1_500).all(|key| limiter.in_flight(key) == 0));
     assert!(limiter.usage().live_keys == 0);
 }
 
@@ -79,32 +79,32 @@ fn everything_is_given_back_when_all_guards_are_dropped() {
 fn a_holder_that_panics_gives_back() {
     let limiter = limiter(1);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _guard = limiter.try_acquire(&1).unwrap();
-        assert!(limiter.try_acquire(&1).is_err());
+        let _guard = limiter.try_acquire(1).unwrap();
+        assert!(limiter.try_acquire(1).is_err());
         panic!("the request failed");
     }));
     assert!(panicked.is_err());
-    assert_eq!(limiter.in_flight(&1), 0);
-    assert!(limiter.try_acquire(&1).is_ok());
+    assert_eq!(limiter.in_flight(1), 0);
+    assert!(limiter.try_acquire(1).is_ok());
 }
 
 #[test]
 fn a_forgotten_guard_keeps_its_units() {
     let limiter = limiter(3);
-    std::mem::forget(limiter.try_acquire_n(&1, 2).unwrap());
-    assert_eq!(limiter.in_flight(&1), 2);
-    assert!(limiter.try_acquire_n(&1, 2).is_err());
-    assert!(limiter.try_acquire(&1).is_ok());
+    std::mem::forget(limiter.try_acquire_n(1, 2).unwrap());
+    assert_eq!(limiter.in_flight(1), 2);
+    assert!(limiter.try_acquire_n(1, 2).is_err());
+    assert!(limiter.try_acquire(1).is_ok());
 }
 
 #[test]
 fn keys_do_not_disturb_each_other() {
     let limiter = limiter(2);
-    let one = limiter.try_acquire_n(&1, 2).unwrap();
-    let two = limiter.try_acquire(&2).unwrap();
-    assert_eq!([1, 2, 3].map(|key| limiter.in_flight(&key)), [2, 1, 0]);
+    let one = limiter.try_acquire_n(1, 2).unwrap();
+    let two = limiter.try_acquire(2).unwrap();
+    assert_eq!([1, 2, 3].map(|key| limiter.in_flight(key)), [2, 1, 0]);
     drop(one);
-    assert_eq!([1, 2, 3].map(|key| limiter.in_flight(&key)), [0, 1, 0]);
+    assert_eq!([1, 2, 3].map(|key| limiter.in_flight(key)), [0, 1, 0]);
     drop(two);
     assert!(limiter.usage().live_keys == 0);
 }
@@ -112,18 +112,18 @@ fn keys_do_not_disturb_each_other() {
 #[test]
 fn a_refusal_acquires_nothing() {
     let limiter = limiter(4);
-    let _three = limiter.try_acquire_n(&1, 3).unwrap();
-    assert_eq!(limiter.try_acquire_n(&1, 2).unwrap_err(), AcquireError::Busy);
-    assert_eq!(limiter.in_flight(&1), 3);
-    assert!(limiter.try_acquire(&1).is_ok());
+    let _three = limiter.try_acquire_n(1, 3).unwrap();
+    assert_eq!(limiter.try_acquire_n(1, 2).unwrap_err(), AcquireError::Busy);
+    assert_eq!(limiter.in_flight(1), 3);
+    assert!(limiter.try_acquire(1).is_ok());
 }
 
 #[test]
 fn more_than_the_limit_is_never_granted() {
     let limiter = limiter(4);
-    assert_eq!(limiter.try_acquire_n(&1, 5).unwrap_err(), AcquireError::Never { units: 5, limit: 4 });
+    assert_eq!(limiter.try_acquire_n(1, 5).unwrap_err(), AcquireError::Never { units: 5, limit: 4 });
     assert_eq!(
-        limiter.try_acquire_n(&1, u64::MAX).unwrap_err(),
+        limiter.try_acquire_n(1, u64::MAX).unwrap_err(),
         AcquireError::Never { units: u64::MAX, limit: 4 }
     );
     assert!(limiter.usage().live_keys == 0);
@@ -133,12 +133,12 @@ fn more_than_the_limit_is_never_granted() {
 #[test]
 fn zero_units_are_granted_and_need_no_room() {
     let limiter = limiter(1);
-    let _one = limiter.try_acquire(&1).unwrap();
-    let nothing = limiter.try_acquire_n(&1, 0).unwrap();
-    let of_another = limiter.try_acquire_n(&2, 0).unwrap();
+    let _one = limiter.try_acquire(1).unwrap();
+    let nothing = limiter.try_acquire_n(1, 0).unwrap();
+    let of_another = limiter.try_acquire_n(2, 0).unwrap();
     assert_eq!((nothing.units(), of_another.units()), (0, 0));
     drop((nothing, of_another));
-    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys, limiter.stats().inserted), (1, 1, 1));
+    assert_eq!((limiter.in_flight(1), limiter.usage().live_keys, limiter.stats().inserted), (1, 1, 1));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_full_bucket_refuses_and_counts_it() {
     let limiter = smallest(3);
     let (mut guards, mut refused) = (Vec::new(), Vec::new());
     for key in 0..300 {
-        match limiter.try_acquire(&key) {
+        match limiter.try_acquire(key) {
             Ok(guard) => guards.push((key, guard)),
             Err(error) => {
                 assert_eq!(error, AcquireError::Busy);
@@ -160,11 +160,11 @@ fn a_full_bucket_refuses_and_counts_it() {
     // The refusals changed no key's count.
     for key in 0..300 {
         let holds = guards.iter().any(|(holder, _)| *holder == key);
-        assert_eq!(limiter.in_flight(&key), u64::from(holds));
+        assert_eq!(limiter.in_flight(key), u64::from(holds));
     }
     // A key with a slot is served as before; the others are, as soon as a slot is free.
     let (known, _) = guards[0];
-    assert!(limiter.try_acquire(&known).is_ok());
+    assert!(limiter.try_acquire(known).is_ok());
     drop(guards);
     assert!(refused.iter().all(|key| limiter.try_acquire(key).is_ok()));
     let stats = limiter.stats();
@@ -175,13 +175,13 @@ fn a_full_bucket_refuses_and_counts_it() {
 #[test]
 fn slots_that_ran_empty_are_used_again() {
     let limiter = smallest(2);
-    let stays = limiter.try_acquire(&u64::MAX).unwrap();
+    let stays = limiter.try_acquire(u64::MAX).unwrap();
     for key in 0..100_000 {
-        let both = (limiter.try_acquire(&key).unwrap(), limiter.try_acquire(&key).unwrap());
-        assert!(limiter.try_acquire(&key).is_err());
+        let both = (limiter.try_acquire(key).unwrap(), limiter.try_acquire(key).unwrap());
+        assert!(limiter.try_acquire(key).is_err());
         drop(both);
     }
-    assert_eq!((limiter.in_flight(&u64::MAX), limiter.usage().live_keys), (1, 1));
+    assert_eq!((limiter.in_flight(u64::MAX), limiter.usage().live_keys), (1, 1));
     assert_eq!(limiter.stats().refused_full, 0);
     drop(stays);
     assert!(limiter.usage().live_keys == 0);
@@ -196,7 +196,7 @@ fn recycled_slots_never_mix_two_keys_up() {
         let mut granted = 0;
         for turn in 0..60_000 {
             let key = (seed * 31 + turn * (2 * seed + 7)) % KEYS;
-            let Ok(guard) = limiter.try_acquire(&(key as u64)) else { continue };
+            let Ok(guard) = limiter.try_acquire(key as u64) else { continue };
             granted += 1;
             assert!(held[key].fetch_add(1, Relaxed) < 2, "more than 2 of key {key} at once");
             if turn % 64 == 0 {
@@ -213,27 +213,27 @@ fn recycled_slots_never_mix_two_keys_up() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     assert!(granted > 100_000, "{granted}: so few never fill two buckets");
-    assert!((0..KEYS as u64).all(|key| limiter.in_flight(&key) == 0));
+    assert!((0..KEYS as u64).all(|key| limiter.in_flight(key) == 0));
     assert!(limiter.usage().live_keys == 0);
 }
 
 #[test]
 fn a_changed_limit_applies_to_later_acquisitions() {
     let limiter = limiter(3);
-    let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(&1).unwrap()).collect();
+    let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(1).unwrap()).collect();
     limiter.reconfigure(5).unwrap();
     assert_eq!(limiter.limit(), 5);
-    let two = limiter.try_acquire_n(&1, 2).unwrap();
+    let two = limiter.try_acquire_n(1, 2).unwrap();
     // Five are in flight. Guards stay valid, and no unit is acquired before the third is returned.
     limiter.reconfigure(3).unwrap();
-    assert_eq!((limiter.in_flight(&1), limiter.limit()), (5, 3));
-    assert_eq!(limiter.try_acquire_n(&1, 4).unwrap_err(), AcquireError::Never { units: 4, limit: 3 });
+    assert_eq!((limiter.in_flight(1), limiter.limit()), (5, 3));
+    assert_eq!(limiter.try_acquire_n(1, 4).unwrap_err(), AcquireError::Never { units: 4, limit: 3 });
     drop(two);
-    assert_eq!(limiter.try_acquire(&1).unwrap_err(), AcquireError::Busy);
+    assert_eq!(limiter.try_acquire(1).unwrap_err(), AcquireError::Busy);
     drop(three);
-    assert_eq!((limiter.in_flight(&1), limiter.usage().live_keys), (0, 0));
-    assert_eq!(limiter.try_acquire_n(&1, 3).unwrap().units(), 3);
-    assert!(limiter.try_acquire_n(&2, 3).is_ok(), "for every key");
+    assert_eq!((limiter.in_flight(1), limiter.usage().live_keys), (0, 0));
+    assert_eq!(limiter.try_acquire_n(1, 3).unwrap().units(), 3);
+    assert!(limiter.try_acquire_n(2, 3).is_ok(), "for every key");
 }
 
 #[test]
@@ -245,11 +245,11 @@ fn a_limit_out_of_range_is_an_error() {
         let refused = limiter.reconfigure(limit).unwrap_err();
         assert_eq!(refused, BuildError::OutOfRange { field: "limit", value, min: 1, max });
         assert_eq!(limiter.limit(), 2);
-        assert_eq!(limiter.try_acquire_n(&1, 3).unwrap_err(), AcquireError::Never { units: 3, limit: 2 });
+        assert_eq!(limiter.try_acquire_n(1, 3).unwrap_err(), AcquireError::Never { units: 3, limit: 2 });
     }
     for limit in [largest, 1] {
         limiter.reconfigure(limit).unwrap();
-        assert_eq!(limiter.try_acquire_n(&1, limit).unwrap().units(), limit);
+        assert_eq!(limiter.try_acquire_n(1, limit).unwrap().units(), limit);
     }
 }
 
@@ -303,9 +303,9 @@ proptest! {
                         _ => Ok(units),
                     };
                     let acquired = if owned {
-                        limiter.try_acquire_n_owned(&key, units).map(Guard::Owned)
+                        limiter.try_acquire_n_owned(key, units).map(Guard::Owned)
                     } else {
-                        limiter.try_acquire_n(&key, units).map(Guard::Borrowed)
+                        limiter.try_acquire_n(key, units).map(Guard::Borrowed)
                     };
                     prop_assert_eq!(acquired.as_ref().map(Guard::units).map_err(|error| *error), expected);
                     guards.extend(acquired.ok().map(|guard| (key, guard)));
@@ -321,7 +321,7 @@ proptest! {
             prop_assert_eq!(limiter.limit(), limit);
             for key in 0..3 {
                 let held: u64 = guards.iter().filter(|(of, _)| *of == key).map(|(_, guard)| guard.units()).sum();
-                prop_assert_eq!(limiter.in_flight(&key), held);
+                prop_assert_eq!(limiter.in_flight(key), held);
             }
         }
     }
@@ -335,7 +335,7 @@ fn a_key_stays_at_a_lower_limit() {
     let work = |seed: u64| {
         let mut random = Random::with_seed(seed);
         while !over.load(Relaxed) {
-            let Ok(guard) = limiter.try_acquire_n(&1, random.u64(1..=2)) else { continue };
+            let Ok(guard) = limiter.try_acquire_n(1, random.u64(1..=2)) else { continue };
             held.fetch_add(guard.units(), Relaxed);
             if random.bool() {
                 thread::yield_now();
@@ -353,7 +353,7 @@ fn a_key_stays_at_a_lower_limit() {
             thread::yield_now();
             limiter.reconfigure(low).unwrap();
             // A limit that is kept is reached long before.
-            (0..200_000).take_while(|_| limiter.in_flight(&1) > low).for_each(|_| thread::yield_now());
+            (0..200_000).take_while(|_| limiter.in_flight(1) > low).for_each(|_| thread::yield_now());
             let most = (0..200).map(|_| held.load(Relaxed)).max()?;
             (most > low).then_some((most, low))
         });
@@ -369,8 +369,8 @@ fn nothing_allocates() {
     let limiter = smallest(2);
     let seen = allocation_counter::measure(|| {
         for key in 0..1_000 {
-            let guards = [limiter.try_acquire(&key), limiter.try_acquire(&key), limiter.try_acquire(&key)];
-            assert_eq!((limiter.in_flight(&key), guards[2].is_err()), (2, true));
+            let guards = [limiter.try_acquire(key), limiter.try_acquire(key), limiter.try_acquire(key)];
+            assert_eq!((limiter.in_flight(key), guards[2].is_err()), (2, true));
         }
     });
     assert_eq!((seen.count_total, limiter.usage().live_keys), (0, 0));
@@ -384,19 +384,39 @@ fn a_guard_may_go_to_another_thread() {
 }
 
 #[test]
+fn without_keys_the_limit_is_one_for_everything() {
+    let limiter = InFlightLimiter::builder(2).build().unwrap();
+    let (first, second) = (limiter.try_acquire(()).unwrap(), limiter.try_acquire(()).unwrap());
+    assert_eq!(limiter.try_acquire(()).unwrap_err(), AcquireError::Busy);
+    assert_eq!((limiter.usage().live_keys, limiter.usage().max_keys), (1, 1));
+    drop((first, second));
+    assert_eq!((limiter.in_flight(()), limiter.usage().live_keys), (0, 0));
+    let sized = InFlightLimiter::builder(2).max_keys(10).build().unwrap_err();
+    assert_eq!(sized, BuildError::NoKeys { field: "max_keys" });
+}
+
+#[test]
+fn every_value_that_names_a_key_shares_its_limit() {
+    let limiter = InFlightLimiter::builder(2).per::<(u32, String)>().build().unwrap();
+    let places = (limiter.try_acquire((7, "alice")), limiter.try_acquire(&(7, String::from("alice"))));
+    assert!(places.0.is_ok() && places.1.is_ok());
+    assert_eq!((limiter.in_flight((7, "alice")), limiter.in_flight((8, "alice"))), (2, 0));
+}
+
+#[test]
 fn settings_are_judged_when_the_limiter_is_built() {
     let largest = (1 << 20) - 1;
     for limit in [0, largest + 1] {
-        let error = InFlightLimiter::<u64>::builder(limit).build().unwrap_err();
+        let error = InFlightLimiter::builder(limit).per::<u64>().build().unwrap_err();
         let (value, max) = (u128::from(limit), u128::from(largest));
         assert_eq!(error, BuildError::OutOfRange { field: "limit", value, min: 1, max });
-        assert!(InFlightLimiter::<u64>::builder(limit).memory().is_err());
+        assert!(InFlightLimiter::builder(limit).per::<u64>().memory().is_err());
     }
     let all = limiter(largest);
-    assert_eq!(all.try_acquire_n(&1, largest).unwrap().units(), largest);
-    assert!(InFlightLimiter::<u64>::builder(1).max_keys(0).build().is_err());
-    let needed = InFlightLimiter::<u64>::builder(1).memory().unwrap();
-    let tight = InFlightLimiter::<u64>::builder(1).memory_budget(needed - 1).build().unwrap_err();
+    assert_eq!(all.try_acquire_n(1, largest).unwrap().units(), largest);
+    assert!(InFlightLimiter::builder(1).per::<u64>().max_keys(0).build().is_err());
+    let needed = InFlightLimiter::builder(1).per::<u64>().memory().unwrap();
+    let tight = InFlightLimiter::builder(1).per::<u64>().memory_budget(needed - 1).build().unwrap_err();
     assert_eq!(tight, BuildError::OverBudget { needed, budget: needed - 1 });
-    assert!(InFlightLimiter::<u64>::builder(1).memory_budget(needed).build().is_ok());
+    assert!(InFlightLimiter::builder(1).per::<u64>().memory_budget(needed).build().is_ok());
 }

@@ -32,8 +32,8 @@ fn contention_between_threads_is_counted() {
     let several = Limiter::builder([PLENTY, PLENTY.burst(1_000_000)]).per::<u64>().build().unwrap();
     meet(|| drop(several.check(1)), || several.stats());
 
-    let in_flight = InFlightLimiter::<u64>::builder(100).build().unwrap();
-    meet(|| drop(in_flight.try_acquire(&1)), || in_flight.stats());
+    let in_flight = InFlightLimiter::builder(100).per::<u64>().build().unwrap();
+    meet(|| drop(in_flight.try_acquire(1)), || in_flight.stats());
 }
 
 /// A clock that goes a second ahead or back at every reading: 10, 11, 10.

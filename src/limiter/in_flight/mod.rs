@@ -55,7 +55,7 @@ use limit::CurrentLimit;
 /// ```
 /// use tollgate::{AcquireError, InFlightLimiter};
 ///
-/// let limiter = InFlightLimiter::<str>::builder(2).build()?;
+/// let limiter = InFlightLimiter::builder(2).per::<str>().build()?;
 ///
 /// let first = limiter.try_acquire("alice")?;
 /// let second = limiter.try_acquire("alice")?;
@@ -75,12 +75,12 @@ use limit::CurrentLimit;
 /// use tollgate::InFlightLimiter;
 ///
 /// static UPLOADS: LazyLock<InFlightLimiter<u64>> =
-///     LazyLock::new(|| InFlightLimiter::builder(4).build().expect("four is a limit"));
+///     LazyLock::new(|| InFlightLimiter::builder(4).per().build().expect("four is a limit"));
 ///
-/// let guard = UPLOADS.try_acquire(&7).expect("no other upload runs");
+/// let guard = UPLOADS.try_acquire(7).expect("no other upload runs");
 /// let task = std::thread::spawn(move || drop(guard));
 /// task.join().expect("the upload does not panic");
-/// assert_eq!(UPLOADS.in_flight(&7), 0);
+/// assert_eq!(UPLOADS.in_flight(7), 0);
 /// ```
 pub struct InFlightLimiter<K: ?Sized> {
     limit: CurrentLimit,
@@ -92,20 +92,22 @@ pub struct InFlightLimiter<K: ?Sized> {
     key: PhantomData<fn(&K)>,
 }
 
-impl<K: Key + ?Sized> InFlightLimiter<K> {
-    /// Begins to describe a limiter that lets each key have `limit` units in flight: from 1 to
-    /// 1,048,575.
-    pub fn builder(limit: u64) -> InFlightBuilder<K> {
-        InFlightBuilder { limit, space: Space::default(), key: PhantomData }
+impl InFlightLimiter<()> {
+    /// Begins to describe a limiter that lets `limit` units be in flight: from 1 to 1,048,575, for
+    /// everything together, or for each key that [`InFlightBuilder::per`] says.
+    pub fn builder(limit: u64) -> InFlightBuilder<()> {
+        InFlightBuilder { limit, space: Space { has_keys: false, ..Space::default() }, key: PhantomData }
     }
+}
 
+impl<K: ?Sized> InFlightLimiter<K> {
     /// Takes one unit of the key.
     ///
     /// # Errors
     ///
     /// [`AcquireError::Busy`]; nothing is taken then.
     #[inline]
-    pub fn try_acquire(&self, key: &K) -> Result<InFlight<'_>, AcquireError> {
+    pub fn try_acquire(&self, key: impl Key<K>) -> Result<InFlight<'_>, AcquireError> {
         self.try_acquire_n(key, 1)
     }
 
@@ -123,7 +125,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// ```
     /// use tollgate::{AcquireError, InFlightLimiter};
     ///
-    /// let limiter = InFlightLimiter::<str>::builder(10).build()?;
+    /// let limiter = InFlightLimiter::builder(10).per::<str>().build()?;
     /// let export = limiter.try_acquire_n("alice", 8)?;
     /// assert_eq!(limiter.try_acquire_n("alice", 3).unwrap_err(), AcquireError::Busy);
     /// let too_many = limiter.try_acquire_n("alice", 11).unwrap_err();
@@ -131,7 +133,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn try_acquire_n(&self, key: &K, units: u64) -> Result<InFlight<'_>, AcquireError> {
+    pub fn try_acquire_n(&self, key: impl Key<K>, units: u64) -> Result<InFlight<'_>, AcquireError> {
         if units == 0 {
             return Ok(InFlight { slot: None, units });
         }
@@ -161,12 +163,9 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// use std::sync::Arc;
     /// use tollgate::InFlightLimiter;
     ///
-    /// let limiter = Arc::new(InFlightLimiter::<str>::builder(2).build()?);
+    /// let limiter = Arc::new(InFlightLimiter::builder(2).per::<str>().build()?);
     /// let export = limiter.try_acquire_n_owned("alice", 2)?;
-    /// let task = std::thread::spawn(move || {
-    ///     // ... export ...
-    ///     drop(export);
-    /// });
+    /// let task = std::thread::spawn(move || drop(export));
     /// task.join().expect("the export does not panic");
     /// assert_eq!(limiter.in_flight("alice"), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -174,7 +173,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     #[inline]
     pub fn try_acquire_n_owned(
         self: &Arc<Self>,
-        key: &K,
+        key: impl Key<K>,
         units: u64,
     ) -> Result<OwnedInFlight<K>, AcquireError> {
         let borrowed = self.try_acquire_n(key, units)?;
@@ -186,7 +185,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     }
 
     #[inline]
-    fn fingerprint(&self, key: &K) -> Fingerprint {
+    fn fingerprint(&self, key: impl Key<K>) -> Fingerprint {
         Fingerprint::from_bits(key.fingerprint(&self.hasher))
     }
 
@@ -236,7 +235,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
     /// ```
     /// use tollgate::{AcquireError, InFlightLimiter};
     ///
-    /// let limiter = InFlightLimiter::<str>::builder(2).build()?;
+    /// let limiter = InFlightLimiter::builder(2).per::<str>().build()?;
     /// let (first, second) = (limiter.try_acquire("alice")?, limiter.try_acquire("alice")?);
     ///
     /// limiter.reconfigure(1)?; // the server is busy
@@ -253,7 +252,7 @@ impl<K: Key + ?Sized> InFlightLimiter<K> {
 
     /// How many units of the key are in flight. Writes nothing.
     #[must_use]
-    pub fn in_flight(&self, key: &K) -> u64 {
+    pub fn in_flight(&self, key: impl Key<K>) -> u64 {
         let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
         let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: 1 };
         // A key for which there is no room has nothing in flight.
@@ -401,7 +400,7 @@ impl error::Error for AcquireError {}
 /// ```
 /// use tollgate::InFlightLimiter;
 ///
-/// let builder = InFlightLimiter::<u64>::builder(8).max_keys(100_000);
+/// let builder = InFlightLimiter::builder(8).per::<u64>().max_keys(100_000);
 /// assert_eq!(builder.memory()?, 4 << 20);
 /// assert_eq!(builder.build()?.usage().max_keys, 100_000);
 /// # Ok::<(), tollgate::BuildError>(())
@@ -413,7 +412,26 @@ pub struct InFlightBuilder<K: ?Sized> {
     key: PhantomData<fn(&K)>,
 }
 
-impl<K: Key + ?Sized> InFlightBuilder<K> {
+impl<K: ?Sized> InFlightBuilder<K> {
+    /// A limit for each key of this kind: see [`Builder::per`](crate::Builder::per).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::InFlightLimiter;
+    ///
+    /// let of_tenant = InFlightLimiter::builder(2).per::<(u32, String)>().build()?;
+    /// let of_all = InFlightLimiter::builder(3).build()?;
+    /// let places = (of_tenant.try_acquire((7, "alice"))?, of_all.try_acquire(())?);
+    /// assert_eq!((of_tenant.in_flight((7, "alice")), of_all.in_flight(())), (1, 1));
+    /// # drop(places);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn per<L: ?Sized>(self) -> InFlightBuilder<L> {
+        let space = Space { has_keys: true, ..self.space };
+        InFlightBuilder { limit: self.limit, space, key: PhantomData }
+    }
+
     /// How many keys may have something in flight at once: see
     /// [`Builder::max_keys`](crate::Builder::max_keys). Keys with nothing in flight take no
     /// room. A guard holds its slot, so no key moves, and this table does not grow: it has its full
@@ -456,13 +474,14 @@ impl<K: Key + ?Sized> InFlightBuilder<K> {
     pub fn build(self) -> Result<InFlightLimiter<K>, BuildError> {
         let rule = InFlightRule::new(self.limit)?;
         let space = Space { when_full: WhenFull::Deny, ..self.space };
+        space.judge()?;
         Ok(InFlightLimiter {
             limit: CurrentLimit::new(rule),
             term: Term::endless(u64::MAX),
             hasher: space.hasher(),
             // A guard holds its slot, so no key may move.
             table: space.table(space.size(rule.ring_len())?.fixed())?,
-            max_keys: space.max_keys,
+            max_keys: space.keys(),
             key: PhantomData,
         })
     }

@@ -38,7 +38,7 @@ pub(super) type Guards = Vec<(usize, Guard)>;
 
 impl AtOnce {
     pub(crate) fn new(most: u64, max_keys: Option<usize>) -> Result<Self, BuildError> {
-        let builder = InFlightLimiter::builder(most).memory_budget(usize::MAX);
+        let builder = InFlightLimiter::builder(most).per().memory_budget(usize::MAX);
         let limiter = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.build()?;
         let (leases, earliest) = (Mutex::default(), AtomicU64::new(u64::MAX));
         Ok(Self { limiter: Arc::new(limiter), leases, earliest })

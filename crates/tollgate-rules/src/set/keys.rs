@@ -54,7 +54,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
 
 impl<C: Clock + Clone + 'static> RuleKey<'_, C> {
     /// Gives the key up to `units` of every limit by time, and says how many: the least that one
-    /// of them gave. See [`Prepared::credit`](tollgate::Account::credit). A ban stays.
+    /// of them gave. See [`Account::credit`](tollgate::Account::credit). A ban stays.
     pub fn credit(&self, units: u64) -> u64 {
         let current = self.allowance.quotas.as_ref();
         current.map_or(0, |current| current.shared.limiter.account(self.key).credit(units))
@@ -62,7 +62,7 @@ impl<C: Clock + Clone + 'static> RuleKey<'_, C> {
 
     /// Forgives the key its debt to every limit by time, and its ban. Requests in flight stay.
     /// `false` if there was nothing to forgive; `true` may also be of a debt that has run out. See
-    /// [`Prepared::reset`](tollgate::Account::reset).
+    /// [`Account::reset`](tollgate::Account::reset).
     pub fn reset(&self) -> bool {
         let current = self.allowance.quotas.as_ref();
         let forgave = current.is_some_and(|current| current.shared.limiter.account(self.key).reset());

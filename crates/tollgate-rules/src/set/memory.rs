@@ -18,7 +18,7 @@ pub(crate) fn of_rule(rule: &Rule) -> Result<usize, BuildError> {
         if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.memory()
     };
     let in_flight = |most: u64| {
-        let builder = InFlightLimiter::<[u8]>::builder(most);
+        let builder = InFlightLimiter::builder(most).per::<[u8]>();
         if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.memory()
     };
     let mut bytes = match &rule.ban {

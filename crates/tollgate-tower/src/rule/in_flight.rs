@@ -18,7 +18,7 @@ pub(crate) struct InFlightSet(pub(crate) Arc<InFlightLimiter<[u8]>>);
 impl InFlightSet {
     /// Builds the limiter. `max_keys`: the engine's default if `None`.
     pub(crate) fn new(limit: u64, max_keys: Option<usize>) -> Result<Self, BuildError> {
-        let builder = InFlightLimiter::builder(limit);
+        let builder = InFlightLimiter::builder(limit).per();
         let limiter = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.build()?;
         Ok(Self(Arc::new(limiter)))
     }

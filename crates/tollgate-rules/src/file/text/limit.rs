@@ -111,7 +111,7 @@ fn at_once(text: &str, start: usize, rest: &str) -> Result<Limit, Wrong> {
             return Err(wrong(part, "ttl is given twice".into()));
         }
     }
-    match InFlightLimiter::<[u8]>::builder(most).max_keys(1).memory() {
+    match InFlightLimiter::builder(most).per::<[u8]>().max_keys(1).memory() {
         Ok(_) => Ok(Limit::InFlight { most, ttl }),
         Err(error) => Err(wrong(count, error.to_string())),
     }
