@@ -22,8 +22,8 @@ impl Exports {
 
     /// The place of an export: given back when it is dropped, also by a panic.
     fn begin(&self, tenant: &str) -> Result<(OwnedInFlight<str>, OwnedInFlight<()>), AcquireError> {
-        let of_tenant = self.of_tenant.try_acquire_n_owned(tenant, 1)?;
-        let of_all = self.of_all.try_acquire_n_owned((), 1)?;
+        let of_tenant = self.of_tenant.try_acquire_owned(tenant)?;
+        let of_all = self.of_all.try_acquire_owned(())?;
         Ok((of_tenant, of_all))
     }
 }

@@ -1,12 +1,11 @@
 //! How much of each key is in flight at once.
 
 mod limit;
+mod owned;
 
 use std::error;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
-use std::sync::Arc;
 
 use crate::algorithm::{InFlightRule, Ringed, Rule};
 use crate::error::BuildError;
@@ -14,13 +13,14 @@ use crate::key::{Key, KeyHasher};
 use crate::limiter::core::Usage;
 use crate::limiter::space::Space;
 use crate::table::dated::Dated;
-use crate::table::hold::SlotNumber;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::term::Term;
 use crate::table::{Fingerprint, Stats, Table, WhenFull};
 use crate::time::Timestamp;
 use limit::CurrentLimit;
+
+pub use owned::OwnedInFlight;
 
 /// A concurrency limit for each of many keys, shared by all threads: at most so many requests of a
 /// key at once, however fast they come and go. Also known as a bulkhead, or a semaphore for each
@@ -145,43 +145,6 @@ impl<K: ?Sized> InFlightLimiter<K> {
                 return taken;
             }
         }
-    }
-
-    /// [`try_acquire_n`](Self::try_acquire_n) with a guard that borrows nothing: it keeps the
-    /// limiter alive instead. For tasks, and for values that outlive the function that acquires.
-    ///
-    /// **Cost.** Besides, one atomic increment of the `Arc`, and one decrement when the guard is
-    /// dropped. A refusal touches neither.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError`]; nothing is taken then.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tollgate::InFlightLimiter;
-    ///
-    /// let limiter = Arc::new(InFlightLimiter::builder(2).per::<str>().build()?);
-    /// let export = limiter.try_acquire_n_owned("alice", 2)?;
-    /// let task = std::thread::spawn(move || drop(export));
-    /// task.join().expect("the export does not panic");
-    /// assert_eq!(limiter.in_flight("alice"), 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline]
-    pub fn try_acquire_n_owned(
-        self: &Arc<Self>,
-        key: impl Key<K>,
-        units: u64,
-    ) -> Result<OwnedInFlight<K>, AcquireError> {
-        let borrowed = self.try_acquire_n(key, units)?;
-        let slot = borrowed.slot.map(|slot| self.table.number_of(slot));
-        let owned = OwnedInFlight { limiter: Arc::clone(self), slot, units };
-        // The owned guard gives back in its place.
-        mem::forget(borrowed);
-        Ok(owned)
     }
 
     #[inline]
@@ -327,38 +290,6 @@ impl Drop for InFlight<'_> {
 impl fmt::Debug for InFlight<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InFlight").field("units", &self.units).finish_non_exhaustive()
-    }
-}
-
-/// An [`InFlight`] that borrows nothing: see
-/// [`try_acquire_n_owned`](InFlightLimiter::try_acquire_n_owned). It keeps its limiter alive.
-#[must_use = "units in flight are given back as soon as their guard is dropped"]
-pub struct OwnedInFlight<K: ?Sized> {
-    limiter: Arc<InFlightLimiter<K>>,
-    /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
-    slot: Option<SlotNumber>,
-    units: u64,
-}
-
-impl<K: ?Sized> OwnedInFlight<K> {
-    /// How many units are held.
-    #[must_use]
-    pub fn units(&self) -> u64 {
-        self.units
-    }
-}
-
-impl<K: ?Sized> Drop for OwnedInFlight<K> {
-    #[inline]
-    fn drop(&mut self) {
-        let slot = self.slot.map(|number| self.limiter.table.slot(number));
-        drop(InFlight { slot, units: self.units });
-    }
-}
-
-impl<K: ?Sized> fmt::Debug for OwnedInFlight<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnedInFlight").field("units", &self.units).finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,7 @@ fn owned_guards_take_from_the_same_limit_as_borrowed_ones() {
     let owned = limiter.try_acquire_n_owned(1, 3).unwrap();
     let borrowed = limiter.try_acquire_n(1, 2).unwrap();
     assert_eq!((owned.units(), limiter.in_flight(1)), (3, 5));
-    assert_eq!(limiter.try_acquire_n_owned(1, 1).unwrap_err(), AcquireError::Busy);
+    assert_eq!(limiter.try_acquire_owned(1).unwrap_err(), AcquireError::Busy);
     let too_many = AcquireError::Never { units: 6, limit: 5 };
     assert_eq!(limiter.try_acquire_n_owned(1, 6).unwrap_err(), too_many);
     assert_eq!(limiter.try_acquire_n_owned(1, 0).unwrap().units(), 0);
@@ -57,7 +57,7 @@ fn a_guard_keeps_its_limiter_until_it_has_given_back() {
 #[test]
 fn an_owned_guard_gives_back_when_its_task_panics() {
     let limiter = Arc::new(limiter(1));
-    let guard = limiter.try_acquire_n_owned(1, 1).unwrap();
+    let guard = limiter.try_acquire_owned(1).unwrap();
     let panicked = catch_unwind(AssertUnwindSafe(move || {
         let _guard = guard;
         panic!("the task failed");
@@ -118,8 +118,8 @@ fn an_owned_guard_allocates_nothing() {
     let limiter = Arc::new(smallest(1));
     let seen = allocation_counter::measure(|| {
         for key in 0..1_000 {
-            let guard = limiter.try_acquire_n_owned(key, 1).unwrap();
-            assert!(limiter.try_acquire_n_owned(key, 1).is_err());
+            let guard = limiter.try_acquire_owned(key).unwrap();
+            assert!(limiter.try_acquire_owned(key).is_err());
             drop(guard);
         }
     });
