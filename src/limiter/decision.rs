@@ -319,7 +319,7 @@ impl<const N: usize> Decision<'_, N> {
         if N == 1 {
             return self.only().more_after();
         }
-        // More can be admitted once every limit admits more than the least that one has left.
+        // More can be admitted once every limit admits more than the least of them has left.
         let least = self.remaining();
         let tightest = self.parts().filter(|part| part.remaining() == least);
         tightest.map(|part| part.more_after()).max().unwrap_or_default()

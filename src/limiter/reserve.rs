@@ -75,7 +75,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// it. Returns how many nanoseconds that is away; if it was refused, until its turn would come.
     ///
     /// An only limit is charged as of now. A bucket by intervals may be full before the request,
-    /// and then holds no more than that: charged as of now, later turns would have what was lost.
+    /// and then holds no more than that: charged as of now, later turns would get the lost units.
     /// So it is charged as at that instant, the departure, and so is each of several limits:
     /// charged as of now, a limit whose own turn comes sooner could be passed by requests that
     /// other limits hold back for different times, more densely than it admits.

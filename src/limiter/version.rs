@@ -212,7 +212,7 @@ fn by_table<T: Clone, U>(
     Ok((0..all.len()).filter_map(|number| tables[number % limits].next()).collect())
 }
 
-/// The rules of these quotas. Those of one limit share a table, whatever the tier.
+/// The rules of these quotas. Those of one limit share a table, of every tier.
 pub(crate) fn compile<A: Algorithm>(
     limits: usize,
     quotas: &[A],

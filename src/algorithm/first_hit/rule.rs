@@ -124,7 +124,7 @@ impl FirstHitRule {
         if end > tick && used > 0 {
             (end, used)
         } else if start > tick && unseen > 0 {
-            // The table may have forgotten the key: what one never seen owes, it owes too.
+            // The table may have forgotten the key: it has the debt of a key never seen.
             (start, unseen)
         } else {
             // A late request does not lower the end.
