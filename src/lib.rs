@@ -18,6 +18,7 @@
 //! [`SlidingWindow`]: crate::SlidingWindow
 //! [`TokenBucket`]: crate::TokenBucket
 //! [`WhenFull`]: crate::WhenFull
+//! [`together`]: crate::together
 //! [start-library]: https://docs.rs/crate/tollgate/latest/source/docs/start/library.md
 //! [start-middleware]: https://docs.rs/tollgate-tower
 //! [start-proxy]: https://docs.rs/tollgate-server
@@ -68,11 +69,9 @@ pub use error::BuildError;
 pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher};
 pub use limiter::{
     Account, AcquireError, Builder, ByClock, DebitError, Decision, GlobalLimiter, InFlight, InFlightBuilder,
-    InFlightLimiter, Lease, Leased, Lent, Limiter, OwnedInFlight, Part, Quotas, Reservation, ReserveError,
-    Time, Usage,
+    InFlightLimiter, Kept, Lease, Leased, Lent, Limiter, Offer, OwnedInFlight, Part, Quotas, Reservation,
+    ReserveError, Time, Usage, together,
 };
-#[doc(hidden)]
-pub use limiter::{Glance, Refusal};
 pub use observe::{Counters, Counts};
 pub use outcome::Outcome;
 pub use rate::Rate;

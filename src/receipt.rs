@@ -108,12 +108,6 @@ impl<const N: usize> fmt::Debug for Receipt<N> {
 pub(crate) struct Set(u8);
 
 impl Set {
-    /// The first `count`.
-    #[inline]
-    pub(crate) fn first(count: usize) -> Self {
-        Self(((1_u16 << count) - 1) as u8)
-    }
-
     #[inline]
     pub(crate) fn add(&mut self, index: usize) {
         self.0 |= 1 << index;

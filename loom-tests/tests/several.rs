@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use loom_tests::{Named, Run, X, admitted, at, explore};
-use tollgate::{FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, SlidingLog, TokenBucket, WhenFull};
+use tollgate::{
+    FixedWindow, Inherit, Limiter, ManualClock, Outcome, Quota, Rate, SlidingLog, TokenBucket, WhenFull, together,
+};
 
 type Shared<const N: usize> = Arc<Limiter<Named, Quota, N, ManualClock>>;
 
@@ -43,6 +45,46 @@ fn a_race_for_the_last_unit_charges_each_limit_once() {
         assert!(limiter.check_n(&X, 1).is_allowed());
         assert_eq!(admitted([take(&limiter, 1), take(&limiter, 1)]), 1);
         assert_eq!(left(&limiter), [1, 0]);
+    });
+}
+
+/// The same by two limiters, whose offers are charged together.
+#[test]
+fn offers_that_race_charge_each_limiter_once() {
+    explore(None, || {
+        let ((three, _), (two, _)) = (limiter([bucket(3)]), limiter([bucket(2)]));
+        assert!(three.check_n(&X, 1).is_allowed() && two.check_n(&X, 1).is_allowed());
+        let take = || -> Run {
+            let (three, two) = (three.clone(), two.clone());
+            Box::new(move || {
+                let outcome = together(&mut [three.account(&X).offer(1), two.account(&X).offer(1)]);
+                u64::from(outcome == Outcome::Allowed)
+            })
+        };
+        assert_eq!(admitted([take(), take()]), 1);
+        assert_eq!((left(&three), left(&two)), (vec![1], vec![0]));
+    });
+}
+
+/// A change of quota between an offer and its charge: admitted by the quota of the offer, or
+/// decided by the new one.
+#[test]
+fn an_offer_and_a_change_lose_no_debt() {
+    explore(None, || {
+        let (shared, _) = limiter([bucket(4)]);
+        assert!(shared.check_n(&X, 1).is_allowed());
+        let (taking, changing) = (shared.clone(), shared.clone());
+        let admitted = admitted([
+            Box::new(move || {
+                let mut offer = taking.account(&X).offer(2);
+                if offer.take() == Outcome::Allowed { 2 } else { 0 }
+            }),
+            Box::new(move || {
+                changing.reconfigure([bucket(2)], Inherit::Additive).expect("it is a small change");
+                0
+            }),
+        ]);
+        assert_eq!(left(&shared), [if admitted == 2 { 0 } else { 1 }]);
     });
 }
 

@@ -341,8 +341,8 @@ impl Numbers for Gcra {
 }
 
 impl Carry for Gcra {
-    fn of_call(emission: u64) -> Option<Self> {
-        Some(Self::by_call(emission, emission))
+    fn of_call(emission: u64, tolerance: u64) -> Option<Self> {
+        Some(Self::by_call(emission, tolerance))
     }
 
     /// The TAT at the start of the first clock. Later clocks do not start with a debt again.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
-use crate::algorithm::{AnyRule, Booking, Payload, Rule};
+use crate::algorithm::{AnyRule, Payload, Rule};
 use crate::limiter::part::Part;
 use crate::limiter::tables::Tables;
 use crate::outcome::Outcome;
@@ -162,7 +162,7 @@ impl<const N: usize> Decision<'_, N> {
             cost,
             now: self.now,
             refuses: self.refuses(place),
-            is_never: self.is_never(),
+            outcome: self.outcome,
         }
     }
 
@@ -339,9 +339,7 @@ impl<const N: usize> Decision<'_, N> {
     /// [`LeakyBucket::queue`](crate::LeakyBucket::queue), zero for every other check.
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let delay = |part: Part<'_>| part.rule.delay(part.payload, part.now, part.cost);
-        let longest = || self.parts().map(delay).max().unwrap_or(0);
-        if self.is_allowed() { Duration::from_nanos(longest()) } else { Duration::ZERO }
+        self.parts().map(|part| part.delay()).max().unwrap_or_default()
     }
 
     /// What the request asked for.

@@ -38,7 +38,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             ChargedBy::Call { .. } => (current, 0),
         };
         // A quota that came with the call means the same in every version.
-        let lent = receipt.by.emission().and_then(A::Rule::of_call).map(Current::endless);
+        let lent = receipt.by.emission().and_then(|unit| A::Rule::of_call(unit, unit)).map(Current::endless);
         let mut least = None;
         for (index, charged) in receipt.charged.iter_mut().enumerate().rev() {
             let cost = units.min(charged.left);

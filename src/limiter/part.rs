@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
+use crate::outcome::Outcome;
 use crate::ring::Ring;
 use crate::table::basis::Basis;
 use crate::time::Timestamp;
@@ -19,8 +20,8 @@ pub struct Part<'d> {
     pub(super) cost: u64,
     pub(super) now: Timestamp,
     pub(super) refuses: bool,
-    /// Whether the request can never be admitted, by this limit or another.
-    pub(super) is_never: bool,
+    /// What becomes of the request, by this limit and others.
+    pub(super) outcome: Outcome,
 }
 
 impl Part<'_> {
@@ -59,7 +60,7 @@ impl Part<'_> {
     /// ```
     #[must_use]
     pub fn refuses_full(&self) -> bool {
-        self.refuses && !self.is_never && self.basis.refuses_full()
+        self.refuses && self.outcome == Outcome::Denied && self.basis.refuses_full()
     }
 
     /// Whether the key has no slot and may inherit none, so that it waits until one is vacant.
@@ -103,7 +104,15 @@ impl Part<'_> {
             true => self.until_vacant(),
             false => self.rule.retry_after(self.payload, self.ring, self.now, self.cost).max(1),
         };
-        (self.refuses && !self.is_never).then(|| Duration::from_nanos(wait()))
+        (self.refuses && self.outcome == Outcome::Denied).then(|| Duration::from_nanos(wait()))
+    }
+
+    /// How long an admitted request is to wait for this limit: see
+    /// [`Decision::delay`](crate::Decision::delay).
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let wait = || self.rule.delay(self.payload, self.now, self.cost);
+        Duration::from_nanos(if self.outcome == Outcome::Allowed { wait() } else { 0 })
     }
 
     /// How long until this limit can admit more than [`remaining`](Self::remaining), if no request

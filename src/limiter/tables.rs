@@ -89,11 +89,6 @@ impl<const N: usize> Tables<N> {
     pub(crate) fn number(&self, place: usize) -> usize {
         self.numbers[place].into()
     }
-
-    /// Whether some slots have rings.
-    pub(crate) fn have_rings(&self) -> bool {
-        self.iter().any(Table::has_rings)
-    }
 }
 
 /// The table of the limit that is charged at this place.

@@ -21,4 +21,5 @@ mod refund;
 mod reserve;
 mod save;
 mod several;
+mod together;
 mod wait;

@@ -1,6 +1,6 @@
 //! The promises of several limits on one key.
 
-mod alone;
+pub(crate) mod alone;
 mod threads;
 mod vectors;
 

@@ -4,7 +4,7 @@
 use crate::tidy::{File, files};
 
 /// Types of the engine that are still there, each of them beside another that does the same.
-const TYPES: &[&str] = &["Glance", "Refusal", "Seen"];
+const TYPES: &[&str] = &["Seen"];
 
 /// Types that went: their work is done by another.
 const GONE_TYPES: &[&str] = &[
@@ -16,6 +16,7 @@ const GONE_TYPES: &[&str] = &[
     "CallError",
     "Each",
     "Face",
+    "Glance",
     "Global",
     "HomeProbe",
     "Keyed",
@@ -34,6 +35,7 @@ const GONE_TYPES: &[&str] = &[
     "Prepared",
     "PreparedCall",
     "Probe",
+    "Refusal",
     "Several",
     "SingleLimitWords",
     "Turn",

@@ -11,9 +11,9 @@ use crate::time::{Shift, Timestamp};
 /// A rule whose payloads can be carried from one clock to another. `saved` is the same rule on the
 /// old clock.
 pub trait Carry: Copy {
-    /// The rule by which a request comes back that was charged under a quota of its own, so many
-    /// nanoseconds a unit. `None`: no quotas come with calls.
-    fn of_call(_emission: u64) -> Option<Self> {
+    /// The rule of a quota that came with a call: so many nanoseconds a unit, and a tolerance of so
+    /// many. `None`: no quotas come with calls.
+    fn of_call(_emission: u64, _tolerance: u64) -> Option<Self> {
         None
     }
 

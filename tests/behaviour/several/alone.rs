@@ -12,7 +12,7 @@ use tollgate::{
 type Alone = Limiter<u64, Quota, 1, ManualClock>;
 
 /// Returns one of these algorithms. The first four are decided by the fast path of a check.
-fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
+pub(crate) fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
     let rate = (1..12_u64, prop::sample::select(vec![1_u64, 7, 1_000, 60_000]))
         .prop_map(|(count, millis)| Rate::new(count, Duration::from_millis(millis)));
     let count = prop::sample::select(vec![CountPolicy::Allowed, CountPolicy::All]);
@@ -28,9 +28,9 @@ fn quota(algorithms: Range<u8>) -> impl Strategy<Value = Quota> {
 }
 
 /// A key, a cost, the nanoseconds before the step, and whether it is refunded.
-type Step = (u64, u64, u64, bool);
+pub(crate) type Step = (u64, u64, u64, bool);
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let pause = prop_oneof![Just(0), 0..2_000_000_000_u64, 0..2_000_000_u64, Just(1_000_000_000)];
     (0..3_u64, 0..14_u64, pause, prop::bool::weighted(0.2))
 }

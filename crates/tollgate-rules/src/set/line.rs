@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{AcquireError, Decision, MOST_LIMITS};
+use tollgate::{AcquireError, Decision, MOST_LIMITS, Outcome, Part};
 
 use crate::set::allowance::Current;
 use crate::set::stored_reply::{Ruling, StoredReply};
@@ -50,6 +50,16 @@ pub struct Line {
     pub(super) banned: Option<Duration>,
     /// Whether a limit by time is used up.
     pub(super) is_over: bool,
+}
+
+/// The limit that tells most: of those that refuse the one with the longest wait, or else the one
+/// that has least left.
+#[inline]
+fn telling<'d>(decision: &'d Decision<'_, MOST_LIMITS>) -> Option<Part<'d>> {
+    match decision.refused_by() {
+        Some(number) => decision.parts().nth(number),
+        None => decision.parts().min_by_key(Part::remaining),
+    }
 }
 
 impl Line {
@@ -102,7 +112,7 @@ impl Line {
         max_wait: Duration,
     ) -> bool {
         let mut shown = Self { delay: Duration::ZERO, ..*self };
-        shown.show(decision);
+        shown.show(decision.outcome(), telling(decision));
         if current.may_queue {
             shown.wait_in_queue(decision, current, max_wait);
         }
@@ -112,31 +122,18 @@ impl Line {
         admits
     }
 
-    /// Shows what the limits by time say, and nothing else. None of them is a queue, or
-    /// [`wait_in_queue`](Self::wait_in_queue) follows.
+    /// Shows what the limits by time say, and nothing else: the one of them that tells most. None
+    /// of them is a queue, or [`wait_in_queue`](Self::wait_in_queue) follows.
     #[inline]
-    pub(super) fn show(&mut self, decision: &Decision<'_, MOST_LIMITS>) {
+    pub(super) fn show(&mut self, outcome: Outcome, part: Option<Part<'_>>) {
         (self.limit, self.remaining) = (u64::MAX, u64::MAX);
-        if decision.is_allowed() {
-            for part in decision.parts() {
-                let remaining = part.remaining();
-                if remaining < self.remaining || self.limit == u64::MAX {
-                    (self.limit, self.remaining) = (part.limit(), remaining);
-                    (self.more_after, self.reset_after) = (part.more_after(), part.reset_after());
-                    self.number = Some(part.number());
-                }
-            }
-            (self.ruling, self.retry_after) = (Ruling::Admitted, None);
-        } else {
-            self.ruling = if decision.is_never() { Ruling::Never } else { Ruling::Refused };
-            let number = decision.refused_by().unwrap_or_default();
-            if let Some(part) = decision.parts().nth(number) {
-                (self.limit, self.remaining) = (part.limit(), part.remaining());
-                (self.retry_after, self.reset_after) = (part.retry_after(), part.reset_after());
-                (self.more_after, self.number) = (part.more_after(), Some(number));
-            }
+        if let Some(part) = part {
+            (self.limit, self.remaining, self.number) = (part.limit(), part.remaining(), Some(part.number()));
+            (self.more_after, self.reset_after) = (part.more_after(), part.reset_after());
+            self.retry_after = part.retry_after();
         }
-        self.is_over = !decision.is_allowed() && !decision.is_never();
+        self.ruling = outcome.into();
+        self.is_over = outcome == Outcome::Denied;
     }
 
     /// Refuses a request that would wait too long in a queue.

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tollgate::{Receipt, Refusal, Timestamp};
+use tollgate::{Kept, Outcome, Receipt, Timestamp};
 
 use crate::matcher::Found;
 use crate::set::at_once::Guards;
@@ -20,8 +20,6 @@ pub struct Scratch {
     pub(super) lines: Lines,
     pub(super) turns: Vec<(u32, usize)>,
     pub(super) charges: Charges,
-    /// What the only rule refused the short way.
-    pub(super) refusal: Option<Refusal>,
     /// Answers of stores that the next decision may use. The others are given back.
     pub(super) coming: Vec<StoredAnswer>,
     /// The lines whose stores are to be asked: the request was not decided.
@@ -46,8 +44,8 @@ pub(super) struct Lines {
 /// What a request was charged, in the order of the charges.
 #[derive(Default)]
 pub(super) struct Charges {
-    /// The receipts of the short way, one for each line. The long way leaves none.
-    pub(super) brief: Vec<Receipt>,
+    /// What the limits of the short way said, one for each line. The long way leaves none.
+    pub(super) brief: Vec<Kept>,
     pub(super) quotas: Vec<Charge>,
     /// What it holds in flight, with the indices of the lines.
     pub(super) guards: Guards,
@@ -79,7 +77,6 @@ impl Scratch {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.lines.clear();
-        self.refusal = None;
         self.charges.brief.clear();
         self.charges.quotas.clear();
         self.charges.guards.clear();
@@ -124,13 +121,18 @@ impl Lines {
 }
 
 impl Charges {
+    /// The outcome of the short way, if it refused: by the only rule.
+    pub(super) fn refused_briefly(&self) -> Option<Outcome> {
+        self.brief.first().map(Kept::outcome).filter(|outcome| *outcome != Outcome::Allowed)
+    }
+
     pub(super) fn mark(&self) -> Mark {
         Mark { quotas: self.quotas.len(), guards: self.guards.len(), stored: self.stored.len() }
     }
 
     /// The charges since `mark`, by limits by time.
     pub(super) fn take(&mut self, mark: Mark) -> impl DoubleEndedIterator<Item = Charge> {
-        let widen = |(line, receipt): (usize, Receipt)| Charge { line, receipt: receipt.into() };
+        let widen = |(line, kept): (usize, Kept)| Charge { line, receipt: kept.receipt().into() };
         self.brief.drain(..).enumerate().map(widen).chain(self.quotas.drain(mark.quotas..))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tollgate::Outcome;
+
 /// What a rule, or all rules together, say of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ruling {
@@ -17,6 +19,16 @@ pub enum Ruling {
     NoKey,
     /// The rule refuses all requests.
     Blocked,
+}
+
+impl From<Outcome> for Ruling {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Allowed => Self::Admitted,
+            Outcome::Denied => Self::Refused,
+            Outcome::Never => Self::Never,
+        }
+    }
 }
 
 /// The numbers of a store's answer.

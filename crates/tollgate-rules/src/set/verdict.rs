@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Timestamp, TscClock};
+use tollgate::{Clock, Outcome, Timestamp, TscClock};
 
 use crate::matcher::Concerned;
 use crate::rule::{Cost, Rule};
@@ -80,7 +80,7 @@ impl<'s, C> Verdict<'s, C> {
         let refusing = match scratch.lines.written() {
             Some(lines) => longest_refusal(lines),
             // Only a rule that is alone refuses the short way.
-            None => scratch.refusal.is_some().then_some(0),
+            None => scratch.charges.refused_briefly().map(|_| 0),
         };
         Self { set, scratch, refusing, is_settled: false }
     }
@@ -130,7 +130,7 @@ impl<'s, C> Verdict<'s, C> {
     /// mode.
     #[must_use]
     pub fn lines(&self) -> &[Line] {
-        self.scratch.lines.get_or_write(|lines| self.set.recall(self.scratch, lines))
+        self.scratch.lines.get_or_write(|lines| self.set.show_kept(self.scratch, lines))
     }
 
     /// What each rule says that concerns the request, without its numbers: in the order of
@@ -140,11 +140,7 @@ impl<'s, C> Verdict<'s, C> {
             |line: &Line| RuleAnswer { rule: line.rule, ruling: line.ruling, is_shadow: line.is_shadow };
         let written = self.scratch.lines.written();
         // Lines that are not written yet are of enforced rules that all say the same.
-        let ruling = match &self.scratch.refusal {
-            Some(refusal) if refusal.is_never() => Ruling::Never,
-            Some(_) => Ruling::Refused,
-            None => Ruling::Admitted,
-        };
+        let ruling = self.scratch.charges.refused_briefly().map_or(Ruling::Admitted, Ruling::from);
         let alike = move |one: &Concerned| RuleAnswer { rule: one.rule, ruling, is_shadow: false };
         let unwritten = if written.is_none() { self.scratch.found.concerned() } else { &[] };
         written.unwrap_or_default().iter().map(answer).chain(unwritten.iter().map(alike))
@@ -200,7 +196,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             self.set.limited(one).charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
         };
         if !self.scratch.found.concerned().iter().any(gives_back) {
-            // The receipts of the short way stay, for lines that are written later.
+            // What is kept of the short way stays, for lines that are written later.
             self.scratch.charges.quotas.clear();
             self.scratch.charges.stored.clear();
             self.is_settled = true;
@@ -208,7 +204,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         }
         self.forget_settled();
         if !self.scratch.charges.brief.is_empty() {
-            // They are written from the receipts, which are spent here.
+            // They are written from what is kept, which is spent here.
             let _ = self.lines();
         }
         let Scratch { found, charges, now, .. } = &mut *self.scratch;
@@ -264,8 +260,9 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             let charge_if = self.set.limited(one).charge_if.clone();
             ticket.stored.push(OwnedStored { charge, charge_if, has_cost: may_differ(one) });
         }
-        let brief = charges.brief.drain(..).enumerate();
-        let brief = brief.map(|(line, receipt)| (line, OwnedReceipt::One(Some(receipt))));
+        // A refused request has nothing to settle.
+        let served = charges.brief.drain(..).filter(|kept| kept.outcome() == Outcome::Allowed);
+        let brief = served.map(|kept| OwnedReceipt::One(Some(kept.receipt()))).enumerate();
         let each = charges.quotas.drain(..);
         let each = each.map(|Charge { line, receipt }| (line, OwnedReceipt::Each(Box::new(receipt))));
         let made = brief.chain(each);

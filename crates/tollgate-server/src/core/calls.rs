@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_table_keeps_places_for_keys_that_come_at_once() {
+    fn large_tables_keep_places_for_keys_that_come_at_once() {
         let bound = SMALL + 5_000;
         let calls = Calls::new(bound, Arc::new(ManualClock::new())).unwrap();
         let found = admitted(&calls.load(), 0..2 * bound as u64);

@@ -1,0 +1,100 @@
+//! What is left of an offer: it borrows nothing, and shows the same numbers.
+
+use std::fmt;
+
+use crate::algorithm::{Algorithm, AnyRule, Payload};
+use crate::limiter::Limiter;
+use crate::limiter::part::Part;
+use crate::outcome::Outcome;
+use crate::receipt::Receipt;
+use crate::table::basis::Basis;
+use crate::table::{Fingerprint, RingPlace, Table};
+use crate::time::Timestamp;
+
+/// What one limit said of a request, and what gives back the charge: of an [`Offer`], as a value
+/// that borrows nothing. For lines that are written later, when somebody asks for them.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Rate, TokenBucket};
+///
+/// let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(3))).per::<str>().build()?;
+/// let mut offer = limiter.account("alice").offer(2);
+/// offer.take();
+/// let kept = offer.keep();
+/// // ... later ...
+/// assert_eq!(limiter.show(&kept).map(|part| part.remaining()), Some(1));
+/// assert_eq!(limiter.refund(kept.receipt()), 2);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[must_use = "what is dropped gives nothing back"]
+pub struct Kept {
+    pub(super) receipt: Receipt,
+    pub(super) cost: u64,
+    pub(super) now: Timestamp,
+    pub(super) place: RingPlace,
+    pub(super) outcome: Outcome,
+    pub(super) refuses: bool,
+}
+
+impl Kept {
+    /// What became of the request.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// What gives back what the request took.
+    pub fn receipt(self) -> Receipt {
+        self.receipt
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Kept");
+        debug.field("outcome", &self.outcome).field("receipt", &self.receipt).finish_non_exhaustive()
+    }
+}
+
+/// What a limit said.
+pub(super) struct Said<'d> {
+    pub(super) by: &'d AnyRule,
+    pub(super) payload: Payload,
+    pub(super) place: RingPlace,
+    pub(super) cost: u64,
+    pub(super) now: Timestamp,
+}
+
+impl<'d> Said<'d> {
+    pub(super) fn part(
+        self,
+        table: &'d Table,
+        key: Fingerprint,
+        refuses: bool,
+        outcome: Outcome,
+    ) -> Part<'d> {
+        let Self { by: rule, payload, place, cost, now } = self;
+        let (ring, basis) = (table.ring_at(key, place), place.basis());
+        let ring = if basis == Basis::Foreseen { ring.foreseeing(cost) } else { ring };
+        Part { number: 0, rule, payload, ring, basis, cost, now, refuses, outcome }
+    }
+}
+
+impl<K: ?Sized, A: Algorithm, const N: usize, C> Limiter<K, A, N, C> {
+    /// What the limit said of a request that was [kept](Offer::keep). `None`: another limiter's, or
+    /// its quota came with the call.
+    #[must_use]
+    pub fn show<'d>(&'d self, kept: &Kept) -> Option<Part<'d>> {
+        let Kept { receipt, cost, now, place, outcome, refuses } = kept;
+        let Receipt { limiter, by, fingerprint, charged: [charged], .. } = receipt;
+        if *limiter != self.core.tables.limiter {
+            return None;
+        }
+        let tier = self.core.tier_of(*by)?;
+        let by = &tier.shown[0].any;
+        let said = Said { by, payload: charged.payload, place: *place, cost: *cost, now: *now };
+        Some(said.part(&self.core.tables.first, *fingerprint, *refuses, *outcome))
+    }
+}

@@ -1,0 +1,418 @@
+//! A request that is decided in two steps: what a limit would admit, and then the charge. So any
+//! limiters decide a request together, all or nothing.
+//!
+//! ```text
+//!   offer: a look at the key's word ---- take, or together ----> one compare-exchange from it
+//!                                              |
+//!                                              | the word is another by now
+//!                                              v
+//!                                     decided anew, by the word that there is
+//! ```
+//!
+//! What must stay true:
+//!
+//! * An offer writes nothing. A charge is what a check's is: time may pass before it, as it may for
+//!   a check whose thread is stopped there.
+//! * The number of resets is loaded before the word is read, so a charge that a reset has forgiven
+//!   is not given back.
+//! * A refusal is an offer only when the version has been looked at after the word (edge V1 of
+//!   `version`).
+
+mod of_account;
+
+use std::fmt;
+
+use crate::algorithm::{Algorithm, AnyRule, Carry, Payload};
+use crate::clock::Clock;
+use crate::limiter::core::Core;
+use crate::limiter::decision::Shown;
+use crate::limiter::kept::{Kept, Said};
+use crate::limiter::part::Part;
+use crate::limiter::version::Tier;
+use crate::outcome::Outcome;
+use crate::receipt::{Charged, ChargedBy, Receipt};
+use crate::table::dated::Current;
+use crate::table::look::Look;
+use crate::table::ruling::{Ask, Ruling, Standing};
+use crate::table::{Fingerprint, RingPlace, Table};
+use crate::time::Timestamp;
+
+/// What one limit would admit of a request, not yet charged: for a request that several limiters
+/// decide [`together`].
+///
+/// Of an [`Account::offer`](crate::Account::offer). It says what the limit says now, and holds
+/// nothing: another request may take the same units first. Charge it soon, as the time of the
+/// decision is that of the offer. One that is dropped has changed nothing, and no
+/// [observer](crate::Builder::on_decision) is told of it.
+///
+/// **Cost.** As of a check, of which it is the first half.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Outcome, Rate, TokenBucket, together};
+///
+/// let per_user = Limiter::builder(TokenBucket::new(Rate::per_second(2))).per::<str>().build()?;
+/// let for_all = Limiter::builder(TokenBucket::new(Rate::per_second(3))).build()?;
+///
+/// let ask = |user, cost| {
+///     let mut offers = [per_user.account(user).offer(cost), for_all.account(()).offer(1)];
+///     together(&mut offers)
+/// };
+/// assert_eq!(ask("alice", 2), Outcome::Allowed);
+/// assert_eq!(ask("alice", 1), Outcome::Denied, "of alice none is left");
+/// assert_eq!(ask("bob", 1), Outcome::Allowed);
+/// assert_eq!(ask("carol", 1), Outcome::Allowed, "what alice was refused was not charged to all");
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[must_use = "an offer charges nothing"]
+pub struct Offer<'l> {
+    look: Look<'l>,
+    from: &'l dyn Joint,
+    by: &'l Shown,
+    fingerprint: Fingerprint,
+    cost: u64,
+    now: Timestamp,
+    resets: u32,
+    /// What becomes of the request, by this limit or all together.
+    outcome: Outcome,
+    /// Whether this limit refuses it.
+    refuses: bool,
+    stage: Stage,
+}
+
+/// What was done about an offer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing yet.
+    Open,
+    /// It is charged.
+    Charged,
+    /// The same, by a request that is not decided by all limits yet.
+    ChargedSoFar,
+    /// It was refused, by this limit or another: nothing is charged.
+    Closed,
+}
+
+/// Charges a request to several limits, all or nothing: each is an offer of any limiter, for any
+/// key, at any cost. Admitted by all, or charged to none.
+///
+/// When some refuse, those of [`CountPolicy::All`](crate::CountPolicy::All) count the request, and
+/// the others show what they hold without it. The outcome is `Never` if one of them can never admit
+/// it.
+///
+/// **Guarantee.** No limit admits more than it would alone. The limits are charged in the order
+/// given: where all callers keep to one order, of requests that race for the last unit one is
+/// admitted; in opposite orders both may be refused. Give a
+/// [queue](crate::LeakyBucket::queue) and a [`SlidingLog`](crate::SlidingLog) last: of a request
+/// that another limit refuses after all, they give back the newest only.
+///
+/// An offer that was taken before stays charged, whatever becomes of the others.
+///
+/// **Cost.** One compare-exchange for each limit. No lock, no allocation.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{FixedWindow, Limiter, Outcome, Rate, TokenBucket, together};
+///
+/// let requests = Limiter::builder(TokenBucket::new(Rate::per_second(10))).per::<str>().build()?;
+/// let bytes = Limiter::builder(FixedWindow::new(Rate::per_day(1_000_000))).per::<str>().build()?;
+///
+/// let mut offers = [requests.account("alice").offer(1), bytes.account("alice").offer(64_000)];
+/// if together(&mut offers) == Outcome::Allowed {
+///     let [request, bytes_taken] = offers.map(|offer| offer.receipt());
+///     // ... only 4,000 were sent ...
+///     assert_eq!(requests.refund(request), 1);
+///     assert_eq!(bytes.refund(bytes_taken), 64_000);
+/// }
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+pub fn together(offers: &mut [Offer<'_>]) -> Outcome {
+    let mut outcome = offers.iter().fold(Outcome::Allowed, |all, offer| worse(all, offer.outcome));
+    for offer in offers.iter_mut() {
+        if outcome != Outcome::Allowed {
+            break;
+        }
+        // Refused where another thread took what was offered.
+        outcome = offer.charge(Stage::ChargedSoFar);
+    }
+    match outcome {
+        Outcome::Allowed => offers.iter_mut().for_each(Offer::confirm),
+        refused => offers.iter_mut().rev().for_each(|offer| offer.close(refused)),
+    }
+    outcome
+}
+
+/// The outcome of a request by two limits.
+fn worse(one: Outcome, other: Outcome) -> Outcome {
+    match (one, other) {
+        (Outcome::Never, _) | (_, Outcome::Never) => Outcome::Never,
+        (Outcome::Denied, _) | (_, Outcome::Denied) => Outcome::Denied,
+        (Outcome::Allowed, Outcome::Allowed) => Outcome::Allowed,
+    }
+}
+
+impl<'l> Offer<'l> {
+    /// Whether the limit would admit the request; once it was taken, whether it was admitted: by
+    /// this limit, or by all that decided it together.
+    #[must_use]
+    #[inline]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Charges the request to this limit alone, as a check does that begins now. A refusal that
+    /// [counts](crate::CountPolicy::All) is counted. The second time it changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Outcome, Rate, TokenBucket};
+    ///
+    /// let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(1))).per::<str>().build()?;
+    /// let mut offer = limiter.account("alice").offer(1);
+    /// assert_eq!(offer.outcome(), Outcome::Allowed);
+    /// assert!(limiter.check("alice").is_allowed(), "an offer holds nothing");
+    /// assert_eq!(offer.take(), Outcome::Denied);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn take(&mut self) -> Outcome {
+        if self.outcome == Outcome::Allowed {
+            self.charge(Stage::Charged);
+        }
+        if self.outcome != Outcome::Allowed {
+            self.close(self.outcome);
+        }
+        self.outcome
+    }
+
+    /// What the limit says: after the request if it admits it, without it if not.
+    #[must_use]
+    pub fn part(&self) -> Part<'l> {
+        // A look at a new key, or at a log, does not say what it would have after the request; nor
+        // does one that refuses and counts that.
+        let is_partial = self.look.slot.is_none() || !self.look.place.is_none() || self.look.counts;
+        let is_read =
+            is_partial && self.stage == Stage::Open && self.outcome != Outcome::Never && self.cost > 0;
+        let looked = (self.look.payload, self.look.place);
+        let (payload, place) = if is_read { self.from.foresee(self) } else { looked };
+        let said = Said { by: &self.by.any, payload, place, cost: self.cost, now: self.now };
+        said.part(self.from.table(), self.fingerprint, self.refuses, self.outcome)
+    }
+
+    /// What gives back what the request took: nothing is [left](Receipt::left) on it unless the
+    /// offer was taken.
+    pub fn receipt(self) -> Receipt {
+        self.receipt_of_charge()
+    }
+
+    /// What is left of a decided request, as a value that borrows nothing.
+    pub fn keep(self) -> Kept {
+        let receipt = self.receipt_of_charge();
+        let Self { look: Look { place, .. }, cost, now, outcome, refuses, .. } = self;
+        Kept { receipt, cost, now, place, outcome, refuses }
+    }
+
+    fn receipt_of_charge(&self) -> Receipt {
+        let has_taken = self.stage == Stage::Charged && self.look.place.basis().is_charged();
+        let charged = [Charged { payload: self.look.payload, left: if has_taken { self.cost } else { 0 } }];
+        let Self { now, resets, fingerprint, .. } = *self;
+        let (limiter, by) = (self.from.limiter(), self.by.charged_by());
+        Receipt { limiter, since: now, by, resets, fingerprint, charged }
+    }
+
+    /// Charges an offer that admits, unless that was done before.
+    #[inline(always)]
+    fn charge(&mut self, stage: Stage) -> Outcome {
+        if self.stage == Stage::Open {
+            // A log writes the time of the request into its ring first; a new key needs a slot.
+            let is_charged =
+                self.look.slot.is_some() && self.look.place.is_none() && self.look.charge(self.fingerprint);
+            if !is_charged && self.cost > 0 {
+                // Lost to another request of the key, or not done in one step.
+                self.from.decide_anew(self);
+            }
+            self.stage = if self.outcome == Outcome::Allowed { stage } else { Stage::Closed };
+        }
+        self.outcome
+    }
+
+    /// All limits have admitted.
+    #[inline]
+    fn confirm(&mut self) {
+        if self.stage == Stage::ChargedSoFar {
+            self.stage = Stage::Charged;
+        }
+    }
+
+    /// The request is refused, by this limit or another.
+    #[cold]
+    fn close(&mut self, outcome: Outcome) {
+        match self.stage {
+            // The request that charged it was decided before.
+            Stage::Charged => return,
+            Stage::Closed => {}
+            // What can never be admitted is counted nowhere.
+            Stage::Open if self.refuses && self.outcome == outcome => self.from.count_refusal(self),
+            Stage::Open => {
+                self.refuses = false;
+                self.from.show_without_request(self);
+            }
+            Stage::ChargedSoFar => {
+                self.stage = Stage::Charged;
+                self.from.give_back(self.receipt_of_charge());
+                self.from.show_without_request(self);
+            }
+        }
+        (self.outcome, self.stage) = (outcome, Stage::Closed);
+    }
+
+    fn set(&mut self, ruling: Ruling<'_>) {
+        let Ruling { payload, ring, basis, .. } = ruling;
+        (self.look.payload, self.look.place) = (payload, self.from.table().place_of(ring, basis));
+    }
+}
+
+impl fmt::Debug for Offer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer").field("outcome", &self.outcome).field("part", &self.part()).finish()
+    }
+}
+
+/// The only limit of a limiter, of any algorithm, as its offers need it.
+trait Joint {
+    fn limiter(&self) -> u64;
+
+    fn table(&self) -> &Table;
+
+    /// Decides by the word that there is, and charges.
+    fn decide_anew<'l>(&'l self, offer: &mut Offer<'l>);
+
+    /// Counts a refusal, if the limit counts refused requests.
+    fn count_refusal(&self, offer: &mut Offer<'_>);
+
+    /// Shows what the limit holds without the request.
+    fn show_without_request(&self, offer: &mut Offer<'_>);
+
+    /// What the key would have after the request.
+    fn foresee(&self, offer: &Offer<'_>) -> (Payload, RingPlace);
+
+    fn give_back(&self, receipt: Receipt);
+}
+
+impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
+    fn limiter(&self) -> u64 {
+        self.tables.limiter
+    }
+
+    fn table(&self) -> &Table {
+        &self.tables.first
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decide_anew<'l>(&'l self, offer: &mut Offer<'l>) {
+        let Offer { fingerprint, cost, now, .. } = *offer;
+        let table = &self.tables.first;
+        table.events(fingerprint).retried(offer.look.slot.is_some_and(|_| offer.look.place.is_none()).into());
+        loop {
+            offer.resets = self.versions.state().resets();
+            let tier = self.tier_by(offer.by).map(|tier| self.versions.renewed(tier));
+            offer.by = tier.map_or(offer.by, |tier| &tier.shown[0]);
+            offer.refuses = tier.is_some_and(|tier| !tier.has_room_for(cost));
+            if offer.refuses {
+                offer.outcome = Outcome::Never;
+                return self.show_without_request(offer);
+            }
+            let view = table.view(fingerprint);
+            let key = fingerprint.kept();
+            let (ruling, at) =
+                self.by_rule(offer.by, |rule| view.check_displaced::<_, false>(rule, key, cost, now, || now));
+            offer.set(ruling);
+            // A refusal is no answer while a later version may be current.
+            if ruling.allowed || tier.is_none_or(|tier| self.versions.after(tier, at).is_none()) {
+                offer.refuses = !ruling.allowed;
+                offer.outcome = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
+                return;
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn count_refusal(&self, offer: &mut Offer<'_>) {
+        let Offer { fingerprint, cost, now, .. } = *offer;
+        let table = &self.tables.first;
+        if offer.look.counts {
+            // If the word admits it by now, the charge stays: it counts the request, too.
+            let (view, key) = (table.view(fingerprint), fingerprint.kept());
+            let (ruling, _) =
+                self.by_rule(offer.by, |rule| view.check_displaced::<_, false>(rule, key, cost, now, || now));
+            offer.set(ruling);
+        } else if offer.outcome == Outcome::Denied {
+            table.events(fingerprint).refused(offer.look.place.basis());
+        }
+    }
+
+    #[inline(never)]
+    fn show_without_request(&self, offer: &mut Offer<'_>) {
+        let Offer { fingerprint, now, .. } = *offer;
+        let table = &self.tables.first;
+        let Standing { payload, ring, basis } = self.by_rule(offer.by, |rule| {
+            let rule = rule.dated();
+            let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
+            found.unwrap_or_else(Standing::from)
+        });
+        (offer.look.payload, offer.look.place) = (payload, table.place_of(ring, basis));
+    }
+
+    fn foresee(&self, offer: &Offer<'_>) -> (Payload, RingPlace) {
+        let Offer { fingerprint, cost, now, .. } = *offer;
+        let table = &self.tables.first;
+        let ruling =
+            self.by_rule(offer.by, |rule| table.peek(Ask { rule: rule.dated(), fingerprint, cost }, now));
+        (ruling.payload, table.place_of(ruling.ring, ruling.basis))
+    }
+
+    fn give_back(&self, receipt: Receipt) {
+        let Receipt { limiter, since, by, resets, fingerprint, charged: [first] } = receipt;
+        let mut charged = [Charged { left: 0, ..first }; N];
+        charged[0] = first;
+        let mut receipt = Receipt { limiter, since, by, resets, fingerprint, charged };
+        Core::give_back(self, &mut receipt, u64::MAX, || self.clock.now());
+    }
+}
+
+impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
+    /// The tier that made such decisions. `None`: its quota came with the call.
+    fn tier_by(&self, by: &Shown) -> Option<&Tier<A::Rule, N>> {
+        self.tier_of(by.charged_by())
+    }
+
+    /// The tier that charged a request. `None`: its quota came with the call.
+    pub(super) fn tier_of(&self, by: ChargedBy) -> Option<&Tier<A::Rule, N>> {
+        match by {
+            ChargedBy::Version { number, rule } => {
+                Some(self.versions.numbered(number.into()).tier_of(rule.into()))
+            }
+            ChargedBy::Call { .. } => None,
+        }
+    }
+
+    /// Hands over the rule that made such decisions.
+    fn by_rule<T>(&self, by: &Shown, act: impl FnOnce(&Current<A::Rule>) -> T) -> T {
+        let lent = match &by.any {
+            AnyRule::Gcra(rule) if by.version == Shown::LENT => A::Rule::of_call(rule.price, rule.full),
+            _ => None,
+        };
+        match (lent, self.tier_by(by)) {
+            (Some(lent), _) => act(&Current::endless(lent)),
+            (None, Some(tier)) => act(&tier.rules[0]),
+            (None, None) => unreachable!("a quota that came with a call is lent to its own kind"),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

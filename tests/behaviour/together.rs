@@ -1,0 +1,226 @@
+//! Offers of any limiters, charged together: all or none.
+
+mod random;
+mod threads;
+
+use std::time::Duration;
+
+use tollgate::{
+    CallQuota, CountPolicy, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Outcome, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket, WhenFull, together,
+};
+
+type One = Limiter<u64, Quota, 1, ManualClock>;
+
+fn limiter(quota: impl Into<Quota>, clock: &ManualClock) -> One {
+    Limiter::builder(quota.into()).per().clock(clock.clone()).build().unwrap()
+}
+
+fn bucket(count: u64) -> Quota {
+    TokenBucket::new(Rate::per_hour(count)).into()
+}
+
+fn left(limiter: &One, key: u64) -> u64 {
+    limiter.account(key).peek_n(0).remaining()
+}
+
+#[test]
+fn what_one_refuses_is_charged_to_none() {
+    let clock = ManualClock::new();
+    let all: Vec<One> = [5, 3, 9].into_iter().map(|count| limiter(bucket(count), &clock)).collect();
+    let ask = |cost| {
+        let mut offers: Vec<_> = all.iter().map(|one| one.account(1).offer(cost)).collect();
+        let outcome = together(&mut offers);
+        assert!(offers.iter().all(|offer| offer.outcome() == outcome));
+        let says = offers.iter().map(|offer| (offer.part().refuses(), offer.part().remaining())).collect();
+        let taken = offers.into_iter().map(|offer| offer.receipt().left()).sum::<u64>();
+        (outcome, says, taken)
+    };
+    let says = |numbers: [u64; 3], by: &[usize]| -> Vec<(bool, u64)> {
+        numbers.into_iter().enumerate().map(|(index, left)| (by.contains(&index), left)).collect()
+    };
+    assert_eq!(ask(2), (Outcome::Allowed, says([3, 1, 7], &[]), 6));
+    assert_eq!(ask(2), (Outcome::Denied, says([3, 1, 7], &[1]), 0));
+    assert_eq!(ask(4), (Outcome::Never, says([3, 1, 7], &[1]), 0), "the others have nothing to say");
+    assert_eq!(ask(1), (Outcome::Allowed, says([2, 0, 6], &[]), 3));
+    assert_eq!(together(&mut []), Outcome::Allowed);
+}
+
+#[test]
+fn one_key_may_be_asked_twice() {
+    let limiter = limiter(bucket(5), &ManualClock::new());
+    let ask = |cost| together(&mut [limiter.account(1).offer(3), limiter.account(1).offer(cost)]);
+    assert_eq!(ask(3), Outcome::Denied);
+    assert_eq!(left(&limiter, 1), 5, "the first was given back");
+    assert_eq!(ask(2), Outcome::Allowed);
+    assert_eq!(left(&limiter, 1), 0);
+}
+
+/// What was taken alone is another request's: it stays, and what is undone is not counted twice.
+#[test]
+fn an_offer_that_was_taken_stays_charged() {
+    let clock = ManualClock::new();
+    let (first, second) = (limiter(bucket(5), &clock), limiter(bucket(1), &clock));
+    assert!(second.check(1).is_allowed());
+    let mut offers = [first.account(1).offer(2), second.account(1).offer(1)];
+    assert_eq!((offers[0].take(), offers[0].take()), (Outcome::Allowed, Outcome::Allowed));
+    assert_eq!((together(&mut offers), together(&mut offers)), (Outcome::Denied, Outcome::Denied));
+    assert_eq!(left(&first, 1), 3);
+    let [taken, refused] = offers.map(|offer| offer.receipt());
+    assert_eq!((first.refund(taken), second.refund(refused)), (2, 0));
+}
+
+#[test]
+fn an_offer_that_was_overtaken_is_decided_anew() {
+    let limiter = limiter(bucket(10), &ManualClock::new());
+    for key in [1, 2] {
+        // Key 1 has a slot, key 2 is new.
+        assert!(key == 2 || limiter.check(key).is_allowed());
+        let mut offers = [7, 7, 2, 1, 1].map(|cost| limiter.account(key).offer(cost));
+        let outcomes = offers.each_mut().map(|offer| offer.take());
+        let remaining = offers.each_ref().map(|offer| offer.part().remaining());
+        let had = if key == 1 { 9 } else { 10 };
+        let third = if key == 1 { Outcome::Denied } else { Outcome::Allowed };
+        assert_eq!(outcomes, [Outcome::Allowed, Outcome::Denied, Outcome::Allowed, third, Outcome::Denied]);
+        assert_eq!(remaining, [had - 7, had - 7, had - 9, 0, 0]);
+    }
+}
+
+#[test]
+fn refusals_are_counted_by_limits_that_count_all() {
+    let clock = ManualClock::new();
+    let all = limiter(FixedWindow::new(Rate::per_hour(3)).count(CountPolicy::All), &clock);
+    let other = limiter(bucket(3), &clock);
+    let ask = |cost| together(&mut [all.account(1).offer(cost), other.account(1).offer(1)]);
+    assert_eq!((ask(2), ask(2)), (Outcome::Allowed, Outcome::Denied));
+    assert_eq!((left(&all, 1), left(&other, 1)), (0, 2), "the refused two count there");
+    assert_eq!(ask(4), Outcome::Never);
+    drop(all.account(2).offer(3));
+    assert_eq!(left(&all, 2), 3);
+    // Refused by the other only.
+    assert!(other.check_n(2, 3).is_allowed());
+    assert_eq!(together(&mut [all.account(2).offer(1), other.account(2).offer(1)]), Outcome::Denied);
+    assert_eq!(left(&all, 2), 3);
+    // Refused by both, by the other for good: such a request is counted nowhere.
+    assert!(all.check_n(3, 3).is_allowed());
+    clock.advance(Duration::from_secs(1));
+    let ask = |cost| together(&mut [all.account(3).offer(1), other.account(3).offer(cost)]);
+    assert_eq!((ask(4), left(&all, 3)), (Outcome::Never, 0));
+    let limiter = limiter(FixedWindow::new(Rate::per_hour(9)).count(CountPolicy::All), &clock);
+    assert!(limiter.check_n(3, 5).is_allowed());
+    assert_eq!(together(&mut [limiter.account(3).offer(5), other.account(3).offer(4)]), Outcome::Never);
+    assert_eq!(left(&limiter, 3), 4);
+}
+
+#[test]
+fn a_full_tables_refusals_of_offers_are_counted() {
+    let builder = Limiter::builder(bucket(1)).per::<u64>().max_keys(1).when_full(WhenFull::Deny);
+    let full = builder.clock(ManualClock::new()).build().unwrap();
+    (0..2_000).for_each(|key| drop(full.check(key)));
+    let refused = (2_000..).find(|&key| full.peek(key).is_full()).unwrap();
+    let before = full.stats().refused_full;
+    let mut offers = [full.account(refused).offer(1)];
+    assert_eq!(full.stats().refused_full, before, "an offer is no answer");
+    assert_eq!(together(&mut offers), Outcome::Denied);
+    assert!(offers[0].part().refuses_full());
+    assert_eq!(full.stats().refused_full, before + 1);
+}
+
+/// A change of quota, a reset and a restart between an offer and what follows.
+#[test]
+fn offers_outlive_changes_and_resets() {
+    let clock = ManualClock::new();
+    let limiter = limiter(bucket(10), &clock);
+    assert!(limiter.check_n(1, 2).is_allowed());
+    // The word is the same: the charge stands as one that was begun before the change.
+    let mut offer = limiter.account(1).offer(5);
+    limiter.reconfigure(bucket(4), Inherit::Additive).unwrap();
+    assert_eq!((offer.take(), left(&limiter, 1)), (Outcome::Allowed, 0));
+    assert_eq!(offer.part().limit(), 10, "it says what decided it");
+    let kept = offer.keep();
+    assert_eq!(limiter.show(&kept).map(|part| (part.limit(), part.remaining())), Some((10, 3)));
+    // A later one is decided by what is current then.
+    let (mut never, mut denied) = (limiter.account(1).offer(5), limiter.account(1).offer(1));
+    assert_eq!((never.take(), denied.take()), (Outcome::Never, Outcome::Denied));
+    assert!(limiter.account(1).reset());
+    assert_eq!(limiter.refund(kept.receipt()), 0, "the reset forgave it");
+
+    let mut before = limiter.account(1).offer(3);
+    limiter.reconfigure(bucket(2), Inherit::Additive).unwrap();
+    assert!(limiter.check(1).is_allowed());
+    assert_eq!(before.take(), Outcome::Never, "the word is another, and so is the limit");
+    let mut offer = limiter.account(1).offer(1);
+    assert!(limiter.account(1).reset());
+    assert_eq!(offer.take(), Outcome::Allowed);
+    assert_eq!(left(&limiter, 1), 1);
+    assert_eq!(limiter.refund(offer.receipt()), 1, "it was charged after the reset");
+
+    let mut file = Vec::new();
+    let kept = {
+        let mut offer = limiter.account(1).offer(1);
+        offer.take();
+        offer.keep()
+    };
+    limiter.save(&mut file).unwrap();
+    let again = Limiter::builder(bucket(2)).per::<u64>().clock(clock).restore(&file[..]).unwrap();
+    assert_eq!(left(&again, 1), 1);
+    assert!(again.show(&kept).is_none(), "it is another limiter's");
+    assert_eq!((again.refund(kept.receipt()), left(&again, 1)), (0, 1));
+}
+
+#[test]
+fn quotas_that_come_with_calls_make_offers() {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(CallQuota::new(Rate::per_hour(1), 1).unwrap()).per::<u64>();
+    let calls = builder.clock(clock.clone()).build().unwrap();
+    let other = limiter(bucket(3), &clock);
+    let quota = CallQuota::new(Rate::per_hour(4), 4).unwrap().lend();
+    let ask = |key, cost| {
+        let mut offers = [calls.account(key).under(&quota).offer(cost), other.account(key).offer(cost)];
+        let outcome = together(&mut offers);
+        (outcome, offers.map(|offer| offer.receipt()))
+    };
+    let (outcome, [call, _]) = ask(1, 3);
+    assert_eq!((outcome, calls.refund(call)), (Outcome::Allowed, 3));
+    assert_eq!(ask(1, 1).0, Outcome::Denied, "by the other");
+    assert_eq!(calls.account(1).under(&quota).peek_n(0).remaining(), 4, "it was given back");
+    // Overtaken, it is decided anew by its own quota.
+    let mut offers = [calls.account(2).under(&quota).offer(2), calls.account(2).under(&quota).offer(3)];
+    assert_eq!(together(&mut offers), Outcome::Denied);
+    assert_eq!(offers[1].part().limit(), 4);
+    let mut offer = calls.account(2).under(&quota).offer(5);
+    assert_eq!(offer.take(), Outcome::Never);
+    assert!(calls.show(&offer.keep()).is_none());
+}
+
+#[test]
+fn a_list_of_one_limit_makes_offers() {
+    let list = |quotas: Vec<Quota>| Limiter::builder(quotas).per::<u64>().build().unwrap();
+    let one = list(vec![bucket(2)]);
+    assert_eq!(one.account(1).offer(2).unwrap().take(), Outcome::Allowed);
+    assert_eq!(one.account(1).offer(1).unwrap().take(), Outcome::Denied);
+    assert!(list(vec![bucket(2), bucket(3)]).account(1).offer(1).is_none());
+}
+
+/// A queue's request must wait, and its part says how long.
+#[test]
+fn an_offer_of_a_queue_says_when_it_departs() {
+    let clock = ManualClock::new();
+    let queue = limiter(LeakyBucket::queue(Rate::per_second(10)), &clock);
+    let mut offers = [1, 1, 1].map(|cost| queue.account(1).offer(cost));
+    assert_eq!(together(&mut offers), Outcome::Allowed);
+    let delays = offers.each_ref().map(|offer| offer.part().delay());
+    assert_eq!(delays, [0, 100, 200].map(Duration::from_millis));
+}
+
+fn every(count: u64) -> [Quota; 6] {
+    let rate = Rate::per_hour(count);
+    [
+        TokenBucket::new(rate).into(),
+        LeakyBucket::meter(rate).into(),
+        FixedWindow::new(rate).into(),
+        SlidingWindow::new(rate).into(),
+        SlidingWindow::new(rate).subwindows(3).into(),
+        SlidingLog::new(rate).into(),
+    ]
+}
