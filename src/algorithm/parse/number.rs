@@ -24,9 +24,13 @@ static CALENDAR: [(&[&str], [&str; 1]); 2] =
 
 /// A whole number. Underscores may separate its digits.
 pub(super) fn whole(text: &str) -> Result<u64, Problem<'_>> {
-    static WHOLE: [&str; 1] = ["a whole number, such as 100 or 1_000"];
+    whole_such_as(text, &["a whole number, such as 100 or 1_000"])
+}
+
+/// The same, where other numbers are usual.
+pub(super) fn whole_such_as<'t>(text: &'t str, example: &'static [&'static str]) -> Result<u64, Problem<'t>> {
     static SMALL: [&str; 1] = ["at most 18446744073709551615"];
-    let digits = digits(text).ok_or(Problem::new(text, "is no number", &WHOLE))?;
+    let digits = digits(text).ok_or(Problem::new(text, "is no number", example))?;
     digits.parse().map_err(|_| Problem::new(text, "is too large", &SMALL))
 }
 

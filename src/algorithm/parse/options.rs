@@ -49,13 +49,16 @@ impl Options {
         };
         match name {
             "burst" => set(&mut self.burst, part, number::whole(value)?),
-            "initial" => set(&mut self.initial, part, number::whole(value)?),
+            "initial" => {
+                set(&mut self.initial, part, number::whole_such_as(value, &["a whole number, such as 0"])?)
+            }
             "intervals" => set(&mut self.intervals, part, ()),
             "first-hit" => set(&mut self.first_hit, part, ()),
             "capacity" => set(&mut self.capacity, part, number::whole(value)?),
             // `build` refuses more than a u32, and its error names the range.
             "subwindows" => {
-                let number = u32::try_from(number::whole(value)?).unwrap_or(u32::MAX);
+                let number = number::whole_such_as(value, &["a whole number, such as 4"])?;
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
                 set(&mut self.subwindows, part, number)
             }
             "count" => {

@@ -2,6 +2,7 @@
 
 mod cookbook;
 mod errors;
+mod hints;
 mod hostile;
 mod lint;
 mod schema;

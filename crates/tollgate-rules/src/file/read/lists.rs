@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Reader, each, inner, text};
 use crate::file::files::{Holds, Place};
 use crate::file::problem::Code;
-use crate::file::text::{Text, value};
+use crate::file::text::{Text, name as check_name, value};
 use crate::rule::Values;
 
 /// The most entries of all lists, and the most values of all conditions, those of lists counted
@@ -160,9 +160,15 @@ impl Reader<'_, '_> {
 
     fn entries(&mut self, name: &str, kind: Text, span: Range<usize>) -> Option<Rc<Values>> {
         let Some(entries) = self.lists.by_name.get(name) else {
+            // Of a name that no list can have, the walker reports that.
+            check_name(name).ok()?;
             let meant = crate::file::nearest::nearest(name, self.lists.names().take(200));
             let hint = meant.map_or_else(
-                || format!("[lists] {name} = [ … ]"),
+                || {
+                    // A dot would begin a table within a table.
+                    let quote = if name.contains(['.', ':', '/']) { "\"" } else { "" };
+                    format!("above all […]: lists.{quote}{name}{quote} = […]")
+                },
                 |meant| format!("did you mean `@{meant}`?"),
             );
             self.add(span, Code::UnknownList, format!("there is no list `{name}`"), hint);

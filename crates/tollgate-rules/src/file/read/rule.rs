@@ -213,7 +213,7 @@ impl Reader<'_, '_> {
             }
             Attribute::Route if paths().next().is_none() => {
                 let message = "`route` is the pattern of a path, and the rule has none";
-                self.add(span, Code::Unfit, message, "key = \"path\", or match.path = […]");
+                self.add(span, Code::Unfit, message, "key = \"path\", or match.path = \"/users/{id}\"");
             }
             _ => {}
         }
@@ -319,7 +319,9 @@ impl Reader<'_, '_> {
         }
         let is_queue =
             |limit: &Limit| matches!(limit, Limit::Quota(quota) if quota.to_string().contains("queue"));
-        if max_wait.is_some() && !placed.each_limit().any(|(limit, _)| is_queue(limit)) {
+        // Of a rule with a store, `fits_store` says that there is no queue.
+        let is_kept_here = placed.rule.store.is_none();
+        if max_wait.is_some() && is_kept_here && !placed.each_limit().any(|(limit, _)| is_queue(limit)) {
             let message = "`max_wait` means nothing: no limit of the rule is a queue";
             let hint = Some("limits = \"leaky-bucket:10/s,capacity=20,queue\"");
             self.files.add(&placed.field("max_wait"), Code::Unfit, message, hint);

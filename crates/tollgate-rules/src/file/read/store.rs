@@ -50,6 +50,8 @@ impl Reader<'_, '_> {
         let address = match (text(table, "url"), text(table, "url_env")) {
             (Some(url), None) => store::address(url).ok(),
             (None, Some(variable)) => self.address_of(variable, table.get("url_env")?.span()),
+            // The walker reports one of another type.
+            _ if table.contains_key("url") != table.contains_key("url_env") => None,
             _ => {
                 let hint = "url = \"redis://10.0.0.7\", or url_env = \"REDIS_URL\"";
                 self.add(at.clone(), Code::Unfit, "a store has either `url` or `url_env`", hint);
@@ -109,7 +111,7 @@ impl Reader<'_, '_> {
                     }
                     // A dot would begin a table within a table.
                     let quote = if text.contains('.') { "\"" } else { "" };
-                    format!("[stores.{quote}{text}{quote}] url = \"redis://10.0.0.7\"")
+                    format!("above all […]: stores.{quote}{text}{quote}.url = \"redis://10.0.0.7\"")
                 },
                 |meant| format!("did you mean `{meant}`?"),
             );

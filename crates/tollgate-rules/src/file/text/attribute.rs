@@ -47,7 +47,11 @@ pub(in crate::file) fn key_part(text: &str) -> Result<Attribute, Wrong> {
         let known = Transform::ALL.into_iter().find(|known| known.to_string() == name);
         let (Some(transform), Some(rest)) = (known, rest.strip_suffix(')')) else {
             let message = format!("{} is no spelling of an attribute", quoted(text));
-            return Err(Wrong::bad(text, message, "lower, trim, credentials, decoded: lower(header.x-user)"));
+            return Err(Wrong::bad(
+                text,
+                message,
+                "such as lower(header.x-user); also trim, credentials, decoded",
+            ));
         };
         transforms.push(transform);
         inner = rest;
