@@ -66,7 +66,7 @@ pub use clock::{Clock, ManualClock, TscClock};
 #[cfg(not(loom))]
 pub use clock::{CoarseClock, SystemClock};
 pub use error::BuildError;
-pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher};
+pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher, spelling};
 pub use limiter::{
     Account, AcquireError, Builder, ByClock, DebitError, Decision, GlobalLimiter, InFlight, InFlightBuilder,
     InFlightLimiter, Kept, Lease, Leased, Lent, Limiter, Offer, OwnedInFlight, Part, Quotas, Reservation,

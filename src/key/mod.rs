@@ -2,6 +2,7 @@
 
 mod hasher;
 mod kinds;
+pub mod spelling;
 
 pub use hasher::KeyHasher;
 pub(crate) use hasher::Secret;

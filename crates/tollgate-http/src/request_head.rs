@@ -67,6 +67,28 @@ impl<'r> RequestHead<'r> {
         Self { uri, ..self }
     }
 
+    /// Returns the value of the first cookie of this name, as it was sent: with its quotes and
+    /// escapes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate_http::RequestHead;
+    ///
+    /// let request = Request::builder().header("cookie", "a=1; sid=%61bc").body(()).unwrap();
+    /// assert_eq!(RequestHead::of(&request).cookie("sid"), Some(&b"%61bc"[..]));
+    /// ```
+    #[must_use]
+    pub fn cookie(self, name: &str) -> Option<&'r [u8]> {
+        let lines = self.headers.get_all(http::header::COOKIE).into_iter();
+        let pairs = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
+        pairs.map(<[u8]>::trim_ascii).find_map(|pair| {
+            let rest = pair.strip_prefix(name.as_bytes())?.trim_ascii_start();
+            rest.strip_prefix(b"=").map(<[u8]>::trim_ascii_start)
+        })
+    }
+
     /// Returns the method.
     #[must_use]
     #[inline]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tollgate::spelling::{Spelled, Spelling};
+
 /// The bytes that need no allocation.
 const INLINE: usize = 128;
 
@@ -86,6 +88,14 @@ impl KeyBuf {
             self.len = len.min(self.len);
         }
         self.long.truncate(len);
+    }
+
+    /// Respells the value that begins here and ends with the buffer.
+    pub(super) fn respell(&mut self, begin: usize, spelling: Spelling) {
+        let bytes = if self.long.is_empty() { &mut self.inline[..self.len] } else { &mut self.long[..] };
+        let Spelled { len, padding } = spelling(&mut bytes[begin..]);
+        self.truncate(begin + len);
+        self.push(padding);
     }
 
     /// Inserts a byte.

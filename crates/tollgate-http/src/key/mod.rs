@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
+use http::header::AUTHORIZATION;
+use tollgate::spelling::{self, Spelling, credentials};
 
 pub use buffer::KeyBuf;
 
@@ -41,9 +43,10 @@ const ESCAPE: u8 = 1;
 /// | [`and`](Self::and) | two keys combined |
 /// | [`or`](Self::or) | the first key that the request has: an API key, else the address |
 ///
-/// The key of an address begins with a byte that no header, cookie, path or method can begin with.
-/// So a header of four bytes never shares the limit of an address, not even in a closure that
-/// writes one or the other, if it takes the address from [`ClientAddress::key_of`].
+/// The key of an address begins with a byte that no header, path or method can begin with. So a
+/// header of four bytes never shares the limit of an address, not even in a closure that writes one
+/// or the other, if it takes the address from [`ClientAddress::key_of`]. A cookie can begin with it
+/// by an escape: [`or`](Self::or) keeps the two apart.
 ///
 /// # Examples
 ///
@@ -79,19 +82,47 @@ impl KeyBy {
         Self { write, addresses: Addresses::All, alternatives: 1 }
     }
 
-    /// The first value of a header, byte for byte. Clients can send any value, so limit requests
-    /// with an *unknown* value too.
+    /// The first value of a header. Clients can send any value, so limit requests with an *unknown*
+    /// value too.
     ///
-    /// A header has a limit for each of its spellings. `Authorization` has many of one credential
-    /// (`bearer  t` is `Bearer t`): use the user that the application found as the key, by
-    /// [`extension`](Self::extension), or a rule in a file, whose keys have one spelling.
+    /// A credential in `Authorization` has many spellings and one limit. Its key is written as
+    /// `Bearer t`, with one blank and this case of the scheme: see
+    /// [`tollgate::spelling::credentials`]. Any other header is the key byte for byte, and
+    /// [`request`](Self::request) makes a key of `Authorization` as it was sent.
+    ///
+    /// `X_Api_Key` is another header than `X-Api-Key`. In front of WSGI, PHP or Puma, which take it
+    /// for the same, drop headers with a `_` first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, header::AUTHORIZATION};
+    /// use tollgate_http::{KeyBy, RequestHead};
+    ///
+    /// let request = Request::builder().header("authorization", "bEARER   t").body(()).unwrap();
+    /// let head = RequestHead::of(&request);
+    /// assert_eq!(KeyBy::header(AUTHORIZATION).of(head).as_bytes(), b"Bearer t");
+    ///
+    /// let as_sent = KeyBy::request(|head, key| {
+    ///     key.push(head.header("authorization").unwrap_or_default());
+    /// });
+    /// assert_eq!(as_sent.of(head).as_bytes(), b"bEARER   t");
+    /// ```
     #[must_use]
     pub fn header(name: HeaderName) -> Self {
-        Self::request(move |head, key| key.push(head.header(&name).unwrap_or_default()))
+        let spelling = (name == AUTHORIZATION).then_some(credentials as Spelling);
+        Self::request(move |head, key| {
+            let begin = key.as_bytes().len();
+            key.push(head.header(&name).unwrap_or_default());
+            if let Some(spelling) = spelling {
+                key.respell(begin, spelling);
+            }
+        })
     }
 
-    /// The value of the first cookie of this name, as it was sent: with its quotes and escapes, so
-    /// that an application that decodes them reads several keys as one session.
+    /// The value of the first cookie of this name. It is written without quotes and escapes, as
+    /// servers read it ([`tollgate::spelling::cookie`]): `abc`, `"abc"` and `%61bc` share a limit.
+    /// [`RequestHead::cookie`] is the value as it was sent, for [`request`](Self::request).
     ///
     /// A client can send two cookies of the same name. If the application reads the last one, as
     /// `axum-extra`'s `CookieJar` does, the client can evade its limit by a different first cookie
@@ -100,7 +131,11 @@ impl KeyBy {
     #[must_use]
     pub fn cookie(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self::request(move |head, key| key.push(cookie(head, name.as_bytes()).unwrap_or_default()))
+        Self::request(move |head, key| {
+            let begin = key.as_bytes().len();
+            key.push(head.cookie(&name).unwrap_or_default());
+            key.respell(begin, spelling::cookie);
+        })
     }
 
     /// The method.
@@ -187,7 +222,8 @@ impl KeyBy {
     /// The key is written as without `or`, so that `for_key` and the like find it, if it is the
     /// first alternative or the first [client address](Self::client) among them. Any other
     /// alternative follows its number: [`of`](Self::of) returns the whole key. (A first alternative
-    /// whose bytes, from a closure, begin like an address or a number follows one more byte.)
+    /// whose bytes, from a closure or an escape, begin like an address or a number follows one more
+    /// byte.)
     ///
     /// # Examples
     ///
@@ -266,13 +302,6 @@ impl fmt::Debug for KeyBy {
     }
 }
 
-/// Returns the value of the first cookie of this name.
-fn cookie<'r>(head: RequestHead<'r>, name: &[u8]) -> Option<&'r [u8]> {
-    let lines = head.headers().get_all(http::header::COOKIE).into_iter();
-    let pairs = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
-    pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
-}
-
 #[cfg(test)]
 mod tests {
     use http::Request;
@@ -293,6 +322,77 @@ mod tests {
         assert_eq!(key_of(&by, &[("cookie", "a=b"), ("cookie", "sid=5")]), b"5");
         assert_eq!(key_of(&by, &[("cookie", "sid; sid=")]), b"");
         assert_eq!(key_of(&by, &[]), b"");
+    }
+
+    /// The values of a header that make a key, and those that make another one.
+    fn assert_one_key(by: &KeyBy, header: &str, same: &[&str], others: &[&str]) {
+        let key = |value: &str| key_of(by, &[(header, value)]);
+        let first = key(same[0]);
+        assert!(!first.is_empty(), "{header}: {}", same[0]);
+        for value in same {
+            assert_eq!(key(value), first, "{header}: {value}");
+        }
+        for value in others {
+            assert_ne!(key(value), first, "{header}: {value}");
+        }
+    }
+
+    #[test]
+    fn credentials_have_one_key_however_they_are_spelled() {
+        let by = KeyBy::header(AUTHORIZATION);
+        // Every case of the scheme, and up to 21 blanks behind it.
+        let cased = (0..64_u32).map(|bits| {
+            let case = |(at, c): (usize, char)| if bits >> at & 1 == 1 { c.to_ascii_uppercase() } else { c };
+            "bearer".chars().enumerate().map(case).collect::<String>() + " t"
+        });
+        let spaced = (2..=21).map(|blanks| format!("Bearer{}t", " ".repeat(blanks)));
+        let all: Vec<String> = cased.chain(spaced).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        assert_one_key(&by, "authorization", &all, &["Bearer T", "Bearer", "Basic t", "t"]);
+        let users = ["Basic dTpwMQ==", "basic  dTpwMQ", "BASIC dTpwMR==junk"];
+        assert_one_key(&by, "authorization", &users, &["Basic dTpwMg=="]);
+        // Any other header, and a part of a longer key.
+        let other = KeyBy::header(HeaderName::from_static("x-api-key"));
+        assert_one_key(&other, "x-api-key", &["Bearer t"], &["bearer t", "Bearer  t"]);
+        let both = KeyBy::method().and(by.clone());
+        assert_one_key(&both, "authorization", &["Bearer t", "bearer   t"], &["Bearer T"]);
+    }
+
+    #[test]
+    fn a_cookie_has_one_key_however_it_is_escaped() {
+        let by = KeyBy::cookie("s");
+        let bytes = b"abcdef";
+        // Each byte plain or escaped, as `%` and as an octal within quotes.
+        let escaped = |bits: usize, escape: fn(u8) -> String| -> String {
+            let spelled = |(at, &byte): (usize, &u8)| {
+                if bits >> at & 1 == 1 { escape(byte) } else { char::from(byte).to_string() }
+            };
+            bytes.iter().enumerate().map(spelled).collect()
+        };
+        let percents = (0..64).map(|bits| format!("s={}", escaped(bits, |byte| format!("%{byte:02X}"))));
+        let octals = (0..64).map(|bits| format!("s=\"{}\"", escaped(bits, |byte| format!("\\{byte:03o}"))));
+        let all: Vec<String> =
+            percents.chain(octals).chain(["x=1; s = \"%61bcdef\" ;s=2".to_owned()]).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        assert_one_key(&by, "cookie", &all, &["s=abcdeF", "s=abcdef2", "s=\"abcdef", "s=", "s=\"\""]);
+        assert_eq!(key_of(&by, &[("cookie", "s=\"\"")]), b"", "nothing is no key");
+        let as_sent = KeyBy::request(|head, key| key.push(head.cookie("s").unwrap_or_default()));
+        assert_eq!(key_of(&as_sent, &[("cookie", "s=\"%61b\"")]), b"\"%61b\"");
+        let long = format!("s={}", "%61".repeat(200));
+        assert_eq!(key_of(&by, &[("cookie", &long)]), b"a".repeat(200));
+    }
+
+    #[test]
+    fn an_escaped_cookie_never_has_the_key_of_an_address() {
+        let address = ClientAddress::connection(|peer: &std::net::SocketAddr| Some(peer.ip()));
+        for by in [
+            KeyBy::cookie("s").or(KeyBy::client(address.clone())),
+            KeyBy::client(address.clone()).or(KeyBy::cookie("s")),
+        ] {
+            let of_address = address.key_of([97, 98, 99, 100].into());
+            assert_ne!(key_of(&by, &[("cookie", "s=%04abcd")]), of_address.as_bytes());
+            assert!(!key_of(&by, &[("cookie", "s=%04abcd")]).is_empty());
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use tollgate::spelling::{Spelling, cookie, credentials, decode, lower, respell, trim};
+
 use super::CompileError;
 use super::condition::{All, Paths, Test, Wanted};
 use super::pattern::Pattern;
@@ -9,10 +11,7 @@ use super::rule::{Compiled, CompiledCost, CompiledTier, Generosity, Part, Replac
 use super::values::{Networks, Texts};
 use crate::address::canonical_network;
 use crate::file::wrong_value;
-use crate::request::{
-    AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source, Step, blank_pluses, credentials, decode,
-    lower, trim, unquote,
-};
+use crate::request::{AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source};
 use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limits, Replaces, Rule, Rules, Transform};
 
 /// Compiles rules, and numbers the parameters and cookies that they name.
@@ -59,8 +58,8 @@ impl Compiler<'_> {
                     if *attribute.plain() == Attribute::Client && *attribute != Attribute::Client {
                         return Err(self.misplaced(attribute));
                     }
-                    let (source, steps) = (self.source(attribute), one_spelling(attribute));
-                    key.push(Part { attribute: attribute.clone(), source, steps });
+                    let (source, spellings) = (self.source(attribute), one_spelling(attribute));
+                    key.push(Part { attribute: attribute.clone(), source, spellings });
                 }
                 key
             }
@@ -172,7 +171,7 @@ impl Compiler<'_> {
                 let exact = |text: &str| -> Box<[u8]> {
                     let mut text = folded(text);
                     if has_scheme {
-                        credentials(&mut text, 0);
+                        respell(&mut text, 0, credentials);
                     }
                     text.into()
                 };
@@ -243,11 +242,11 @@ fn has_scheme(attribute: &Attribute) -> bool {
 }
 
 /// What makes one spelling of those of an attribute's values.
-fn one_spelling(attribute: &Attribute) -> Box<[Step]> {
-    let mut steps: Vec<Step> = Vec::new();
+fn one_spelling(attribute: &Attribute) -> Box<[Spelling]> {
+    let mut spellings: Vec<Spelling> = Vec::new();
     let mut inner = attribute;
     while let Attribute::Transformed(transform, within) = inner {
-        steps.push(match transform {
+        spellings.push(match transform {
             Transform::Lower => lower,
             Transform::Trim => trim,
             Transform::Credentials => credentials,
@@ -256,11 +255,11 @@ fn one_spelling(attribute: &Attribute) -> Box<[Step]> {
         inner = within;
     }
     match inner {
-        inner if has_scheme(inner) => steps.push(credentials),
-        Attribute::Cookie(_) => steps.extend([blank_pluses, decode, unquote] as [Step; 3]),
+        inner if has_scheme(inner) => spellings.push(credentials),
+        Attribute::Cookie(_) => spellings.push(cookie),
         _ => {}
     }
     // The innermost is the first.
-    steps.reverse();
-    steps.into()
+    spellings.reverse();
+    spellings.into()
 }

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use tollgate::spelling::respell;
+
 use super::condition::{All, PathMatch, Side, first};
 use super::found::{Concerned, Judged};
 use super::pattern::Stack;
@@ -220,7 +222,7 @@ impl Part {
                     }
                     if !is_one {
                         // Its one spelling may be short enough: it is cut after that.
-                        let most = if self.steps.is_empty() { MAX_VALUE + 1 } else { usize::MAX };
+                        let most = if self.spellings.is_empty() { MAX_VALUE + 1 } else { usize::MAX };
                         key.extend_from_slice(&value[..value.len().min(most)]);
                         is_one = true;
                     } else {
@@ -251,6 +253,6 @@ impl Part {
 
     /// Makes one spelling of a value.
     fn spell(&self, key: &mut Vec<u8>, begin: usize) {
-        self.steps.iter().for_each(|step| step(key, begin));
+        self.spellings.iter().for_each(|spelling| respell(key, begin, *spelling));
     }
 }

@@ -1,7 +1,9 @@
 //! A compiled rule.
 
+use tollgate::spelling::Spelling;
+
 use super::condition::All;
-use crate::request::{Source, Step};
+use crate::request::Source;
 use crate::rule::{Attribute, Limit, Limits, MissingKey, Mode};
 
 /// A compiled rule.
@@ -31,7 +33,7 @@ pub(super) struct Part {
     pub(super) attribute: Attribute,
     pub(super) source: Source,
     /// What makes one spelling of those of a value.
-    pub(super) steps: Box<[Step]>,
+    pub(super) spellings: Box<[Spelling]>,
 }
 
 #[derive(Debug)]

@@ -5,23 +5,22 @@
 //! | `plain` | a request as data: of a test, a log line, a call |
 //! | `path` | the readings of a path, normalised and folded |
 //! | `host` | the host's name, and whether it is one |
-//! | `spelling` | the spellings of one value |
+//! | `misspelled` | headers whose names servers read as another's |
 //! | `seen` | the parts of a request that are read once |
 
 mod host;
+mod misspelled;
 mod path;
 mod plain;
 mod seen;
-mod spelling;
 
 use std::net::IpAddr;
 
 pub use host::is_host;
+pub use misspelled::is_misspelled;
 pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
 pub(crate) use seen::{AUTHORIZATION, Buffers, CREDENTIALS, HOST, METHOD, Names, Reading, Seen, Source};
-pub use spelling::is_misspelled;
-pub(crate) use spelling::{Step, blank_pluses, credentials, decode, lower, trim, unquote};
 
 /// The longest value that is read, in bytes. A longer one is missing.
 pub(crate) const MAX_VALUE: usize = 4096;

@@ -10,6 +10,8 @@
 
 use std::ops::Range;
 
+use tollgate::spelling::escape;
+
 /// A reading of a path, as places in the buffer of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PathReading {
@@ -38,15 +40,6 @@ fn is_pchar(byte: u8) -> bool {
 
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
-}
-
-/// Returns the byte of the escape with which a text begins.
-pub(super) fn escape(text: &[u8]) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    match text {
-        [b'%', high, low, ..] => u8::try_from(digit(*high)? << 4 | digit(*low)?).ok(),
-        _ => None,
-    }
 }
 
 fn push_escape(byte: u8, out: &mut Vec<u8>) {

@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
 
+use tollgate::spelling::{Spelling, credentials, decode, decode_form, respell, unquote};
+
 use super::host;
 use super::path::{self, Form, Forms, PathReading};
-use super::spelling::{Step, credentials, decode, decode_form, unquote};
 use super::{Field, MAX_VALUE, Request};
 use crate::address::canonical;
 
@@ -198,7 +199,7 @@ impl Buffers {
     fn read_credentials(&mut self, value: &[u8]) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        credentials(&mut self.bytes, begin);
+        respell(&mut self.bytes, begin, credentials);
         self.item(AUTHORIZATION, begin, Reading::Only);
         let end = self.bytes.len();
         if self.bytes[begin..] != *value {
@@ -220,12 +221,12 @@ impl Buffers {
             let equals = pair.iter().position(|&byte| byte == b'=').unwrap_or(pair.len());
             let begin = self.bytes.len();
             self.bytes.extend_from_slice(&pair[..equals]);
-            decode_form(&mut self.bytes, begin);
+            respell(&mut self.bytes, begin, decode_form);
             let name = names.queries.get(&self.bytes[begin..]).copied();
             self.bytes.truncate(begin);
             if let Some(name) = name {
                 self.bytes.extend_from_slice(pair.get(equals + 1..).unwrap_or_default());
-                decode_form(&mut self.bytes, begin);
+                respell(&mut self.bytes, begin, decode_form);
                 self.item(name, begin, Reading::Only);
             }
         }
@@ -243,7 +244,7 @@ impl Buffers {
     /// Reads a cookie as it was sent, and as servers read it that unquote or decode it.
     fn read_cookie(&mut self, name: u32, value: &[u8]) {
         // Only Rack reads a `+` as a blank. It is in many a token, which frees as it was sent.
-        const READINGS: [(&[Step], Reading); 4] = [
+        const READINGS: [(&[Spelling], Reading); 4] = [
             (&[unquote], Reading::First),
             (&[decode], Reading::First),
             (&[unquote, decode], Reading::First),
@@ -255,10 +256,10 @@ impl Buffers {
         let most = if is_plain { MAX_VALUE + 1 } else { value.len() };
         self.bytes.extend_from_slice(&value[..value.len().min(most)]);
         self.item(name, begin, Reading::Only);
-        for (steps, sent) in READINGS.iter().filter(|_| !is_plain) {
+        for (spellings, sent) in READINGS.iter().filter(|_| !is_plain) {
             let begin = self.bytes.len();
             self.bytes.extend_from_slice(value);
-            steps.iter().for_each(|step| step(&mut self.bytes, begin));
+            spellings.iter().for_each(|spelling| respell(&mut self.bytes, begin, *spelling));
             let is_this = |item: &Item| self.bytes[item.begin..item.end] == self.bytes[begin..];
             if self.items[first..].iter().any(is_this) {
                 self.bytes.truncate(begin);

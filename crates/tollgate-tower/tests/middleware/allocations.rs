@@ -29,6 +29,8 @@ fn allocations(layer: &TollgateLayer) -> u64 {
                     ("peer", &format!("192.0.{high}.{low}")),
                     ("api-key", "a key of some length, as they are"),
                     ("x-forwarded-for", "6.6.6.6, 203.0.113.9"),
+                    ("authorization", "bASIC   dTpwMQ"),
+                    ("cookie", "sid=\"s%3A\\141bc\""),
                 ],
             )
         })
@@ -90,6 +92,7 @@ fn an_admitted_request_allocates_nothing_with_any_headers() {
                     .key(by_header("api-key").and(KeyBy::method()))
                     .tier(|_| true, quotas()),
             )
+            .rule(Rule::new("user", quotas()).key(by_header("authorization").and(KeyBy::cookie("sid"))))
             .rule(Rule::new("proxied", quotas()).key(proxied).skip(|_| false).for_key("x", quotas()))
             .rule(Rule::new("trial", quotas()).shadow().cost(|_| 2))
             .headers(styles.iter().copied())

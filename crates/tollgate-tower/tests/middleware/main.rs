@@ -12,6 +12,7 @@ mod cost_from;
 mod full_tables;
 mod handles;
 mod hooks;
+mod identities;
 mod in_flight;
 mod limit_headers;
 mod per_request;
