@@ -12,8 +12,8 @@ mod simulation;
 mod trial;
 
 pub use envoy::{
-    Converted, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor,
-    EnvoyHandle, EnvoyHits, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
+    Converted, EnvoyAnswer, EnvoyAsk, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyCount,
+    EnvoyDescriptor, EnvoyHandle, EnvoyHits, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
 };
 pub use file::{
     Code, Disk, Listener, Memory, Problem, ProblemPart, Reading, Source, read, read_network, schema,

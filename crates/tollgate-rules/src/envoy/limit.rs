@@ -121,7 +121,8 @@ pub enum EnvoyUnit {
 }
 
 impl EnvoyUnit {
-    pub(super) const ALL: [Self; 7] =
+    /// All of them, the shortest first.
+    pub const ALL: [Self; 7] =
         [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
     pub(super) const fn word(self) -> &'static str {

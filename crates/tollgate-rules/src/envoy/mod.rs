@@ -32,8 +32,8 @@ use fields::Reader;
 pub use limit::{EnvoyLimit, EnvoyUnit};
 use read::Loaded;
 pub use set::{
-    EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyDescriptor, EnvoyHandle, EnvoyHits, EnvoySet,
-    EnvoyStatus,
+    EnvoyAnswer, EnvoyAsk, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyCount, EnvoyDescriptor, EnvoyHandle,
+    EnvoyHits, EnvoySet, EnvoyStatus,
 };
 pub use trie::EnvoyConfig;
 use yaml::Yaml;

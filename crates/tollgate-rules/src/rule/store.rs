@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_backend::StoreAddress;
+use tollgate_backend::{AddressError, StoreAddress};
 
 /// The store of a rule: Redis or Valkey, which all processes that read the rule share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,25 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(10);
 pub(crate) const PREFIX: &str = "tg1";
 
 impl StoreServer {
+    /// A single server at this address, with the deadline and the prefix of a store whose table
+    /// says none.
+    ///
+    /// # Errors
+    ///
+    /// [`AddressError`], which has none of the text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let server = tollgate_rules::StoreServer::parse("redis://app:hunter2@10.0.0.7")?;
+    /// assert_eq!(server.to_string(), "redis://10.0.0.7");
+    /// assert_eq!(server.deadline.as_millis(), 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse(address: &str) -> Result<Self, AddressError> {
+        StoreAddress::parse(address).map(Self::at)
+    }
+
     pub(crate) fn at(address: StoreAddress) -> Self {
         Self {
             address,

@@ -7,6 +7,7 @@ mod convert;
 mod hostile;
 mod model;
 mod reload;
+mod stored;
 mod together;
 mod walk;
 

@@ -24,7 +24,7 @@ const UNITS: [(&str, EnvoyUnit, u64); 7] = [
 
 /// A descriptor of the file.
 #[derive(Clone, Debug)]
-struct Node {
+pub(crate) struct Node {
     key: &'static str,
     value: Option<&'static str>,
     share: bool,
@@ -75,12 +75,12 @@ fn level(inner: BoxedStrategy<Vec<Node>>) -> BoxedStrategy<Vec<Node>> {
     prop::collection::vec(node, 0..5).prop_map(unique).boxed()
 }
 
-fn tree() -> impl Strategy<Value = Vec<Node>> {
+pub(crate) fn tree() -> impl Strategy<Value = Vec<Node>> {
     level(level(Just(Vec::new()).boxed()))
 }
 
 /// The descriptors as YAML.
-fn yaml(nodes: &[Node]) -> String {
+pub(crate) fn yaml(nodes: &[Node]) -> String {
     let each = nodes.iter().map(|node| {
         let mut text = format!("{{ key: {}, share_threshold: {}", node.key, node.share);
         if let Some(value) = node.value {
@@ -245,7 +245,7 @@ fn decide(
     (told, is_over)
 }
 
-fn calls() -> impl Strategy<Value = Vec<Call>> {
+pub(crate) fn calls() -> impl Strategy<Value = Vec<Call>> {
     let entry = (select(vec!["a", "b"]), select(vec!["x", "xx", "y", "z", ""]))
         .prop_map(|(key, value)| (key.to_owned(), value.to_owned()));
     let hits = prop_oneof![

@@ -42,6 +42,8 @@ pub struct EnvoyStatus {
     /// The time until the window of the limit that was asked ends, in whole nanoseconds. For Envoy,
     /// which ignores parts of a second, round it up.
     pub until_reset: Duration,
+    /// Whether the limit's store did not answer, so that no count decided.
+    pub is_unavailable: bool,
 }
 
 impl EnvoyStatus {
@@ -53,16 +55,17 @@ impl EnvoyStatus {
         current_limit: None,
         remaining: 0,
         until_reset: Duration::ZERO,
+        is_unavailable: false,
     };
 
     /// That of a limit that was asked.
     pub(super) fn of(limit: &Asked, seen: Seen) -> Self {
-        let Seen { count, is_over, until_reset } = seen;
+        let Seen { count, most, is_over, is_blind: is_unavailable, until_reset } = seen;
         let code = if is_over && !limit.is_shadow { EnvoyCode::OverLimit } else { EnvoyCode::Ok };
-        let remaining = u64::from(limit.most).saturating_sub(count);
-        let remaining = if is_over { 0 } else { u32::try_from(remaining).unwrap_or(limit.most) };
+        let remaining = u64::from(most).saturating_sub(count);
+        let remaining = if is_over { 0 } else { u32::try_from(remaining).unwrap_or(most) };
         let current_limit = Some((limit.most, limit.unit));
-        Self { code, is_over, limit: limit.index, current_limit, remaining, until_reset }
+        Self { code, is_over, limit: limit.index, current_limit, remaining, until_reset, is_unavailable }
     }
 }
 
@@ -84,6 +87,10 @@ pub struct EnvoyAnswer {
     pub(super) replaced: Vec<usize>,
     /// What can be given back, with the position in `asked`.
     pub(super) receipts: Vec<(usize, Receipt)>,
+    /// Whether several limits that can refuse the call are charged all or nothing.
+    pub(super) is_together: bool,
+    /// Whether they refused it when they were looked at.
+    pub(super) is_refused: bool,
 }
 
 impl EnvoyAnswer {
@@ -99,12 +106,37 @@ impl EnvoyAnswer {
         if refuse(&self.asked, is_over) { EnvoyCode::OverLimit } else { EnvoyCode::Ok }
     }
 
+    /// Shows a limit with so many hits given back.
+    pub(super) fn add_back(&mut self, number: usize, hits: u64) {
+        let asked = &self.asked[number];
+        let status = &mut self.statuses[asked.descriptor];
+        let remaining = u64::from(status.remaining).saturating_add(hits).min(asked.most.into());
+        status.remaining = remaining as u32;
+    }
+
     pub(super) fn clear(&mut self) {
         self.statuses.clear();
         self.asked.clear();
         self.keys.clear();
         self.replaced.clear();
         self.receipts.clear();
+        (self.is_together, self.is_refused) = (false, false);
+    }
+
+    /// Judges the looks at all limits that can refuse the call.
+    pub(super) fn judge(&mut self) {
+        self.is_refused = refuse(&self.asked, |asked| asked.looked.is_some_and(|seen| seen.is_over));
+    }
+
+    /// Whether a limit is charged: of a call that was refused at the looks, those that are over,
+    /// and shadow limits.
+    pub(super) fn is_charged(&self, asked: &Asked) -> bool {
+        !self.is_refused || asked.looked.is_none_or(|seen| seen.is_over)
+    }
+
+    /// Whether what a limit was charged is given back if another one refuses the call.
+    pub(super) fn may_come_back(&self, asked: &Asked, seen: Seen) -> bool {
+        self.is_together && !self.is_refused && !asked.is_shadow && !seen.is_over
     }
 }
 
@@ -125,6 +157,8 @@ pub(super) struct Asked {
     pub(super) hits: u64,
     /// What the key had before any descriptor was charged, if it was looked at.
     pub(super) looked: Option<Seen>,
+    /// Whether its store did not answer the look. It is not asked again.
+    pub(super) has_failed: bool,
 }
 
 /// Whether limits refuse a call: one is exceeded, or, of those with `quota_mode`, all are.

@@ -32,6 +32,8 @@ pub(super) struct CountedLimit<C> {
     pub(super) replaces: Box<[usize]>,
     /// The hits that it had.
     pub(super) hits: Arc<Tally>,
+    /// The way to it, by which a store knows it.
+    pub(super) way: Box<[u8]>,
 }
 
 impl<C: Clock + Clone + 'static> Counted<C> {
@@ -65,14 +67,15 @@ impl<C: Clock + Clone + 'static> Counted<C> {
             let counter = match (kept, limit.unit) {
                 (Some(kept), _) => Some(Arc::clone(kept)),
                 (None, Some(unit)) => {
-                    let keys = if way.is_none_or(|way| way.has_keys) { max_keys } else { 1 };
+                    let keys = if way.as_ref().is_none_or(|way| way.has_keys) { max_keys } else { 1 };
                     Some(Arc::new(counter(&limit.composite, unit, keys, clock)?))
                 }
                 (None, None) => None,
             };
             let name = limit.name.as_deref().map(|name| names.number(name));
             let replaces = limit.replaces.iter().map(|name| names.number(name)).collect();
-            Ok(CountedLimit { counter, name, replaces, hits })
+            let way = way.map(|way| way.path).unwrap_or_default();
+            Ok(CountedLimit { counter, name, replaces, hits, way })
         };
         let limits = config.limits().iter().zip(ways).map(&mut counted).collect::<Result<_, SetError>>()?;
         let brought = match before {

@@ -24,15 +24,49 @@ pub(super) struct Counter<C> {
     offset: u64,
 }
 
+/// What a store says of a key.
+///
+/// # Examples
+///
+/// See [`EnvoyHandle::find`](crate::EnvoyHandle::find).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvoyCount {
+    /// The hits in the window, with those that were asked for.
+    pub hits: u64,
+    /// Whether there are more than the store can count, which is more than any limit.
+    pub is_beyond: bool,
+    /// The time until the window ends. Zero: the key has no hits.
+    pub until_reset: Duration,
+}
+
+impl EnvoyCount {
+    /// How far a store has to count: beyond all limits.
+    pub const MOST: u64 = 1 << 33;
+}
+
 /// What a call finds of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// The hits in the window, with those of the call.
     pub(super) count: u64,
+    /// The limit.
+    pub(super) most: u32,
     /// Whether they are more than the limit.
     pub(super) is_over: bool,
+    /// Whether nothing is known of the count: the store does not answer.
+    pub(super) is_blind: bool,
     /// Until the window ends.
     pub(super) until_reset: Duration,
+}
+
+impl Seen {
+    /// What a count with so many hits of the call is under a limit of `most`.
+    pub(super) fn of(found: EnvoyCount, hits: u64, most: u32) -> Self {
+        let EnvoyCount { hits: count, is_beyond, until_reset } = found;
+        // A limit of 0 also refuses calls that only look.
+        let is_over = is_beyond || hits > u64::from(most) || count > u64::from(most) || most == 0;
+        Self { count, most, is_over, is_blind: false, until_reset }
+    }
 }
 
 impl<C: Clock + Clone + 'static> Counter<C> {
@@ -104,19 +138,17 @@ impl<C: Clock> Counter<C> {
 
     fn seen(&self, decision: &Decision<'_>, hits: u64, most: u32, now: Timestamp) -> Seen {
         let count = self.largest - decision.remaining().min(self.largest);
-        // Refused: more than the largest count, or the table is full of keys that had more hits
-        // than any limit allows.
-        let is_beyond = !decision.is_allowed() || hits > u64::from(most);
         // The largest count may have been more.
         let is_unsure = hits == 0 && count >= self.largest;
-        // A limit of 0 also refuses calls that only look.
-        let is_over = is_beyond || is_unsure || count > u64::from(most) || most == 0;
+        // Refused: more than the largest count, or the table is full of keys that had more hits
+        // than any limit allows.
+        let is_beyond = !decision.is_allowed() || is_unsure;
         let until_reset = if count > 0 { decision.reset_after() } else { self.until_end(now) };
-        Seen { count, is_over, until_reset }
+        Seen::of(EnvoyCount { hits: count, is_beyond, until_reset }, hits, most)
     }
 
     /// The time until the window of `now` ends.
-    fn until_end(&self, now: Timestamp) -> Duration {
+    pub(super) fn until_end(&self, now: Timestamp) -> Duration {
         let length = self.unit.seconds() * 1_000_000_000;
         let elapsed = (u128::from(self.offset) + u128::from(now.as_nanos())) % u128::from(length);
         Duration::from_nanos(length - elapsed as u64)

@@ -6,7 +6,7 @@ use tollgate::{Clock, Timestamp};
 
 use crate::envoy::limit::EnvoyLimit;
 use crate::envoy::set::EnvoyCharge;
-use crate::envoy::set::answer::{Asked, EnvoyAnswer, EnvoyCode, EnvoyStatus, refuse};
+use crate::envoy::set::answer::{Asked, EnvoyAnswer, EnvoyCode, EnvoyStatus};
 use crate::envoy::set::call::{EnvoyCallError, EnvoyDescriptor};
 use crate::envoy::set::counted::Counted;
 use crate::envoy::set::counter::{Counter, Seen};
@@ -16,10 +16,22 @@ impl<C: Clock> Counted<C> {
     /// Decides a call: all descriptors at one time.
     pub(super) fn decide<D: EnvoyDescriptor>(
         &self,
-        (domain, descriptors, hits_addend): (&str, &[D], u32),
+        call: (&str, &[D], u32),
         charge: EnvoyCharge,
         answer: &mut EnvoyAnswer,
     ) -> Result<EnvoyCode, EnvoyCallError> {
+        self.begin(call, charge, answer)?;
+        self.charge(answer);
+        Ok(answer.overall())
+    }
+
+    /// Finds the limits of a call. Counts nothing.
+    pub(super) fn begin<D: EnvoyDescriptor>(
+        &self,
+        (domain, descriptors, hits_addend): (&str, &[D], u32),
+        charge: EnvoyCharge,
+        answer: &mut EnvoyAnswer,
+    ) -> Result<(), EnvoyCallError> {
         answer.clear();
         if domain.is_empty() {
             return Err(EnvoyCallError::NoDomain);
@@ -35,8 +47,10 @@ impl<C: Clock> Counted<C> {
             self.find(domain, descriptor, hits_addend, answer);
         }
         self.replace(answer);
-        self.charge(charge, answer);
-        Ok(answer.overall())
+        let enforced = answer.asked.iter().filter(|asked| !asked.is_shadow).count();
+        // One limit is together with none.
+        answer.is_together = charge == EnvoyCharge::Together && enforced > 1;
+        Ok(())
     }
 
     /// Adds a descriptor's status without a charge, and the limit that it asks, if it asks one.
@@ -53,7 +67,7 @@ impl<C: Clock> Counted<C> {
                     append(keys, value);
                 }
                 let key = start..keys.len();
-                let looked = None;
+                let (looked, has_failed) = (None, false);
                 asked.push(Asked {
                     descriptor,
                     index: None,
@@ -64,6 +78,7 @@ impl<C: Clock> Counted<C> {
                     key,
                     hits,
                     looked,
+                    has_failed,
                 });
             }
             return;
@@ -80,8 +95,19 @@ impl<C: Clock> Counted<C> {
                 EnvoyStatus { remaining: u32::MAX, limit: Some(index), ..EnvoyStatus::FREE };
             return;
         };
-        let (key, index) = (start..keys.len(), Some(index));
-        asked.push(Asked { descriptor, index, most, unit, is_shadow, is_quota, key, hits, looked: None });
+        let (key, index, looked, has_failed) = (start..keys.len(), Some(index), None, false);
+        asked.push(Asked {
+            descriptor,
+            index,
+            most,
+            unit,
+            is_shadow,
+            is_quota,
+            key,
+            hits,
+            looked,
+            has_failed,
+        });
     }
 
     /// Leaves out the limits that another descriptor's limit replaces. One that is replaced
@@ -97,70 +123,85 @@ impl<C: Clock> Counted<C> {
     }
 
     /// Asks the limits, and counts the hits.
-    fn charge(&self, charge: EnvoyCharge, answer: &mut EnvoyAnswer) {
+    fn charge(&self, answer: &mut EnvoyAnswer) {
         let now = self.clock.now();
-        let enforced = answer.asked.iter().filter(|asked| !asked.is_shadow).count();
-        // One limit is together with none.
-        let is_together = charge == EnvoyCharge::Together && enforced > 1;
-        let is_refused = is_together && self.look(answer, now);
-        let EnvoyAnswer { statuses, asked, keys, receipts, .. } = &mut *answer;
-        for (number, asked) in asked.iter().enumerate() {
-            let counter = self.counter(asked);
-            let tally = asked.index.map(|index| &self.limits[index].hits);
-            let status = match asked.looked {
-                Some(seen) if is_refused && !seen.is_over => {
-                    if let Some(tally) = tally {
-                        tally.count_uncharged(asked.hits);
-                    }
-                    // Not over, so its hits are in the count.
-                    Seen { count: seen.count.saturating_sub(asked.hits), ..seen }
-                }
-                looked => {
-                    let (seen, receipt) =
-                        counter.charge(&keys[asked.key.clone()], asked.hits, asked.most, now);
-                    if is_together && !is_refused && !asked.is_shadow && !seen.is_over {
-                        receipts.push((number, receipt));
-                    }
-                    let is_over = seen.is_over || looked.is_some_and(|looked| looked.is_over);
-                    if let Some(tally) = tally {
-                        tally.count(asked.hits, seen.count.saturating_sub(asked.hits), asked.most, is_over);
-                    }
-                    Seen { is_over, ..seen }
-                }
-            };
-            statuses[asked.descriptor] = EnvoyStatus::of(asked, status);
+        if answer.is_together {
+            self.look(answer, now);
+        }
+        for number in 0..answer.asked.len() {
+            let asked = &answer.asked[number];
+            let charged = answer.is_charged(asked).then(|| {
+                let key = &answer.keys[asked.key.clone()];
+                self.counter(asked).charge(key, asked.hits, asked.most, now)
+            });
+            let seen = charged.as_ref().map(|(seen, _)| *seen);
+            if let Some((seen, receipt)) = charged
+                && answer.may_come_back(asked, seen)
+            {
+                answer.receipts.push((number, receipt));
+            }
+            self.conclude(answer, number, seen);
         }
         if !answer.receipts.is_empty() && answer.overall() == EnvoyCode::OverLimit {
             self.give_back(answer, now);
         }
     }
 
-    /// Looks at all limits that can refuse the call: whether they do.
-    fn look(&self, answer: &mut EnvoyAnswer, now: Timestamp) -> bool {
+    /// Looks at all limits that can refuse the call.
+    fn look(&self, answer: &mut EnvoyAnswer, now: Timestamp) {
         let EnvoyAnswer { asked, keys, .. } = answer;
         for asked in asked.iter_mut().filter(|asked| !asked.is_shadow) {
             let seen = self.counter(asked).look(&keys[asked.key.clone()], asked.hits, asked.most, now);
             asked.looked = Some(seen);
         }
-        refuse(asked, |asked| asked.looked.is_some_and(|seen| seen.is_over))
+        answer.judge();
+    }
+
+    /// Writes the status of a limit, and counts its hits. `None`: it was not charged, since the
+    /// looks refused the call.
+    pub(super) fn conclude(&self, answer: &mut EnvoyAnswer, number: usize, charged: Option<Seen>) {
+        let asked = &answer.asked[number];
+        let tally = asked.index.map(|index| &*self.limits[index].hits);
+        let seen = match (charged, asked.looked) {
+            (None, None) => return,
+            (None, Some(looked)) => {
+                if let Some(tally) = tally {
+                    tally.count_uncharged(asked.hits);
+                }
+                // Not over, so its hits are in the count.
+                Seen { count: looked.count.saturating_sub(asked.hits), ..looked }
+            }
+            (Some(seen), looked) => {
+                let is_over = seen.is_over || looked.is_some_and(|looked| looked.is_over);
+                match tally {
+                    None => {}
+                    Some(tally) if seen.is_blind && is_over => tally.count_unanswered(asked.hits),
+                    Some(tally) if seen.is_blind => tally.count_uncharged(asked.hits),
+                    Some(tally) => {
+                        let before = seen.count.saturating_sub(asked.hits);
+                        tally.count(asked.hits, before, seen.most, is_over);
+                    }
+                }
+                Seen { is_over, ..seen }
+            }
+        };
+        answer.statuses[asked.descriptor] = EnvoyStatus::of(asked, seen);
     }
 
     /// Gives back what a call was charged that a limit has refused since it was looked at: another
     /// thread was faster, or two descriptors have the same count.
     #[cold]
-    fn give_back(&self, answer: &mut EnvoyAnswer, now: Timestamp) {
+    pub(super) fn give_back(&self, answer: &mut EnvoyAnswer, now: Timestamp) {
         let mut receipts = take(&mut answer.receipts);
         for (number, receipt) in receipts.drain(..) {
             let asked = &answer.asked[number];
             let back = self.counter(asked).give_back(receipt, now);
-            let status = &mut answer.statuses[asked.descriptor];
-            let remaining = u64::from(status.remaining).saturating_add(back).min(asked.most.into());
-            status.remaining = remaining as u32;
+            answer.add_back(number, back);
         }
         answer.receipts = receipts;
     }
 
-    fn counter(&self, asked: &Asked) -> &Counter<C> {
+    pub(super) fn counter(&self, asked: &Asked) -> &Counter<C> {
         match asked.index {
             Some(index) => self.limits[index].counter.as_deref().expect("a limit with a unit has a counter"),
             None => self.brought(asked.unit),

@@ -71,7 +71,13 @@ impl Tally {
         }
     }
 
-    /// Counts hits of a call that another limit refused: this one did not, and was not charged.
+    /// Counts hits that the limit refused without a count, since its store did not answer.
+    pub(super) fn count_unanswered(&self, hits: u64) {
+        self.total.fetch_add(hits, Relaxed);
+    }
+
+    /// Counts hits of a call that this limit did not refuse, and was not charged: another limit
+    /// refused them, or its store did not answer.
     pub(super) fn count_uncharged(&self, hits: u64) {
         self.total.fetch_add(hits, Relaxed);
         self.within.fetch_add(hits, Relaxed);

@@ -12,6 +12,7 @@
 //! | `decide` | how a call is decided |
 //! | `hits` | how many hits each limit had, for metrics |
 //! | `saved` | the counts for the next process |
+//! | `stored` | limits whose counts a store keeps |
 //!
 //! The configuration in force is an `Arc` behind a mutex, and a number tells whether a handle's
 //! copy is still the newest. Counters know no limits, and both configurations share them: so no
@@ -26,6 +27,7 @@ mod counter;
 mod decide;
 mod hits;
 mod saved;
+mod stored;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -38,7 +40,9 @@ use crate::set::SetError;
 pub use answer::{EnvoyAnswer, EnvoyCode, EnvoyStatus};
 pub use call::{EnvoyCallError, EnvoyDescriptor};
 use counted::Counted;
+pub use counter::EnvoyCount;
 pub use hits::EnvoyHits;
+pub use stored::EnvoyAsk;
 
 /// What a call is charged if one of its descriptors is over the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -254,9 +258,7 @@ impl<C: Clock> EnvoyHandle<C> {
         hits_addend: u32,
         answer: &mut EnvoyAnswer,
     ) -> Result<EnvoyCode, EnvoyCallError> {
-        if self.inner.number.load(Relaxed) != self.number {
-            self.fetch();
-        }
+        self.refresh();
         self.counted.decide((domain, descriptors, hits_addend), self.inner.charge, answer)
     }
 
@@ -275,6 +277,13 @@ impl<C: Clock> EnvoyHandle<C> {
     #[must_use]
     pub fn hits(&self, limit: usize) -> EnvoyHits {
         self.counted.limits[limit].hits.hits()
+    }
+
+    /// Takes the configuration in force.
+    fn refresh(&mut self) {
+        if self.inner.number.load(Relaxed) != self.number {
+            self.fetch();
+        }
     }
 
     #[cold]
