@@ -132,7 +132,10 @@ const LADDERS: &[(&str, &[&str])] = &[
             "probe server",
         ],
     ),
-    ("crates/tollgate-stored/src", &["charge counts name reply", "plan", "decide", "shadow", "stores"]),
+    (
+        "crates/tollgate-stored/src",
+        &["charge counts name reply", "plan", "decide", "shadow", "stores", "envoy"],
+    ),
     (
         "crates/tollgate-tower/src",
         &[

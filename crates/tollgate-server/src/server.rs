@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 use tollgate_rules::{Disk, ReloadError, Watched, read};
+use tollgate_stored::EnvoyStore;
 
 use crate::admin::{self, Admin};
 use crate::clock::{ServerClock, WakingClock};
@@ -107,6 +108,10 @@ impl Server {
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
             .map_err(StartError::Calls)?;
         (core.envoy, core.state) = (envoy, report);
+        if let (Some(envoy), Some(store)) = (&mut core.envoy, &settings.envoy_store) {
+            let store = EnvoyStore::open(store, settings.envoy_store_failure);
+            envoy.store = Some(store.map_err(StartError::EnvoyStore)?);
+        }
         if let Some(calls) = calls {
             core.calls.put(calls);
         }
@@ -283,10 +288,8 @@ impl Server {
         let rules = self.core.live.rules().rules().rules.len();
         let file = self.settings.rules.display();
         tracing::info!(%file, rules, generation, "serving");
-        if self.core.envoy.is_some() {
-            tracing::info!(
-                "counts of --envoy files are this process's: two servers with them admit twice as much"
-            );
+        if let Some(envoy) = &self.core.envoy {
+            envoy.tell_where_counts_are();
         }
         let systemd =
             Systemd::ready(&format!("{rules} rules, generation {generation}"), Arc::clone(&self.workers));

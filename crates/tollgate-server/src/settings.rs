@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::HeaderName;
 use ipnet::IpNet;
 use tollgate_backend::Secret;
-use tollgate_rules::{EnvoyCharge, SameDomain};
+use tollgate_rules::{EnvoyCharge, SameDomain, StoreFailure, StoreServer};
 
 pub use self::proxy::{BadUpstream, ProxySettings, Upstream};
 use crate::listen::{ListenAddress, TlsFiles};
@@ -32,6 +32,11 @@ pub struct Settings {
     pub envoy_charge: EnvoyCharge,
     /// The keys with hits in the current window for which each limit of these files has room.
     pub envoy_max_keys: usize,
+    /// The store of the counts of these files, which all processes that name it share; `None`: they
+    /// are this process's.
+    pub envoy_store: Option<StoreServer>,
+    /// What decides calls by these files while their store does not answer.
+    pub envoy_store_failure: StoreFailure,
     /// Where `/v1/*` and `/json` are served.
     pub http: Vec<ListenAddress>,
     /// Where `/metrics`, `/healthz`, `/readyz`, `/admin/*`, `/openapi.json` and the live page are
@@ -153,6 +158,8 @@ impl Settings {
             envoy_same_domain: SameDomain::Refuse,
             envoy_charge: EnvoyCharge::Together,
             envoy_max_keys: 1 << 20,
+            envoy_store: None,
+            envoy_store_failure: StoreFailure::Refuse,
             http: Vec::new(),
             admin: Vec::new(),
             grpc: Vec::new(),

@@ -20,6 +20,8 @@ pub enum StartError {
     Rules(ReloadError),
     /// The files of envoyproxy/ratelimit.
     Envoy(EnvoyFilesError),
+    /// The store of the files of envoyproxy/ratelimit.
+    EnvoyStore(tollgate_redis::BuildError),
     /// The table of `CL.THROTTLE`.
     Calls(tollgate::BuildError),
     /// The table of the clients that ask for their parked requests.
@@ -82,6 +84,7 @@ impl fmt::Display for StartError {
         match self {
             Self::Rules(error) => error.fmt(f),
             Self::Envoy(error) => error.fmt(f),
+            Self::EnvoyStore(error) => write!(f, "--envoy-store: {error}"),
             Self::Calls(error) | Self::States(error) => error.fmt(f),
             Self::Upstream(error) => error.fmt(f),
             Self::Listen { listener, address, error } => {

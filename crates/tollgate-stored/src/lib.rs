@@ -3,6 +3,7 @@
 mod charge;
 mod counts;
 mod decide;
+mod envoy;
 mod name;
 mod plan;
 mod reply;
@@ -10,5 +11,6 @@ mod shadow;
 mod stores;
 
 pub use counts::StoreCounts;
+pub use envoy::EnvoyStore;
 pub use shadow::ShadowDecision;
 pub use stores::{RuleStores, Stores, connect};

@@ -49,7 +49,7 @@ struct ShownLimit {
 /// The files of envoyproxy/ratelimit in force, and their limits: the `most` that were asked most,
 /// in the order of the files. `None`: there are no files.
 pub(super) fn envoy(core: &Core, most: usize) -> Option<Value> {
-    let EnvoyFilesShown { generation, hash, mut limits } = core.envoy.as_ref()?.shown();
+    let EnvoyFilesShown { generation, hash, mut limits, store } = core.envoy.as_ref()?.shown();
     let left_out = limits.len().saturating_sub(most);
     limits.sort_by_key(|(_, hits)| Reverse(hits.total));
     limits.truncate(most);
@@ -67,6 +67,7 @@ pub(super) fn envoy(core: &Core, most: usize) -> Option<Value> {
     Some(json!({
         "generation": generation,
         "sha256": hex(&hash),
+        "store": store,
         "limits": limits,
         "limits_left_out": left_out,
     }))

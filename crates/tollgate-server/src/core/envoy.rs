@@ -10,6 +10,7 @@ use tollgate_rules::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
     EnvoyLimit, EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
 };
+use tollgate_stored::EnvoyStore;
 
 use super::{Core, FREE};
 use crate::clock::ServerClock;
@@ -39,6 +40,8 @@ pub enum EnvoyFilesError {
 pub(crate) struct Envoy {
     files: EnvoyFiles,
     set: EnvoySet<ServerClock>,
+    /// What keeps the counts; `None`: the set does.
+    pub(crate) store: Option<EnvoyStore>,
     /// The hash of the files that are in force.
     hash: Mutex<[u8; 32]>,
     /// Why those that were last read are not; `None`: they are.
@@ -76,6 +79,7 @@ impl Envoy {
         Ok(Self {
             files,
             set,
+            store: None,
             hash: Mutex::new(hash),
             last_error: Mutex::default(),
             free: ArrayQueue::new(FREE),
@@ -110,7 +114,22 @@ impl Envoy {
         let (hash, generation, handle) = (self.hash(), self.set.generation(), self.set.handle());
         let hits = |limit: &EnvoyLimit| (limit.clone(), handle.hits(limit.index));
         let limits = handle.config().limits().iter().map(hits).collect();
-        EnvoyFilesShown { generation, hash, limits }
+        let store = self.store.as_ref().map(|store| store.address().to_owned());
+        EnvoyFilesShown { generation, hash, limits, store }
+    }
+
+    /// Logs who keeps the counts.
+    pub(crate) fn tell_where_counts_are(&self) {
+        match &self.store {
+            Some(store) => {
+                let (store, on_failure) = (store.address(), store.on_failure());
+                tracing::info!(store, ?on_failure, "counts of --envoy files are kept in a store");
+            }
+            None => tracing::info!(
+                "counts of --envoy files are this process's: two servers with them admit twice as much; \
+                 --envoy-store redis://... shares them"
+            ),
+        }
     }
 
     /// Where they are.
@@ -139,7 +158,9 @@ impl Envoy {
 
     /// Decides a call, and has `act` take the answer with the files that decided. `None` if they do
     /// not have its domain: then nothing was counted.
-    pub(crate) fn decide<D: EnvoyDescriptor, T>(
+    ///
+    /// It waits for the store, if there is one.
+    pub(crate) async fn decide<D: EnvoyDescriptor, T>(
         &self,
         (domain, descriptors, hits_addend): (&str, &[D], u32),
         act: impl FnOnce(EnvoyCode, &EnvoyAnswer, &EnvoyConfig) -> T,
@@ -147,7 +168,15 @@ impl Envoy {
         let fresh = || Box::new(Asked { handle: self.set.handle(), answer: EnvoyAnswer::default() });
         let mut asked = self.free.pop().unwrap_or_else(fresh);
         let Asked { handle, answer } = &mut *asked;
-        let decided = handle.decide(domain, descriptors, hits_addend, answer).map(|code| {
+        let decided = match &self.store {
+            None => handle.decide(domain, descriptors, hits_addend, answer),
+            Some(store) => match handle.find(domain, descriptors, hits_addend, answer) {
+                // Boxed, so that calls without a store have no room for it.
+                Ok(()) => Ok(Box::pin(store.decide(handle, answer)).await),
+                Err(error) => Err(error),
+            },
+        };
+        let decided = decided.map(|code| {
             let config = handle.config();
             config.has_domain(domain).then(|| act(code, answer, config))
         });

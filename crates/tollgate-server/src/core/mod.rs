@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock as _, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_rules::LiveRules;
-use tollgate_stored::{StoreCounts, Stores};
+use tollgate_stored::{EnvoyStore, StoreCounts, Stores};
 
 use crate::clock::ServerClock;
 use crate::metrics::Metrics;
@@ -116,9 +116,19 @@ impl Core {
             });
             let _ = is_done.recv_timeout(OPENING);
         });
-        if let Some(opened) = self.stores.open(self.live.rules().rules()) {
-            let _ = tokio::time::timeout(OPENING, opened).await;
-        }
+        let of_envoy = async {
+            if let Some(store) = self.envoy.as_ref().and_then(|envoy| envoy.store.as_ref())
+                && let Err(error) = store.connected().await
+            {
+                tracing::error!(store = store.address(), "the store of --envoy files refuses: {error}");
+            }
+        };
+        let of_rules = async {
+            if let Some(opened) = self.stores.open(self.live.rules().rules()) {
+                opened.await;
+            }
+        };
+        let _ = tokio::time::timeout(OPENING, async { tokio::join!(of_envoy, of_rules) }).await;
     }
 
     /// The generation in force, with what HTTP needs of it.
@@ -157,10 +167,14 @@ impl Core {
         }
     }
 
-    /// What the stores of the rules in force have counted.
+    /// What the stores of the rules in force, and that of the files of envoyproxy/ratelimit, have
+    /// counted.
     pub(crate) fn store_counts(&self) -> Vec<StoreCounts> {
         let generation = self.generation();
-        generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
+        let mut counts = generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default();
+        let envoy = self.envoy.as_ref().and_then(|envoy| envoy.store.as_ref());
+        counts.extend(envoy.into_iter().flat_map(EnvoyStore::counts));
+        counts
     }
 
     /// The time by which the server decides.

@@ -16,6 +16,8 @@ pub(crate) struct Files {
     pub(crate) generation: u64,
     pub(crate) hash: [u8; 32],
     pub(crate) limits: Vec<(EnvoyLimit, EnvoyHits)>,
+    /// The address of the store that keeps their counts; `None`: this process does.
+    pub(crate) store: Option<String>,
 }
 
 /// The families of the files, with samples if there are any files.

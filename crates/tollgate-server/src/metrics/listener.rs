@@ -57,7 +57,7 @@ impl Listener {
 
 /// What became of a request, all rules together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decided {
+pub(crate) enum Decided {
     Allowed,
     /// No rule concerns it.
     Unmatched,

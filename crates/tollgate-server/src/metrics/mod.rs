@@ -53,8 +53,8 @@ use crate::clock::{ServerClock, unix_time};
 use crate::listen::Unfinished;
 pub(crate) use envoy::{Files as EnvoyFilesShown, mode as envoy_mode};
 pub(crate) use generation::{Generation, mode};
-use listener::{Decided, ListenerCounts};
-pub(crate) use listener::{Listener, OpenConnection};
+use listener::ListenerCounts;
+pub(crate) use listener::{Decided, Listener, OpenConnection};
 use protocol_errors::{ProtocolErrors, Told};
 pub(crate) use rule::RuleCounts;
 pub(crate) use text::hex;
@@ -179,8 +179,7 @@ impl Metrics {
 
     /// Counts a decision of a call by Envoy that has no verdict of the rules: one by files of
     /// envoyproxy/ratelimit, and one that would have to wait.
-    pub(crate) fn decided_for_envoy(&self, listener: Listener, is_admitted: bool) {
-        let decided = if is_admitted { Decided::Allowed } else { Decided::Limited };
+    pub(crate) fn decided_for_envoy(&self, listener: Listener, decided: Decided) {
         self.listeners[listener as usize].decided(decided);
     }
 

@@ -14,10 +14,10 @@ use super::proto::{
 use super::refusal;
 use super::status::{of, seconds_up};
 use crate::core::Core;
-use crate::metrics::Listener;
+use crate::metrics::{Decided, Listener};
 
 /// Decides a call. `None`: the files do not have its domain, and nothing was counted.
-pub(super) fn decide(
+pub(super) async fn decide(
     core: &Core,
     listener: Listener,
     call: &RateLimitRequest,
@@ -26,11 +26,19 @@ pub(super) fn decide(
     let response =
         envoy.decide((&call.domain, &call.descriptors, call.hits_addend), |code, answer, config| {
             for status in answer.statuses() {
-                core.metrics.decided_for_envoy(listener, status.code == EnvoyCode::Ok);
+                core.metrics.decided_for_envoy(listener, decided(status));
             }
             respond(code, answer, config)
         });
-    Ok(response?)
+    Ok(response.await?)
+}
+
+fn decided(status: &EnvoyStatus) -> Decided {
+    match status.code {
+        EnvoyCode::Ok => Decided::Allowed,
+        EnvoyCode::OverLimit if status.is_unavailable => Decided::Unavailable,
+        EnvoyCode::OverLimit => Decided::Limited,
+    }
 }
 
 impl EnvoyDescriptor for RateLimitDescriptor {

@@ -30,7 +30,7 @@ use super::status::{Judged, of as status_of, seconds_up};
 use crate::clock::ServerClock;
 use crate::core::{Core, Decider, Generation};
 use crate::listen::Peer;
-use crate::metrics::Listener;
+use crate::metrics::{Decided, Listener};
 use crate::web::Client;
 
 /// The entry by which Envoy names the client's address.
@@ -60,7 +60,7 @@ pub(super) async fn decide(
     let wrong: Vec<_> = wrong.collect();
     if let [(index, why), ..] = &*wrong {
         core.metrics.protocol_error(listener, "no_address", peer.address());
-        core.metrics.decided_for_envoy(listener, false);
+        core.metrics.decided_for_envoy(listener, Decided::Limited);
         let raw_body = format!("descriptor {index}: {why}\n").into_bytes();
         let known = wrong.iter().map(|(index, _)| (*index, status_of(Code::OverLimit))).collect();
         let passes = vec![true; call.descriptors.len()];
@@ -208,7 +208,7 @@ impl<'r> Round<'r> {
         refusals.extend(refusal.map(|refusal| (index, refusal)));
         drop(judged);
         if verdict.is_admitted() {
-            self.core.metrics.decided_for_envoy(self.listener, false);
+            self.core.metrics.decided_for_envoy(self.listener, Decided::Limited);
             verdict.cancel();
         } else {
             self.core.metrics.decided(self.listener, &verdict);

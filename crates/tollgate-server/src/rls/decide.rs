@@ -16,7 +16,7 @@ pub(super) async fn decide(
     call: &RateLimitRequest,
 ) -> Result<RateLimitResponse, CallError> {
     check(call)?;
-    if let Some(response) = by_files::decide(core, listener, call)? {
+    if let Some(response) = by_files::decide(core, listener, call).await? {
         return Ok(response);
     }
     Ok(by_rules::decide(core, (listener, peer), call).await)

@@ -17,7 +17,7 @@ use tollgate_testing::folder;
 
 use super::{StateError, begin, file};
 use crate::clock::ServerClock;
-use crate::core::Core;
+use crate::core::{Core, ready};
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::start_error::StartError;
@@ -149,7 +149,8 @@ impl Quiet {
     fn hits(&self, hits: u32) -> u32 {
         let envoy = self.core.envoy.as_ref().expect("there are files");
         let call = ("shop", &[&[("user", "alice")][..]][..], hits);
-        envoy.decide(call, |_, answer, _| answer.statuses()[0].remaining).unwrap().expect("it has the domain")
+        let decided = ready(envoy.decide(call, |_, answer, _| answer.statuses()[0].remaining));
+        decided.expect("it is in order").expect("it has the domain")
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tollgate_server::Settings;
 
 use super::proto::{Code, DescriptorStatus, RateLimitOverride, RateLimitUnit, Unit};
+use tollgate_rules::StoreServer;
 use tollgate_testing::folder::Folder;
+use tollgate_testing::stores::{Server, Store};
 
 use super::{Running, call, client, loopback, short, start_with};
 
@@ -185,6 +187,27 @@ async fn files_are_read_again_when_they_change_and_counts_stay() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), changed).await.expect("the new file is in force");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_with_a_store_share_a_files_limit() {
+    let Some(redis) = Server::start(Store::Redis) else { return };
+    let text = "domain: d\ndescriptors: [{ key: k, rate_limit: { unit: year, requests_per_unit: 10 } }]";
+    let start = || {
+        start_with("", |settings, folder| {
+            file(settings, folder, text);
+            let mut store = StoreServer::parse(&redis.url()).unwrap();
+            store.deadline = Duration::from_secs(20);
+            settings.envoy_store = Some(store);
+        })
+    };
+    let servers = [start().await, start().await];
+    let mut clients = [client(&servers[0]).await, client(&servers[1]).await];
+    for number in 0..14 {
+        let told = clients[number % 2].statuses(call("d", &[&[("k", "v")]])).await;
+        let code = if number < 10 { Code::Ok } else { Code::OverLimit };
+        assert_eq!(short(&told), [(code, 9_u32.saturating_sub(number as u32))]);
+    }
 }
 
 #[tokio::test]

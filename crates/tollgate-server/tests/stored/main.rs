@@ -4,6 +4,7 @@ mod check;
 #[path = "../admin/client.rs"]
 #[allow(dead_code)]
 mod client;
+mod envoy_files;
 mod leaves;
 mod listeners;
 mod opening;
