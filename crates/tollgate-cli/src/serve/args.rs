@@ -1,12 +1,14 @@
 //! The options of `tollgate serve`.
 
+use std::convert::Infallible;
+use std::env::VarError;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
-use tollgate_rules::{EnvoyCharge, SameDomain};
+use tollgate_rules::{EnvoyCharge, SameDomain, StoreFailure, StoreServer};
 use tollgate_server::{ListenAddress, Secret, Settings, TlsFiles};
 
 use super::log::Logged;
@@ -37,6 +39,22 @@ pub(crate) struct Args {
     /// The keys in the current window for which each limit of these files has room
     #[arg(long, value_name = "N", default_value = "1048576", value_parser = within::<usize>(1, 1 << 32), help_heading = "Envoy")]
     envoy_max_keys: usize,
+
+    /// Keep the counts of these files in this Redis or Valkey, so that all servers with them share
+    /// them; env:NAME takes the URL from a variable [default: they are this process's]
+    #[arg(long, requires = "envoy", value_name = "URL", value_parser = hidden, help_heading = "Envoy")]
+    envoy_store: Option<Secret>,
+
+    /// The longest time that a call waits for this store
+    #[arg(long, requires = "envoy_store", value_name = "TIME", default_value = "10ms", value_parser = deadline)]
+    #[arg(help_heading = "Envoy")]
+    envoy_store_deadline: Duration,
+
+    /// What decides while this store does not answer: refuse, allow, or local=N, by this server's
+    /// share of the limits, as one of N
+    #[arg(long, requires = "envoy_store", value_name = "WHAT", default_value = "refuse", value_parser = failure)]
+    #[arg(help_heading = "Envoy")]
+    envoy_store_failure: StoreFailure,
 
     /// Where /v1/* and /json are served; may be repeated [default: 127.0.0.1:8080; proxy: off]
     #[arg(long, value_name = "ADDR", help_heading = "Listeners")]
@@ -258,6 +276,9 @@ impl Args {
             Charge::Together => EnvoyCharge::Together,
         };
         settings.envoy_max_keys = self.envoy_max_keys;
+        let store = self.envoy_store.as_ref().map(|address| store(address, self.envoy_store_deadline));
+        settings.envoy_store = store.transpose()?;
+        settings.envoy_store_failure = self.envoy_store_failure;
         settings.resp_password = self.resp_password_file.as_deref().map(secret).transpose()?;
         settings.resp_admin_password = self.resp_admin_password_file.as_deref().map(secret).transpose()?;
         settings.admin_token.clone_from(&self.admin_token_file);
@@ -311,6 +332,54 @@ fn secret(path: &Path) -> Result<Secret, String> {
     match text.lines().next().unwrap_or_default() {
         "" => Err(format!("the first line of {} is to be the password, but is empty", path.display())),
         line => Ok(line.to_owned().into()),
+    }
+}
+
+/// Takes an address of a store as it is: an error of the parser of options would repeat it.
+fn hidden(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(text))
+}
+
+/// Reads the address of a store, or the name of the variable that has it. No error repeats it.
+fn store(address: &Secret, deadline: Duration) -> Result<StoreServer, String> {
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let text = match address.reveal().strip_prefix("env:").filter(is_name) {
+        None => address.clone(),
+        Some(name) => match std::env::var(name) {
+            Ok(text) => text.into(),
+            Err(VarError::NotPresent) => {
+                return Err(format!(
+                    "--envoy-store: the variable `{name}` is not set: it has the store's address"
+                ));
+            }
+            Err(VarError::NotUnicode(_)) => {
+                return Err(format!("--envoy-store: the variable `{name}` is not UTF-8"));
+            }
+        },
+    };
+    let mut server = StoreServer::parse(text.reveal()).map_err(|error| {
+        format!("--envoy-store: {error}: write redis://[user:password@]host[:port][/database]")
+    })?;
+    server.deadline = deadline;
+    Ok(server)
+}
+
+/// Reads a deadline, as a store of a rules file has it.
+fn deadline(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(1)..=Duration::from_secs(60);
+    let deadline = period(text)?;
+    if range.contains(&deadline) { Ok(deadline) } else { Err("outside of 1ms to 1min".to_owned()) }
+}
+
+/// Reads what decides while a store does not answer, as a rule's `on_failure`.
+fn failure(text: &str) -> Result<StoreFailure, String> {
+    let nodes = text.strip_prefix("local=").map(|nodes| nodes.parse().ok().filter(|nodes| *nodes > 0));
+    match (text, nodes) {
+        ("refuse", _) => Ok(StoreFailure::Refuse),
+        ("allow", _) => Ok(StoreFailure::Allow),
+        (_, Some(Some(nodes))) => Ok(StoreFailure::Local { nodes }),
+        (_, Some(None)) => Err("the servers that share the limits are 1 to 4294967295".to_owned()),
+        _ => Err("write refuse, allow or local=3".to_owned()),
     }
 }
 

@@ -112,13 +112,21 @@ fn wrong(password: &str) -> String {
 #[test]
 fn nothing_that_is_said_has_four_characters_of_a_password() {
     let (folder, port) = (Folder::new(), repeating_store());
+    let limit = "descriptors: [{ key: k, rate_limit: { unit: hour, requests_per_unit: 5 } }]";
+    folder.write("shop.yaml", &format!("domain: shop\n{limit}\n"));
+    let envoy = folder.path("shop.yaml");
     let mut said = Vec::new();
     let mut tell = |what: String, text: String| said.push((what, text));
 
     for (number, password) in PASSWORDS.into_iter().enumerate() {
         folder.write("wrong.toml", &wrong(password));
         let file = folder.path("wrong.toml");
-        let commands: [&[&str]; 4] = [
+        let [http, unencoded] =
+            [format!("http://app:{password}@h"), format!("redis://app:{password}@h:0/{password}")];
+        let of_files = ["serve", "--rules", "rules.toml", "--envoy", &*envoy, "--envoy-store"];
+        let commands: [&[&str]; 6] = [
+            &[&of_files[..], &[&*http]].concat(),
+            &[&of_files[..], &[&*unencoded]].concat(),
             &["rules", "check", &file],
             &["rules", "check", "--json", &file],
             &["rules", "explain", &file, "GET /"],
@@ -133,7 +141,8 @@ fn nothing_that_is_said_has_four_characters_of_a_password() {
     }
 
     folder.write("rules.toml", &right(port));
-    let mut command = serve(&folder, &["--log", "debug"]);
+    let of_files = ["--envoy", &*envoy, "--envoy-store", "env:TOLLGATE_SECRET_1"];
+    let mut command = serve(&folder, &[&["--log", "debug"], &of_files[..]].concat());
     for (number, password) in PASSWORDS.into_iter().map(encoded).enumerate() {
         command.env(format!("TOLLGATE_SECRET_{number}"), format!("redis://app:{password}@127.0.0.1:{port}"));
     }
@@ -151,6 +160,10 @@ fn nothing_that_is_said_has_four_characters_of_a_password() {
     for _ in 0..7 {
         tell("a check".into(), ask(&asked, "POST", "/v1/check", "{\"client\":\"203.0.113.9\"}"));
     }
+    let call = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}"#;
+    let refused = ask(&asked, "POST", "/json", call);
+    assert!(refused.starts_with("HTTP/1.1 429"), "the store refuses: {refused}");
+    tell("a call of Envoy".into(), refused);
     for password in PASSWORDS {
         tell("a plan".into(), ask(&admin, "POST", "/admin/plan", &wrong(password)));
         folder.write("rules.toml", &wrong(password));

@@ -69,6 +69,54 @@ fn errors_say_what_to_do() {
     assert!(code == Some(2) && parts.iter().all(|part| said.contains(part)), "{said}");
 }
 
+#[test]
+fn the_start_tells_who_keeps_the_counts_of_files() {
+    let folder = Folder::new();
+    folder.write(
+        "shop.yaml",
+        "domain: shop\ndescriptors: [{ key: k, rate_limit: { unit: hour, requests_per_unit: 5 } }]\n",
+    );
+    let envoy = folder.path("shop.yaml");
+    let said = Process::start(serve(&folder, &["--envoy", &envoy])).says("counts of --envoy files");
+    assert!(said.contains("this process's") && said.contains("--envoy-store"), "{said}");
+    let url = format!("redis://app:hunter2@127.0.0.1:{}", tollgate_testing::folder::free_port());
+    let mut command = serve(&folder, &["--envoy", &envoy, "--envoy-store", "env:TOLLGATE_TEST_STORE"]);
+    command.env("TOLLGATE_TEST_STORE", &url);
+    let mut server = Process::start(command);
+    let said = server.says("counts of --envoy files");
+    assert!(said.contains("store=\"redis:") && said.contains("on_failure=Refuse"), "{said}");
+    assert!(!server.said.contains("hunter2"), "{}", server.said);
+}
+
+#[test]
+fn a_wrong_store_of_files_is_named_without_its_password() {
+    let folder = Folder::new();
+    let envoy = folder.path("shop.yaml");
+    let cases: [(&[&str], &str); 10] = [
+        (&["--envoy-store", "redis://app:hunter2#x@10.0.0.7"], "write %2F, %3F, %23"),
+        (&["--envoy-store", "redis://app:hunter2@10.0.0.7:0"], "the port of the store's address"),
+        (&["--envoy-store", "http://app:hunter2@10.0.0.7"], "another scheme"),
+        (&["--envoy-store", "app:hunter2@10.0.0.7"], "no scheme: write redis://"),
+        (&["--envoy-store", "env:redis://app:hunter2@10.0.0.7"], "another scheme"),
+        (&["--envoy-store", "env:TOLLGATE_NO_SUCH"], "the variable `TOLLGATE_NO_SUCH` is not set"),
+        (&["--envoy-store-failure", "allow"], "--envoy-store <URL>"),
+        (
+            &["--envoy-store", "redis://:hunter2@h", "--envoy-store-failure", "local"],
+            "refuse, allow or local=3",
+        ),
+        (&["--envoy-store", "redis://:hunter2@h", "--envoy-store-failure", "local=0"], "1 to 4294967295"),
+        (&["--envoy-store", "redis://:hunter2@h", "--envoy-store-deadline", "2min"], "1ms to 1min"),
+    ];
+    for (options, part) in cases {
+        let (code, said) = fails(serve(&folder, &[&["--envoy", &*envoy], options].concat()));
+        assert_eq!(code, Some(2), "{options:?}: {said}");
+        assert!(said.contains(part) && said.contains("--envoy-store"), "{options:?}: {said}");
+        assert!(!said.contains("hunter2"), "{options:?}: {said}");
+    }
+    let (code, said) = fails(serve(&folder, &["--envoy-store", "redis://:hunter2@10.0.0.7"]));
+    assert!(code == Some(2) && said.contains("--envoy <PATH>") && !said.contains("hunter2"), "{said}");
+}
+
 #[cfg(target_os = "linux")]
 fn names_of_threads(process: u32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs");
