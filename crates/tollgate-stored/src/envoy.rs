@@ -82,7 +82,7 @@ impl EnvoyStore {
 
     /// Decides a call whose limits were [found](EnvoyHandle::find).
     ///
-    /// If the future is dropped, what was counted by then stays counted.
+    /// If the future is dropped, hits that the store has counted stay counted.
     ///
     /// **Cost.** A trip for each limit, at the same time; if several are charged
     /// [together](tollgate_rules::EnvoyCharge::Together), one more to look at each before.
@@ -155,7 +155,7 @@ fn was_asked(counts: &Counts) -> bool {
     failed || trips.in_flight > 0 || trips.by_time.iter().any(|trips| *trips > 0)
 }
 
-/// What the store has counted. It refuses what is beyond the most.
+/// The count of an answer. The store refuses hits beyond the most.
 fn count(answer: &Answer) -> EnvoyCount {
     EnvoyCount {
         hits: EnvoyCount::MOST - answer.remaining().min(EnvoyCount::MOST),
