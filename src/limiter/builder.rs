@@ -78,9 +78,25 @@ impl Quotas<Quota, MOST_LIMITS> for Vec<Quota> {
 pub struct Builder<K: ?Sized, A: Algorithm, const N: usize = 1, C = TscClock> {
     quotas: Given<A>,
     space: Space,
-    clock: Box<dyn FnOnce() -> C>,
+    clock: ClockToBe<C>,
     observer: Observer<OnDecision<N>>,
     key: PhantomData<fn(&K)>,
+}
+
+/// The clock of a limiter that is not built yet.
+enum ClockToBe<C> {
+    Given(C),
+    /// It starts when the limiter is built.
+    Made(fn() -> C),
+}
+
+impl<C> ClockToBe<C> {
+    fn get(self) -> C {
+        match self {
+            Self::Given(clock) => clock,
+            Self::Made(clock) => clock(),
+        }
+    }
 }
 
 impl<A: Algorithm, const N: usize> Builder<(), A, N> {
@@ -88,7 +104,7 @@ impl<A: Algorithm, const N: usize> Builder<(), A, N> {
         Self {
             quotas: Given::new(quotas),
             space: Space { has_keys: false, ..Space::default() },
-            clock: Box::new(TscClock::new),
+            clock: ClockToBe::Made(TscClock::new),
             observer: Observer::NONE,
             key: PhantomData,
         }
@@ -170,9 +186,9 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     }
 
     /// Where the time comes from. By default, [`TscClock`].
-    pub fn clock<D: Clock + 'static>(self, clock: D) -> Builder<K, A, N, D> {
+    pub fn clock<D: Clock>(self, clock: D) -> Builder<K, A, N, D> {
         let Self { quotas, space, observer, .. } = self;
-        Builder { quotas, space, clock: Box::new(move || clock), observer, key: PhantomData }
+        Builder { quotas, space, clock: ClockToBe::Given(clock), observer, key: PhantomData }
     }
 
     /// Calls `on_decision` with every decision: exactly once for each check or reservation, after
@@ -228,7 +244,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     /// then.
     pub fn build(self) -> Result<Limiter<K, A, N, C>, BuildError> {
         let Self { quotas, space, clock, observer, .. } = self;
-        let core = Core::new(&quotas, &[], space, space.hasher(), clock, observer)?;
+        let core = Core::new(&quotas, &[], space, space.hasher(), || clock.get(), observer)?;
         Ok(Limiter { core, key: PhantomData })
     }
 
@@ -276,7 +292,10 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     /// ```
     pub fn restore(self, input: impl Read) -> Result<Limiter<K, A, N, C>, RestoreError> {
         let Self { quotas, space, clock, observer, .. } = self;
-        Ok(Limiter { core: Core::restore(&quotas, space, clock, observer, input)?, key: PhantomData })
+        Ok(Limiter {
+            core: Core::restore(&quotas, space, || clock.get(), observer, input)?,
+            key: PhantomData,
+        })
     }
 }
 

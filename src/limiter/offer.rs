@@ -42,8 +42,9 @@ use crate::time::Timestamp;
 ///
 /// Of an [`Account::offer`](crate::Account::offer). It says what the limit says now, and holds
 /// nothing: another request may take the same units first. Charge it soon, as the time of the
-/// decision is that of the offer. One that is dropped has changed nothing, and no
-/// [observer](crate::Builder::on_decision) is told of it.
+/// decision is that of the offer. One that is dropped has changed nothing. No
+/// [observer](crate::Builder::on_decision) is told of an offer, taken or not: it decides nothing
+/// alone.
 ///
 /// **Cost.** As of a check, of which it is the first half.
 ///
@@ -121,10 +122,9 @@ enum Stage {
 ///
 /// let mut offers = [requests.account("alice").offer(1), bytes.account("alice").offer(64_000)];
 /// if together(&mut offers) == Outcome::Allowed {
-///     let [request, bytes_taken] = offers.map(|offer| offer.receipt());
-///     // ... only 4,000 were sent ...
-///     assert_eq!(requests.refund(request), 1);
-///     assert_eq!(bytes.refund(bytes_taken), 64_000);
+///     let [_, mut sent] = offers.map(|offer| offer.receipt());
+///     // ... of 64,000 bytes only 4,000 were sent ...
+///     assert_eq!(bytes.refund_part(&mut sent, 60_000), 60_000);
 /// }
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```

@@ -23,6 +23,17 @@ fn assert_apart<K: Key + Debug>(keys: impl IntoIterator<Item = K>) {
     }
 }
 
+/// With an observer and a clock, and without.
+#[test]
+fn a_builder_is_sent_to_where_it_is_built() {
+    let builder = Limiter::builder(TokenBucket::new(Rate::per_hour(1))).per::<str>();
+    let builder = builder.clock(ManualClock::new()).on_decision(|decision| assert_eq!(decision.cost(), 1));
+    let limiter = std::thread::spawn(|| builder.build().unwrap()).join().unwrap();
+    let default = Limiter::builder(TokenBucket::new(Rate::per_hour(1)));
+    let other = std::thread::spawn(|| default.build().unwrap()).join().unwrap();
+    assert!(limiter.check("alice").is_allowed() && other.check(()).is_allowed());
+}
+
 #[test]
 fn byte_strings_of_at_most_seven_bytes_share_no_limit() {
     let one = (0..=u8::MAX).map(|byte| vec![byte]);

@@ -3,6 +3,8 @@
 mod random;
 mod threads;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{
@@ -200,6 +202,19 @@ fn a_list_of_one_limit_makes_offers() {
     assert_eq!(one.account(1).offer(2).unwrap().take(), Outcome::Allowed);
     assert_eq!(one.account(1).offer(1).unwrap().take(), Outcome::Denied);
     assert!(list(vec![bucket(2), bucket(3)]).account(1).offer(1).is_none());
+}
+
+#[test]
+fn an_observer_is_told_of_no_offer() {
+    let told = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&told);
+    let builder = Limiter::builder(bucket(2)).per::<u64>();
+    let limiter = builder.on_decision(move |_| _ = count.fetch_add(1, Relaxed)).build().unwrap();
+    assert_eq!(together(&mut [limiter.account(1).offer(2)]), Outcome::Allowed);
+    assert_eq!(limiter.account(1).offer(1).take(), Outcome::Denied);
+    assert_eq!(told.load(Relaxed), 0);
+    assert!(!limiter.check(1).is_allowed(), "it was charged all the same");
+    assert_eq!(told.load(Relaxed), 1);
 }
 
 /// A queue's request must wait, and its part says how long.
