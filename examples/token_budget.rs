@@ -18,15 +18,9 @@ fn answer<C: Clock>(
         let wait = decision.retry_after().ok_or("more tokens than the budget ever has")?;
         return Err(format!("429, Retry-After: {}", wait.as_secs() + 1).into());
     }
-    let mut receipt = decision.receipt();
-
-    let used = model();
-    if used < estimate {
-        budgets.refund_part(&mut receipt, estimate - used);
-    } else {
-        // Over the budget if need be: the user pays for it by waiting longer.
-        let _over = budgets.account(user).debit(used - estimate)?;
-    }
+    // Less comes back. More is charged, over the budget if need be: the user pays for it by waiting
+    // longer.
+    budgets.account(user).settle(decision, model())?;
     Ok(budgets.peek(user).remaining())
 }
 

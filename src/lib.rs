@@ -70,7 +70,7 @@ pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher, spelling};
 pub use limiter::{
     Account, AcquireError, Builder, ByClock, DebitError, Decision, GlobalLimiter, InFlight, InFlightBuilder,
     InFlightLimiter, Kept, Lease, Leased, Lent, Limiter, Offer, OwnedInFlight, Part, Quotas, Reservation,
-    ReserveError, Time, Usage, together,
+    ReserveError, Settled, Time, Usage, together,
 };
 pub use observe::{Counters, Counts};
 pub use outcome::Outcome;

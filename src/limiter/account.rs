@@ -17,6 +17,7 @@ use crate::limiter::core::Core;
 use crate::limiter::decision::Decision;
 use crate::limiter::lease::Lease;
 use crate::limiter::reserve::{Reservation, ReserveError};
+use crate::limiter::settle::Settled;
 use crate::limiter::time_of::{ByClock, Time};
 use crate::limiter::version::Tier;
 use crate::receipt::Receipt;
@@ -390,8 +391,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
         Lease::new(self.core, self.tier, self.fingerprint)
     }
 
-    /// Gives back what an admitted request took: see [`Limiter::refund`](crate::Limiter::refund).
-    /// The receipt knows its key.
+    /// Gives back what the receipt's request took: see [`Limiter::refund`](crate::Limiter::refund).
     pub fn refund(&self, charge: impl Into<Receipt<N>>) -> u64 {
         self.refund_part(&mut charge.into(), u64::MAX)
     }
@@ -401,6 +401,16 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     pub fn refund_part(&self, receipt: &mut Receipt<N>, units: u64) -> u64 {
         let Self { core, time, .. } = *self;
         core.give_back(receipt, units, || time.now(&core.clock))
+    }
+
+    /// Tells what a request of this account really cost: gives back what it was charged above that,
+    /// or charges what is missing, over the limit if need be. See [`Settled`](crate::Settled).
+    ///
+    /// # Errors
+    ///
+    /// [`DebitError`]: the request stays charged as it was. `Foreign`: it is another key's.
+    pub fn settle(&self, charge: impl Into<Receipt<N>>, real: u64) -> Result<Settled, DebitError> {
+        Settled::by(*self, charge.into(), real)
     }
 
     /// Gives the key up to `units` without a receipt, and says how many: an operator's gift, on top
@@ -422,10 +432,9 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// their departures. After a [change](crate::Limiter::reconfigure) of the quota the units are
     /// of the new quota, and the debt is what the key inherited.
     ///
-    /// **Guarantee.** In any interval, admissions less refunds exceed the
-    /// algorithm's bound by at most the units that credits gave: a bucket admits at most
-    /// `burst + rate * D` and those.
-    /// [Receipts](crate::Receipt) and reservations from before may give back less afterwards.
+    /// **Guarantee.** In any interval, admissions less refunds exceed the algorithm's bound by at
+    /// most the units that credits gave. [Receipts](crate::Receipt) and reservations from before
+    /// may give back less afterwards.
     ///
     /// While a refund of the key, or of another that shares a mark with it, is overtaken by a reset
     /// and still runs in another thread, nothing is given: 0. Ask again then. It is rare.
@@ -454,14 +463,12 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// `false` when it has no slot.
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's
-    /// to reset. A key that inherited another's slot is forgiven what it inherited, too. A
-    /// request that is decided meanwhile may be forgiven too, and so is one at a time before
-    /// the reset.
+    /// to reset. A key that inherited another's slot is forgiven what it inherited, too. A request
+    /// that is decided meanwhile may be forgiven, and so is one at a time before the reset.
     ///
-    /// It ends the key's [receipts](crate::Receipt), whose charges are forgiven already, and those
-    /// of the keys that share a mark with it, of which a table has 1,024; and every permit that
-    /// a [lease](Lease) of the limiter holds, of this key or another. Reservations keep their
-    /// departures.
+    /// It ends the key's [receipts](crate::Receipt), and those of the keys that share a mark with
+    /// it, of which a table has 1,024; and every permit that a [lease](Lease) of the limiter holds,
+    /// of this key or another. Reservations keep their departures.
     ///
     /// **Cost.** Six atomic operations for each limit when no other thread interferes. One of them
     /// writes the word that every check of the limiter loads: not a verb for every request.
@@ -485,7 +492,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     }
 }
 
-/// Shows the rules and not the fingerprint, which tells where the limiter keeps the key.
+/// Without the fingerprint, which tells where the limiter keeps the key.
 impl<A: Algorithm, const N: usize, C: Clock, T> fmt::Debug for Account<'_, A, N, C, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("rules", &self.core.rules()).finish_non_exhaustive()

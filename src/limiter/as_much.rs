@@ -31,6 +31,9 @@ pub enum DebitError {
     /// The key has no slot, and its bucket has no room for it: [`WhenFull`](crate::WhenFull) says
     /// when that is so. A later debit may find a vacant slot.
     Full,
+    /// The receipt that was to be [settled](crate::Account::settle) is another key's, or another
+    /// limiter's.
+    Foreign,
 }
 
 impl fmt::Display for DebitError {
@@ -40,6 +43,9 @@ impl fmt::Display for DebitError {
                 "a sliding log keeps no debt above its limit: a debit needs a bucket or a window that counts"
             }
             Self::Full => "the key has no slot, and its bucket is full of keys in debt",
+            Self::Foreign => {
+                "the receipt is another key's, or another limiter's: settle by the account that was checked"
+            }
         })
     }
 }

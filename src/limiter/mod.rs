@@ -21,6 +21,7 @@ mod part;
 mod reserve;
 mod restore;
 mod save;
+mod settle;
 mod space;
 mod tables;
 mod time_of;
@@ -52,6 +53,7 @@ pub use lent::Lent;
 pub use offer::{Offer, together};
 pub use part::Part;
 pub use reserve::{Reservation, ReserveError};
+pub use settle::Settled;
 pub use time_of::{ByClock, Time};
 
 /// One limit or several for each of many keys, or for everything; shared by all threads.

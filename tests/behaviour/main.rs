@@ -20,6 +20,7 @@ mod reconfigure;
 mod refund;
 mod reserve;
 mod save;
+mod settle;
 mod several;
 mod together;
 mod wait;
