@@ -11,8 +11,9 @@ use crate::table::basis::Basis;
 use crate::table::{Fingerprint, RingPlace, Table};
 use crate::time::Timestamp;
 
-/// What one limit said of a request, and what gives back the charge: of an [`Offer`], as a value
-/// that borrows nothing. For lines that are written later, when somebody asks for them.
+/// What one limit said of a request, and what gives back the charge: of an
+/// [`Offer`](crate::Offer), as a value that borrows nothing. For lines that are written later, when
+/// somebody asks for them.
 ///
 /// # Examples
 ///
@@ -83,8 +84,8 @@ impl<'d> Said<'d> {
 }
 
 impl<K: ?Sized, A: Algorithm, const N: usize, C> Limiter<K, A, N, C> {
-    /// What the limit said of a request that was [kept](Offer::keep). `None`: another limiter's, or
-    /// its quota came with the call.
+    /// What the limit said of a request that was [kept](crate::Offer::keep). `None`: another
+    /// limiter's, or its quota came with the call.
     #[must_use]
     pub fn show<'d>(&'d self, kept: &Kept) -> Option<Part<'d>> {
         let Kept { receipt, cost, now, place, outcome, refuses } = kept;
