@@ -146,7 +146,7 @@ impl Server {
     ///
     /// If the upstream is not reached, the request stays as it was: another one may be tried.
     /// `is_sent` says whether the upstream may have read of it. By a connection of HTTP/2 that left
-    /// all requests without an answer for longer than `patience` none is sent any more.
+    /// all requests without an answer for longer than half of `patience` none is sent any more.
     pub(super) async fn send(
         &self,
         request: &mut Option<Request<Upload>>,

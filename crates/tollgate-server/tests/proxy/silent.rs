@@ -24,7 +24,7 @@ use tollgate_testing::wait::{LONG, eventually};
 use super::support::{Proxy, start, start_with};
 use super::threads::{ANY, answers};
 
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The settings of an upstream of HTTP/2, by which a connection is open.
 pub(crate) const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -37,6 +37,8 @@ async fn first_silent() -> (String, Arc<AtomicUsize>) {
     let counted = Arc::clone(&accepted);
     tokio::spawn(async move {
         let (mut silent, _) = listener.accept().await.unwrap();
+        // The time of the first request has begun when it has the connection.
+        sleep(SHORT / 10).await;
         silent.write_all(SETTINGS).await.unwrap();
         counted.fetch_add(1, Relaxed);
         while let Ok((stream, _)) = listener.accept().await {
@@ -93,7 +95,7 @@ async fn a_silent_connection_ends_no_upstreams_health() {
     let (url, accepted) = first_silent().await;
     let set = |settings: &mut Settings| {
         settings.forward.health_path = Some("/health".parse().unwrap());
-        settings.forward.health_interval = Duration::from_millis(10);
+        settings.forward.health_interval = SHORT / 2;
         settings.forward.connect_timeout = SHORT;
     };
     let proxy = start_with(ANY, &[url], set).await;

@@ -149,10 +149,12 @@ impl Connection {
         }))
     }
 
-    /// Whether requests may go by it: it is open, and was not silent for longer than `patience`.
+    /// Whether requests may go by it: it is open, and was not silent for longer than half of the
+    /// `patience` with a request. Half: a request whose time is over began before it had the
+    /// connection, and the next one must not wait for the same silence.
     pub(super) fn is_usable(&self, patience: Duration) -> bool {
         let has_ended = self.sender.is_closed() || self.has_ended.load(Relaxed);
-        !has_ended && !self.silence.is_longer_than(patience)
+        !has_ended && !self.silence.is_longer_than(patience / 2)
     }
 
     /// Whether it has room for a stream.

@@ -95,7 +95,8 @@ impl Streams {
 
     /// Sends a request, and says when the upstream may have read of it. If the upstream is not
     /// reached, or takes no more requests, the request stays as it was. A connection that was
-    /// silent for longer than `patience` is used no more; requests that are under way keep it.
+    /// silent for longer than half of `patience` is used no more; requests that are under way keep
+    /// it.
     ///
     /// What the upstream has not acted on is sent again, if its body is at hand; and so is, once, a
     /// request that may be repeated, and whose connection has served others before it ended.
