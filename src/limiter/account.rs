@@ -404,7 +404,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     }
 
     /// Tells what a request of this account really cost: gives back what it was charged above that,
-    /// or charges what is missing, over the limit if need be. See [`Settled`](crate::Settled).
+    /// or charges the difference, over the limit if need be. See [`Settled`](crate::Settled).
     ///
     /// # Errors
     ///

@@ -31,8 +31,7 @@ pub enum DebitError {
     /// The key has no slot, and its bucket has no room for it: [`WhenFull`](crate::WhenFull) says
     /// when that is so. A later debit may find a vacant slot.
     Full,
-    /// The receipt that was to be [settled](crate::Account::settle) is another key's, or another
-    /// limiter's.
+    /// The receipt to [settle](crate::Account::settle) is another key's, or another limiter's.
     Foreign,
 }
 

@@ -1,4 +1,4 @@
-//! What is left of an offer: it borrows nothing, and shows the same numbers.
+//! A kept offer: it borrows nothing, and shows the same numbers.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::table::{Fingerprint, RingPlace, Table};
 use crate::time::Timestamp;
 
 /// What one limit said of a request, and what gives back the charge: of an
-/// [`Offer`](crate::Offer), as a value that borrows nothing. For lines that are written later, when
-/// somebody asks for them.
+/// [`Offer`](crate::Offer), as a value that borrows nothing. For lines that are written only when a
+/// caller asks for them.
 ///
 /// # Examples
 ///

@@ -82,7 +82,7 @@ pub struct Offer<'l> {
     stage: Stage,
 }
 
-/// What was done about an offer.
+/// How far an offer has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Nothing yet.
@@ -108,7 +108,7 @@ enum Stage {
 /// [queue](crate::LeakyBucket::queue) and a [`SlidingLog`](crate::SlidingLog) last: of a request
 /// that another limit refuses after all, they give back the newest only.
 ///
-/// An offer that was taken before stays charged, whatever becomes of the others.
+/// An offer that was taken before stays charged, also when another limit refuses.
 ///
 /// **Cost.** One compare-exchange for each limit. No lock, no allocation.
 ///
@@ -134,7 +134,7 @@ pub fn together(offers: &mut [Offer<'_>]) -> Outcome {
         if outcome != Outcome::Allowed {
             break;
         }
-        // Refused where another thread took what was offered.
+        // Refused where another thread took the units first.
         outcome = offer.charge(Stage::ChargedSoFar);
     }
     match outcome {
@@ -208,7 +208,7 @@ impl<'l> Offer<'l> {
         self.receipt_of_charge()
     }
 
-    /// What is left of a decided request, as a value that borrows nothing.
+    /// The decided request, as a value that borrows nothing.
     pub fn keep(self) -> Kept {
         let receipt = self.receipt_of_charge();
         let Self { look: Look { place, .. }, cost, now, outcome, refuses, .. } = self;

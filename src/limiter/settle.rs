@@ -14,8 +14,8 @@ use crate::receipt::Receipt;
 /// bytes of an answer. Check an estimate first, so that requests at the same time cannot share a
 /// budget.
 ///
-/// What is left on the receipt counts as charged: nothing, where the request was refused, or
-/// admitted uncounted. The receipt is spent.
+/// The units [left](crate::Receipt::left) on the receipt count as charged: none, where the request
+/// was refused, or admitted uncounted. The receipt is spent.
 ///
 /// **Guarantee.** That of [`refund_part`](crate::Account::refund_part) or of
 /// [`debit`](crate::Account::debit), whichever it comes to, under the current quota. A debit is of

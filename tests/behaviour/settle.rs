@@ -114,6 +114,40 @@ fn settling_late_forgives_and_charges_by_what_is_current() {
     assert_eq!(again.account(1).settle(restart, 20), Err(DebitError::Foreign));
 }
 
+/// Threads settle one key while its quota changes: no debt is forgiven, and without a change each
+/// request costs exactly its real cost.
+#[test]
+fn threads_settle_one_key_without_losing_a_unit() {
+    const LIMIT: u64 = 1_000_000;
+    for changes in [0, 200] {
+        let limiter = limiter(FixedWindow::new(Rate::per_day(LIMIT)));
+        let spend = |thread: u64| {
+            let account = limiter.account(1);
+            let each = (0..2_000_u64).map(|round| {
+                let real = (round * 7 + thread * 5) % 21;
+                account.settle(account.check_n(10), real).expect("a window keeps debts");
+                real
+            });
+            each.sum::<u64>()
+        };
+        let real: u64 = std::thread::scope(|scope| {
+            let spend = &spend;
+            let threads: Vec<_> = (0..3).map(|thread| scope.spawn(move || spend(thread))).collect();
+            for change in 0..changes {
+                let quota = FixedWindow::new(Rate::per_day(LIMIT + change % 2));
+                limiter.reconfigure(Quota::from(quota), Inherit::Additive).unwrap();
+            }
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let (current, left) = (limiter.peek(1).limit(), limiter.account(1).peek_n(0).remaining());
+        let charged = current - left;
+        assert!(
+            charged >= real && (changes > 0 || charged == real),
+            "{charged} of {real}, {changes} changes"
+        );
+    }
+}
+
 /// A log forgets nothing that it admitted, and keeps no debt.
 #[test]
 fn a_log_settles_what_came_to_less() {

@@ -58,7 +58,7 @@ fn one_key_may_be_asked_twice() {
     assert_eq!(left(&limiter, 1), 0);
 }
 
-/// What was taken alone is another request's: it stays, and what is undone is not counted twice.
+/// A charge that was taken alone is another request's: it stays.
 #[test]
 fn an_offer_that_was_taken_stays_charged() {
     let clock = ManualClock::new();
@@ -141,7 +141,7 @@ fn offers_outlive_changes_and_resets() {
     assert_eq!(offer.part().limit(), 10, "it says what decided it");
     let kept = offer.keep();
     assert_eq!(limiter.show(&kept).map(|part| (part.limit(), part.remaining())), Some((10, 3)));
-    // A later one is decided by what is current then.
+    // A later one is decided by the quota of its own time.
     let (mut never, mut denied) = (limiter.account(1).offer(5), limiter.account(1).offer(1));
     assert_eq!((never.take(), denied.take()), (Outcome::Never, Outcome::Denied));
     assert!(limiter.account(1).reset());

@@ -1,4 +1,4 @@
-//! Threads charge the same limits together, whatever their order.
+//! Threads charge the same limits together, in one order and in opposite ones.
 
 use std::sync::Barrier;
 
@@ -34,8 +34,8 @@ fn admitted(limits: &[One], is_turned: impl Fn(usize) -> bool + Sync) -> [u64; 2
     })
 }
 
-/// What is refused in the end is charged nowhere: what a limit has left, and what was admitted, is
-/// all of it.
+/// A request that is refused in the end is charged nowhere: the units left and the units admitted
+/// are all of the limit.
 #[test]
 fn threads_leave_exactly_what_they_did_not_take() {
     let (mut races, mut rounds) = (0, 0);

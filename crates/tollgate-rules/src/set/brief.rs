@@ -4,12 +4,12 @@
 //! What must stay true:
 //!
 //! * All rules make their offers before the first is charged, and until then nothing is written: a
-//!   request that one of several rules refuses begins anew the long way. A rule that is alone
-//!   decides by its offer, also when it refuses.
+//!   request that one of several rules refuses begins anew the long way. An only rule decides by
+//!   its offer, also when it refuses.
 //! * Rules are charged by ascending index. That is the order of [`Allowance::rank`] too: buckets
 //!   and windows can all be undone, so their ranks go by their indices.
-//! * The lines are written when they are asked for, from what is kept of the offers: they show what
-//!   the limits said then, also after other charges.
+//! * The lines are written when they are asked for, from the kept offers: they show the numbers of
+//!   the decision, also after other charges.
 //!
 //! [`Allowance::rank`]: crate::set::allowance::Allowance::rank
 

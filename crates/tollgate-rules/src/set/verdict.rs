@@ -196,7 +196,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             self.set.limited(one).charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
         };
         if !self.scratch.found.concerned().iter().any(gives_back) {
-            // What is kept of the short way stays, for lines that are written later.
+            // The kept offers of the short way stay, for lines that are written later.
             self.scratch.charges.quotas.clear();
             self.scratch.charges.stored.clear();
             self.is_settled = true;
@@ -204,7 +204,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         }
         self.forget_settled();
         if !self.scratch.charges.brief.is_empty() {
-            // They are written from what is kept, which is spent here.
+            // They are written from the kept offers, which are spent here.
             let _ = self.lines();
         }
         let Scratch { found, charges, now, .. } = &mut *self.scratch;

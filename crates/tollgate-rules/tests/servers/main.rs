@@ -166,7 +166,7 @@ fn apache_reads_what_the_page_says() {
     let Some(apache) = tools::find("apache2") else { return };
     let command = |file, _| {
         let mut command = Command::new(apache);
-        // As one process, so that nothing of it is left when that is killed.
+        // As one process, so that a kill ends all of it.
         command.arg("-X").arg("-f").arg(file);
         command
     };

@@ -5,11 +5,11 @@
 //!   find --> looks -- of several that are charged together --> looked
 //!              |                                                 |
 //!              '-- none --> charges <----------------------------'
-//!                              '--> charged: the code, and what is to be given back
+//!                              '--> charged: the code, and the charges to give back
 //! ```
 //!
-//! A store counts and knows no limits, as [`Counter`](super::counter::Counter) does, so what is
-//! said there of numbers that change is true of a store, too.
+//! A store counts and knows no limits, as [`Counter`](super::counter::Counter) does. So a limit may
+//! change its number there, too.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ const WAIT: Duration = Duration::from_secs(1);
 pub struct EnvoyAsk {
     /// The length of the windows.
     pub unit: EnvoyUnit,
-    /// The key. Different limits, and different values of one limit, have different keys, whatever
-    /// they contain: a store may keep the counts of all limits of a unit together. It is as long
+    /// The key. Different limits, and different values of one limit, have different keys, with any
+    /// bytes in them: a store may keep the counts of all limits of a unit together. It is as long
     /// as the domain, keys and values.
     pub key: Box<[u8]>,
     /// How many hits are looked for, or are to be counted: at most 2^32, more than any limit.
