@@ -153,7 +153,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     /// a key, since the table has room for half as many again, rounded up to a power of two; at
     /// least 1 KiB. Of that a table begins with 64 KiB and grows in place: buckets are split
     /// one by one as new keys need room, so no check waits for more than the split of its own.
-    /// While keys come and none recovers, a key takes at most 52 bytes, from ten thousand keys on.
+    /// While keys come and none recovers, a key takes at most 56 bytes, from ten thousand keys on.
     /// (A [sliding log](crate::SlidingLog) uses all of its table from the first, page by page as it
     /// is touched.)
     pub fn max_keys(mut self, keys: usize) -> Self {

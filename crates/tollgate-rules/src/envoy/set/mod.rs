@@ -86,7 +86,7 @@ pub enum EnvoyCharge {
 /// decided by the old configuration meanwhile counts for the new one, too.
 ///
 /// **Memory** is bounded: each limit whose files leave values open has room for `max_keys` keys
-/// with hits in the current window, 27 to 52 bytes each as they come; the limits that calls bring
+/// with hits in the current window, 27 to 56 bytes each as they come; the limits that calls bring
 /// share such room for each of the seven units. Beyond it a new key inherits the count of the one
 /// that had the fewest hits: it may be refused too early, and never admitted too much.
 ///
