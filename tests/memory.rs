@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tollgate::{Builder, Limiter, ManualClock, Rate, SlidingLog, TokenBucket};
 
-/// Returns the resident bytes of memory that this process asked for, from the page tables: the number
-/// in `statm` may be off by some dozen pages for each processor. Pages of the program's file do not
-/// count: up to sixteen of them come with the first instruction of new code.
+/// Returns the resident bytes of memory that this process asked for, from the page tables: the
+/// number in `statm` may be off by some dozen pages for each processor. Pages of the program's file
+/// do not count: up to sixteen of them come with the first instruction of new code.
 fn resident() -> usize {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();

@@ -10,7 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::crowd::{Crowd, OfClient};
+use super::crowd::{Crowd, OfClient, Waits};
+use super::presence::Engaged;
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
@@ -153,7 +154,7 @@ enum Place {
     Free(OwnedSemaphorePermit),
     /// Once another has ended, which is closed for it. Until then it is one of those above the
     /// limit.
-    Awaited(OwnedSemaphorePermit),
+    Awaited(OwnedSemaphorePermit, Arc<Waits>),
 }
 
 /// A listener that goes from thread to thread.
@@ -272,7 +273,7 @@ where
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Place::Free(place),
             Err(_) => match self.close_idle(peer) {
-                Some(turn) => Place::Awaited(turn),
+                Some((turn, waits)) => Place::Awaited(turn, waits),
                 None => {
                     self.refuse(stream, peer, Mishap::TooMany, worker);
                     return;
@@ -285,11 +286,11 @@ where
 
     /// Closes the connection that is idle longest for one of this client. Returns the turn of that,
     /// which waits for it.
-    fn close_idle(&mut self, peer: Peer) -> Option<OwnedSemaphorePermit> {
+    fn close_idle(&mut self, peer: Peer) -> Option<(OwnedSemaphorePermit, Arc<Waits>)> {
         let turn = Arc::clone(&self.refusing).try_acquire_owned().ok()?;
-        self.crowd.idle_longest()?.close();
+        let (_, waits) = self.crowd.close_idle_longest(peer.into())?;
         (self.uses.count)(Mishap::ClosedIdle, Some(peer.address()));
-        Some(turn)
+        Some((turn, waits))
     }
 
     /// Answers that there are too many connections.
@@ -318,25 +319,28 @@ where
         let (places, tls) = (Arc::clone(&self.places), self.listening.tls.clone());
         let (handshake, seat) = (self.bounds.handshake, worker.map(Worker::seat));
         // One that waits is not closed for another.
-        let waits = matches!(place, Place::Awaited(_)).then(|| connection.presence.engage());
+        let waits = matches!(place, Place::Awaited(..)).then(|| connection.presence.engage());
         let overstays = Presence::overstays(Arc::clone(&connection.presence));
         self.drain.spawn_until(overstays, async move {
             let Connection { stream, peer, presence } = connection;
             let place = match place {
                 Place::Free(place) => place,
-                Place::Awaited(turn) => match tokio::time::timeout(CLOSING, places.acquire_owned()).await {
-                    Ok(Ok(place)) => {
-                        drop((turn, waits));
-                        place
-                    }
-                    _ => {
-                        count(Mishap::TooMany, Some(peer.address()));
-                        if tls.is_none() {
-                            refuse(stream).await;
+                Place::Awaited(turn, others) => {
+                    match tokio::time::timeout(CLOSING, places.acquire_owned()).await {
+                        Ok(Ok(place)) => {
+                            drop((turn, others));
+                            waits.into_iter().for_each(Engaged::end_unanswered);
+                            place
                         }
-                        return;
+                        _ => {
+                            count(Mishap::TooMany, Some(peer.address()));
+                            if tls.is_none() {
+                                refuse(stream).await;
+                            }
+                            return;
+                        }
                     }
-                },
+                }
             };
             let stream = match tls {
                 None => stream,

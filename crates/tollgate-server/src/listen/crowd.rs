@@ -5,9 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Client, Presence, Unfinished};
@@ -22,10 +22,12 @@ const REST: usize = 16;
 /// All connections of a listener.
 pub(super) struct Crowd {
     most: usize,
-    taken: Arc<AtomicU64>,
+    began: Instant,
     open: Vec<Weak<Presence>>,
-    /// Those that are to be closed first, the very first one last, and since when they were idle.
+    /// Those that are to be closed first, the very first one last, and since when they are idle.
     idle: Vec<(u64, Weak<Presence>)>,
+    /// The clients of those that wait until another one has ended.
+    waiting: Vec<(Client, Weak<Waits>)>,
     /// For how many connections no look follows.
     rests: usize,
     most_of_client: Option<usize>,
@@ -37,20 +39,23 @@ pub(super) struct Crowd {
 #[derive(Debug)]
 pub(super) struct OfClient;
 
+/// A connection waits for its place until this is dropped.
+#[derive(Debug)]
+pub(super) struct Waits;
+
 /// A client has as many connections as it may have.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
 impl Crowd {
     pub(super) fn new(most: usize, most_of_client: Option<usize>, unfinished: Arc<Unfinished>) -> Self {
-        let (taken, open, idle, clients) = Default::default();
-        Self { most, taken, open, idle, rests: 0, most_of_client, clients, unfinished }
+        let (began, (open, idle, waiting, clients)) = (Instant::now(), Default::default());
+        Self { most, began, open, idle, waiting, rests: 0, most_of_client, clients, unfinished }
     }
 
     /// A connection has come. It ends with these.
     pub(super) fn join(&mut self, ends: &CancellationToken) -> Arc<Presence> {
-        self.taken.fetch_add(1, Relaxed);
-        let one = Presence::new(ends, &self.taken, &self.unfinished);
+        let one = Presence::new(ends, self.began, &self.unfinished);
         if self.open.len() > 2 * self.most {
             self.open.retain(is_open);
         }
@@ -74,8 +79,23 @@ impl Crowd {
         Ok(Some(shared))
     }
 
-    /// The connection that is idle longest, of those that are not closed yet.
-    pub(super) fn idle_longest(&mut self) -> Option<Arc<Presence>> {
+    /// Closes the connection that is idle longest, of those that are not closed yet, for one of
+    /// this client. `None`: none is idle, or only such as were answered just now, while another one
+    /// of the client waits: a burst of its connections takes no place of clients at work.
+    pub(super) fn close_idle_longest(&mut self, client: Client) -> Option<(Arc<Presence>, Arc<Waits>)> {
+        let one = self.idle_longest()?;
+        self.waiting.retain(|(_, waits)| is_open(waits));
+        if one.is_at_work() && self.waiting.iter().any(|(waiting, _)| *waiting == client) {
+            self.rests = self.most / REST;
+            return None;
+        }
+        one.close();
+        let waits = Arc::new(Waits);
+        self.waiting.push((client, Arc::downgrade(&waits)));
+        Some((one, waits))
+    }
+
+    fn idle_longest(&mut self) -> Option<Arc<Presence>> {
         if let Some(known) = self.next_known() {
             return Some(known);
         }
@@ -127,27 +147,73 @@ fn is_open<T>(one: &Weak<T>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::presence::AT_WORK;
     use super::*;
 
-    #[test]
-    fn the_connection_idle_longest_is_found_first() {
+    const ADA: Client = Client::numbered(1);
+    const BOB: Client = Client::numbered(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_idle_longest_is_found_first() {
         let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(100, None, Arc::default()));
         let all: Vec<_> = (0..100).map(|_| crowd.join(&ends)).collect();
         let at = |one: &Arc<Presence>| all.iter().position(|other| Arc::ptr_eq(one, other)).unwrap();
         let busy = all[0].engage();
         all[1].has_part(true);
-        // They are idle since later, all at once.
-        drop((all[2].engage(), all[3].engage()));
+        drop(all[3].engage());
+        tokio::time::advance(AT_WORK / 2).await;
+        drop(all[2].engage());
         let mut found = Vec::new();
-        while let Some(one) = crowd.idle_longest() {
-            one.close();
+        while let Some((one, _)) = crowd.close_idle_longest(ADA) {
             found.push(at(&one));
         }
-        // The last one came when the two became idle, and is younger.
-        assert_eq!(found, (4..99).chain([2, 3, 99]).collect::<Vec<_>>());
+        // Those that were answered are idle a moment later.
+        assert_eq!(found, (4..100).chain([3, 2]).collect::<Vec<_>>());
         drop(busy);
         crowd.rests = 0;
-        assert_eq!(crowd.idle_longest().map(|one| at(&one)), Some(0), "it is idle now");
+        let found = crowd.close_idle_longest(ADA).map(|(one, _)| at(&one));
+        assert_eq!(found, Some(0), "it is idle now");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_at_work_outlives_any_burst_of_silent_ones() {
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(64, None, Arc::default()));
+        let mut all: Vec<_> = (0..64).map(|_| crowd.join(&ends)).collect();
+        let at_work = all.remove(40);
+        for round in 0..20 {
+            drop(at_work.engage());
+            tokio::time::advance(AT_WORK / 4).await;
+            let mut waiting = Vec::new();
+            for _ in 0..200 {
+                let Some((found, waits)) = crowd.close_idle_longest(ADA) else { continue };
+                assert!(!Arc::ptr_eq(&found, &at_work));
+                let new = crowd.join(&ends);
+                // One that waits is not closed.
+                waiting.extend((round % 2 == 0).then(|| (new.engage(), waits)));
+                all.push(new);
+            }
+            waiting.into_iter().for_each(|(engaged, _)| engaged.end_unanswered());
+            all.retain(|one| !one.is_closing());
+        }
+        // It is idle as others are once it has nothing to do.
+        tokio::time::advance(AT_WORK * 2).await;
+        crowd.rests = 0;
+        let mut found = std::iter::from_fn(|| crowd.close_idle_longest(ADA));
+        assert!(found.any(|(one, _)| Arc::ptr_eq(&one, &at_work)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn among_clients_at_work_a_newcomer_finds_its_place() {
+        let (ends, mut crowd) = (CancellationToken::new(), Crowd::new(8, None, Arc::default()));
+        let all: Vec<_> = (0..8).map(|_| crowd.join(&ends)).collect();
+        all.iter().for_each(|one| drop(one.engage()));
+        let (one, waits) = crowd.close_idle_longest(ADA).unwrap();
+        assert!(Arc::ptr_eq(&one, &all[0]));
+        assert!(crowd.close_idle_longest(ADA).is_none(), "one at a time");
+        crowd.rests = 0;
+        assert!(crowd.close_idle_longest(BOB).is_some(), "of each client");
+        drop(waits);
+        assert!(crowd.close_idle_longest(ADA).is_some());
     }
 
     #[test]
@@ -170,6 +236,6 @@ mod tests {
             assert!(crowd.of_client(client).is_err());
         }
         assert!(crowd.open.len() < 20 && crowd.clients.len() < 20);
-        assert!(crowd.idle_longest().is_none());
+        assert!(crowd.close_idle_longest(ADA).is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a connection is idle, and since when.
 //!
-//! A full listener closes the connection that is idle longest for a new one. So that no request
-//! reads a clock for it, time is counted in the connections that the listener has taken: of two
-//! that became idle between the same two of them, the older one is closed first.
+//! A full listener closes the connection that is idle longest for a new one. A connection that was
+//! answered counts as idle only a moment later: between two requests of a client that is at work,
+//! more connections may come than the listener has places.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::unfinished::{OfConnection, Unfinished};
@@ -17,11 +18,15 @@ use super::unfinished::{OfConnection, Unfinished};
 /// How long a connection has to end in order once it is closed for another.
 const GRACE: Duration = Duration::from_millis(10);
 
+/// After which time a connection that was answered counts as idle. Meanwhile, clients that
+/// say nothing are closed before it, and it is not closed for a burst of one client.
+pub(super) const AT_WORK: Duration = Duration::from_millis(250);
+
 /// What a connection does, as far as its listener asks.
 pub(crate) struct Presence {
-    /// The connections that the listener has taken.
-    taken: Arc<AtomicU64>,
-    /// How many those were when this one became idle.
+    /// When its listener began.
+    began: Instant,
+    /// From when on this one is idle, in milliseconds after that.
     since: AtomicU64,
     /// Those that are being answered.
     requests: AtomicU32,
@@ -39,18 +44,13 @@ pub(crate) struct Presence {
 pub(crate) struct Engaged(Arc<Presence>);
 
 impl Presence {
-    /// A new connection, which is idle. It ends with these, and shares the bytes of unfinished
-    /// requests with all of its listener.
-    pub(crate) fn new(
-        ends: &CancellationToken,
-        taken: &Arc<AtomicU64>,
-        unfinished: &Arc<Unfinished>,
-    ) -> Arc<Self> {
+    /// A new connection, which is idle, of a listener that began then. It ends with these, and
+    /// shares the bytes of unfinished requests with all of its listener.
+    pub(crate) fn new(ends: &CancellationToken, began: Instant, unfinished: &Arc<Unfinished>) -> Arc<Self> {
         let (requests, has_part, is_closing) = Default::default();
-        let since = AtomicU64::new(taken.load(Relaxed));
-        let (ends, taken) = (ends.child_token(), Arc::clone(taken));
+        let (since, ends) = (AtomicU64::new(milliseconds(began.elapsed())), ends.child_token());
         let unfinished = OfConnection::new(unfinished);
-        Arc::new(Self { taken, since, requests, has_part, ends, is_closing, unfinished })
+        Arc::new(Self { began, since, requests, has_part, ends, is_closing, unfinished })
     }
 
     /// That of a connection without a listener.
@@ -58,7 +58,7 @@ impl Presence {
     pub(crate) fn alone() -> Arc<Self> {
         let unfinished = Arc::<Unfinished>::default();
         unfinished.bound(usize::MAX);
-        Self::new(&CancellationToken::new(), &Arc::default(), &unfinished)
+        Self::new(&CancellationToken::new(), Instant::now(), &unfinished)
     }
 
     /// Cancelled when the connection is to end, with the server or for another connection.
@@ -84,7 +84,7 @@ impl Presence {
 
     /// One of them was answered.
     pub(crate) fn leave(&self) {
-        self.since.store(self.taken.load(Relaxed), Relaxed);
+        self.was_answered();
         // After it: who sees no request sees since when.
         self.requests.fetch_sub(1, Release);
     }
@@ -100,14 +100,24 @@ impl Presence {
 
     /// The only request was answered, of a connection that answers one after the other.
     pub(crate) fn rest(&self) {
-        self.since.store(self.taken.load(Relaxed), Relaxed);
+        self.was_answered();
         self.has_part.store(false, Release);
     }
 
-    /// How many connections the listener had taken when this one became idle. `None`: it is not.
+    fn was_answered(&self) {
+        self.since.store(milliseconds(self.began.elapsed() + AT_WORK), Relaxed);
+    }
+
+    /// From when on it is idle, in milliseconds after the listener began: that may be to come.
+    /// `None`: it does something.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let is_idle = self.requests.load(Acquire) == 0 && !self.has_part.load(Acquire);
         is_idle.then(|| self.since.load(Relaxed))
+    }
+
+    /// Whether it was answered just now, and counts as idle later.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.since.load(Relaxed) > milliseconds(self.began.elapsed())
     }
 
     /// Ends the connection for another, unless it does something again.
@@ -136,7 +146,18 @@ impl Presence {
     }
 }
 
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Engaged {
+    /// Ends it as one that was no request: the connection is idle at once.
+    pub(super) fn end_unanswered(self) {
+        let presence = Arc::clone(&self.0);
+        drop(self);
+        presence.since.store(milliseconds(presence.began.elapsed()), Relaxed);
+    }
+
     pub(crate) fn presence(&self) -> &Arc<Presence> {
         &self.0
     }

@@ -120,8 +120,7 @@ impl Drop for Held {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
+    use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -135,7 +134,7 @@ mod tests {
     }
 
     fn connection(all: &Arc<Unfinished>) -> Arc<Presence> {
-        Presence::new(&CancellationToken::new(), &Arc::<AtomicU64>::default(), all)
+        Presence::new(&CancellationToken::new(), Instant::now(), all)
     }
 
     /// Begins requests that hold a KiB more at each turn, until no more is held.

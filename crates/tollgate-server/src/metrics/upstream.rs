@@ -16,11 +16,13 @@ pub(crate) enum UpstreamEvent {
     Waited,
     /// A request was not sent: there was no stream in time.
     Busy,
+    /// So many streams of a connection were reset that it takes no more requests.
+    Worn,
 }
 
 impl UpstreamEvent {
     /// As labels say it, in the order of the declaration.
-    const NAMES: [&str; 4] = ["repeated", "refused", "waited", "busy"];
+    const NAMES: [&str; 5] = ["repeated", "refused", "waited", "busy", "worn"];
 }
 
 /// The counters of an upstream.
@@ -28,15 +30,15 @@ pub(crate) struct UpstreamCounts {
     name: Box<str>,
     events: [AtomicU64; UpstreamEvent::NAMES.len()],
     /// The connections of HTTP/2 that are open.
-    open: Arc<AtomicU64>,
+    open: AtomicU64,
 }
 
 /// Counts a connection as open until it is dropped.
-pub(crate) struct OpenUpstream(Arc<AtomicU64>);
+pub(crate) struct OpenUpstream(Arc<UpstreamCounts>);
 
 impl UpstreamCounts {
     pub(crate) fn new(name: String) -> Self {
-        Self { name: name.into(), events: Default::default(), open: Arc::default() }
+        Self { name: name.into(), events: Default::default(), open: AtomicU64::new(0) }
     }
 
     pub(crate) fn count(&self, event: UpstreamEvent) {
@@ -45,15 +47,22 @@ impl UpstreamCounts {
 
     /// Counts a connection of HTTP/2.
     #[must_use]
-    pub(crate) fn open(&self) -> OpenUpstream {
+    pub(crate) fn open(self: &Arc<Self>) -> OpenUpstream {
         self.open.fetch_add(1, Relaxed);
-        OpenUpstream(Arc::clone(&self.open))
+        OpenUpstream(Arc::clone(self))
+    }
+}
+
+impl OpenUpstream {
+    /// It has taken as many resets as it should.
+    pub(crate) fn is_worn(&self) {
+        self.0.count(UpstreamEvent::Worn);
     }
 }
 
 impl Drop for OpenUpstream {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.open.fetch_sub(1, Relaxed);
     }
 }
 

@@ -6,6 +6,10 @@
 //! connection, and too many end it. An answer makes up for one, and each second for another: a
 //! client that leaves a request now and then is never cut off, nor is one that leaves all that it
 //! has on its way.
+//!
+//! Before that, the requests of a client that has reset several wait a moment. What it resets in
+//! that moment reaches no upstream, which might end a connection of which many streams are reset:
+//! other clients' requests are on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -20,6 +24,12 @@ const EACH: u64 = 1_000;
 
 /// How often a client may reset as many streams as it may have.
 const TIMES: u64 = 2;
+
+/// So many resets make no request wait.
+const FREE: u64 = 8;
+
+/// For how many milliseconds a request waits: one for each reset beyond those, up to this.
+const WAIT: u64 = 25;
 
 /// GOAWAY with ENHANCE_YOUR_CALM. Any stream may have been processed.
 const CALM: &[u8] = &[
@@ -46,7 +56,11 @@ impl EarlyResets {
 
     /// A stream was reset early.
     pub(super) fn count(&self) {
-        self.count_at(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.count_at(self.now());
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn count_at(&self, now: u64) {
@@ -54,6 +68,14 @@ impl EarlyResets {
         let before = self.until.fetch_update(Relaxed, Relaxed, |until| Some(next(until)));
         if before.is_ok_and(|until| next(until) - now > self.most) {
             self.are_too_many.store(true, Relaxed);
+        }
+    }
+
+    /// How long a new request waits. Most connections have no resets, and no clock is read.
+    pub(super) fn wait(&self) -> Duration {
+        match self.until.load(Relaxed) {
+            0 => Duration::ZERO,
+            until => wait_for(until.saturating_sub(self.now())),
         }
     }
 
@@ -68,6 +90,11 @@ impl EarlyResets {
     pub(crate) fn farewell(&self) -> Option<&'static [u8]> {
         self.are_too_many.load(Relaxed).then_some(CALM)
     }
+}
+
+/// How long a request waits while resets count for so many milliseconds.
+fn wait_for(left: u64) -> Duration {
+    Duration::from_millis(left.div_ceil(EACH).saturating_sub(FREE).min(WAIT))
 }
 
 #[cfg(test)]
@@ -99,6 +126,21 @@ mod tests {
         (0..100_000).for_each(|_| resets.make_up());
         (0..=2 * STREAMS).for_each(|_| resets.count_at(7));
         assert!(resets.farewell().is_some());
+    }
+
+    #[test]
+    fn requests_wait_longer_with_each_reset_beyond_a_few() {
+        let resets = EarlyResets::new(STREAMS);
+        assert_eq!(resets.wait(), Duration::ZERO);
+        (0..FREE).for_each(|_| resets.count());
+        assert_eq!(resets.wait(), Duration::ZERO);
+        (0..10).for_each(|_| resets.count());
+        let wait = resets.wait();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_millis(10), "{wait:?}");
+        (0..100).for_each(|_| resets.count());
+        assert_eq!(resets.wait(), Duration::from_millis(WAIT));
+        (0..110).for_each(|_| resets.make_up());
+        assert_eq!(resets.wait(), Duration::ZERO);
     }
 
     #[test]

@@ -203,7 +203,7 @@ async fn serve_by_hyper<S, F, B>(
         .initial_connection_window_size(WINDOW * STREAMS)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
     let (counts, noticed, answers) = (Arc::clone(&metrics), Arc::clone(activity), untaken.clone());
-    let (first, most) = (Mutex::new(answer), limits.head_bytes);
+    let (first, most, resets) = (Mutex::new(answer), limits.head_bytes, Arc::clone(early));
     let service = service_fn(move |request: Request<Incoming>| {
         let (busy, unread) = (noticed.begin(request.version()), answers.clone());
         let (is_old, handing) = (request.version() == Version::HTTP_10, Arc::clone(&noticed));
@@ -221,7 +221,13 @@ async fn serve_by_hyper<S, F, B>(
                 let version = request.version();
                 let reading = (!request.body().is_end_stream()).then(|| noticed.begin(version));
                 let request = request.map(|body| RequestBody::Arriving(body, reading));
-                Either::Right(Box::pin(handler(request)))
+                let (wait, answer) = (resets.wait(), handler(request));
+                Either::Right(Box::pin(async move {
+                    if !wait.is_zero() {
+                        tokio::time::sleep(wait).await;
+                    }
+                    answer.await
+                }))
             }
         };
         async move {

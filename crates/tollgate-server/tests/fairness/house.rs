@@ -202,6 +202,7 @@ async fn upstream() -> SocketAddr {
     let workers = Arc::new(Semaphore::new(WORKERS));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).expect("it is a connection");
             let workers = Arc::clone(&workers);
             let service = hyper::service::service_fn(move |request| {
                 let workers = Arc::clone(&workers);

@@ -34,6 +34,11 @@ const WINDOW: u32 = 64 << 10;
 /// them up, so that no unread answer stops another one.
 const WINDOWS: u32 = WINDOW * MOST_STREAMS;
 
+/// After how many streams that were reset a connection is worn: servers end one of which many are
+/// reset, with all that is on it. The strictest known one bears 20 at once (hyper), others 200 in
+/// half a minute (Netty), 500 (Envoy), 1,000 (Node.js).
+const RESETS: usize = 16;
+
 /// How long a connection that has refused a stream is used after others.
 const REFUSED: Duration = Duration::from_secs(1);
 
@@ -42,6 +47,8 @@ pub(super) struct Connection {
     driver: Arc<Driver>,
     /// The streams that have not ended.
     streams: AtomicUsize,
+    /// Those that were reset, as their clients left before the end of their answers.
+    resets: AtomicUsize,
     silence: Silence,
     /// Whether an answer has come by it.
     has_answered: AtomicBool,
@@ -51,7 +58,7 @@ pub(super) struct Connection {
     refused: Mutex<Option<Instant>>,
     /// Since when it has no streams, as far as looks have seen that.
     idle: Mutex<Option<Instant>>,
-    _counted: OpenUpstream,
+    counted: OpenUpstream,
 }
 
 /// hyper's side of a connection. It is kept here for what it knows.
@@ -68,6 +75,8 @@ struct Silence(Mutex<Option<Instant>>);
 /// A stream of a connection, until both its bodies have ended.
 pub(super) struct Stream {
     connection: Arc<Connection>,
+    /// Whether its answer has ended, or cannot come.
+    has_ended: AtomicBool,
     /// Told of the end.
     freed: Arc<Notify>,
 }
@@ -106,7 +115,7 @@ pub(super) enum Fate {
 impl Connection {
     /// Makes a connection. It is open when the upstream has said how many streams it takes: more
     /// would be refused.
-    pub(super) async fn open(dial: &Dial, counts: &UpstreamCounts) -> Result<Arc<Self>, Failed> {
+    pub(super) async fn open(dial: &Dial, counts: &Arc<UpstreamCounts>) -> Result<Arc<Self>, Failed> {
         let began = Instant::now();
         let stream = dial.clone().connect().await?;
         let heard = Arc::new(AtomicWaker::new());
@@ -140,20 +149,21 @@ impl Connection {
             sender,
             driver,
             streams: AtomicUsize::new(0),
+            resets: AtomicUsize::new(0),
             silence: Silence::default(),
             has_answered: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             refused: Mutex::default(),
             idle: Mutex::default(),
-            _counted: counts.open(),
+            counted: counts.open(),
         }))
     }
 
-    /// Whether requests may go by it: it is open, and was not silent for longer than half of the
-    /// `patience` with a request. Half: a request whose time is over began before it had the
-    /// connection, and the next one must not wait for the same silence.
+    /// Whether requests may go by it: it is open, not worn out, and was not silent for longer than
+    /// half of the `patience` with a request. Half: a request whose time is over began before it
+    /// had the connection, and the next one must not wait for the same silence.
     pub(super) fn is_usable(&self, patience: Duration) -> bool {
-        let has_ended = self.sender.is_closed() || self.has_ended.load(Relaxed);
+        let has_ended = self.sender.is_closed() || self.has_ended.load(Relaxed) || self.is_worn_out();
         !has_ended && !self.silence.is_longer_than(patience / 2)
     }
 
@@ -166,7 +176,25 @@ impl Connection {
     /// Takes a stream. Its worker's connections are locked: no other request takes the same.
     pub(super) fn stream(self: &Arc<Self>, freed: &Arc<Notify>) -> Stream {
         self.streams.fetch_add(1, Relaxed);
-        Stream { connection: Arc::clone(self), freed: Arc::clone(freed) }
+        let has_ended = AtomicBool::new(false);
+        Stream { connection: Arc::clone(self), has_ended, freed: Arc::clone(freed) }
+    }
+
+    /// A stream was reset.
+    fn is_reset(&self) {
+        if self.resets.fetch_add(1, Relaxed) + 1 == RESETS {
+            self.counted.is_worn();
+        }
+    }
+
+    /// Whether so many of its streams were reset that the upstream may soon end it.
+    pub(super) fn is_worn(&self) -> bool {
+        self.resets.load(Relaxed) >= RESETS
+    }
+
+    /// Whether it is worn, and serves nothing any more.
+    fn is_worn_out(&self) -> bool {
+        self.is_worn() && self.streams.load(Relaxed) == 0
     }
 
     /// Whether it has refused a stream just now.
@@ -216,6 +244,11 @@ impl Stream {
         self.connection.has_answered.load(Relaxed)
     }
 
+    /// Its answer has ended, or will not come: no end of the request resets it.
+    fn ends(&self) {
+        self.has_ended.store(true, Relaxed);
+    }
+
     /// Sends a request, and waits for the head of its answer.
     pub(super) async fn ask(
         self: Arc<Self>,
@@ -228,12 +261,19 @@ impl Stream {
         connection.silence.ends();
         let mut error = match answer {
             Ok(answer) => {
+                if answer.body().is_end_stream() {
+                    self.ends();
+                }
                 connection.has_answered.store(true, Relaxed);
                 return Ok(answer.map(|body| StreamBody::new(body, Arc::clone(&self))));
             }
             Err(error) => error,
         };
         let fate = if error.take_message().is_some() { Fate::Unsent } else { Fate::of(error.error()) };
+        // Else h2 resets it, as when the request breaks off.
+        if fate != Fate::Broken || of_http2(error.error()).is_some_and(h2::Error::is_remote) {
+            self.ends();
+        }
         if fate == Fate::Unserved || is_calmed(error.error()) {
             *lock(&connection.refused) = Some(Instant::now());
         }
@@ -248,6 +288,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if !*self.has_ended.get_mut() {
+            self.connection.is_reset();
+        }
         self.connection.streams.fetch_sub(1, Relaxed);
         self.freed.notify_one();
     }
@@ -326,8 +369,10 @@ impl Body for StreamBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        if matches!(polled, Poll::Ready(None | Some(Err(_)))) || self.body.is_end_stream() {
-            self.stream = None;
+        if (matches!(polled, Poll::Ready(None | Some(Err(_)))) || self.body.is_end_stream())
+            && let Some(stream) = self.stream.take()
+        {
+            stream.ends();
         }
         polled.map_err(Into::into)
     }

@@ -7,6 +7,9 @@
 //! Clients that do not read their answers share the connections with others. So the window of a
 //! connection is as large as those of all its streams together; and since the upstream may bound
 //! what it keeps of a connection, one that has refused a stream is used after others for a while.
+//! Clients that leave share them, too: their streams are reset, and an upstream ends a connection
+//! of which many are. So one that has had some takes no more requests, as long as another can be
+//! made.
 //!
 //! | file | what |
 //! |------|------|
@@ -243,15 +246,15 @@ impl Worker {
         if open.len() < bounds.connections {
             return Found::Connect;
         }
-        let with_room = open.iter().find(|one| one.has_room());
+        let with_room = open.iter().filter(|one| one.has_room()).min_by_key(|one| one.is_worn());
         with_room.map_or(Found::Full, |one| Found::Stream(one.stream(&self.freed)))
     }
 
     /// A stream of any connection.
     fn find_any(&self, patience: Duration) -> Option<Stream> {
         let open = self.lock();
-        let any = open.iter().find(|one| one.is_usable(patience) && one.has_room());
-        any.map(|one| one.stream(&self.freed))
+        let any = open.iter().filter(|one| one.is_usable(patience) && one.has_room());
+        any.min_by_key(|one| one.is_worn()).map(|one| one.stream(&self.freed))
     }
 
     /// Whether no connection has room that should be used, and another one may be made.
@@ -262,8 +265,8 @@ impl Worker {
     }
 }
 
-/// Whether a connection has room, and is not one that refuses streams: an upstream may bound what
-/// it keeps of a connection.
+/// Whether a connection has room, and is neither one that refuses streams, as an upstream may bound
+/// what it keeps of a connection, nor one that it may soon end.
 fn is_good(connection: &Arc<Connection>) -> bool {
-    connection.has_room() && !connection.has_refused()
+    connection.has_room() && !connection.has_refused() && !connection.is_worn()
 }

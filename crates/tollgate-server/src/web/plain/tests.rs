@@ -117,7 +117,7 @@ impl Connection {
             }
         };
         let drain = Drain::default();
-        let presence = Presence::new(&drain.ends, &Arc::default(), &Arc::default());
+        let presence = Presence::new(&drain.ends, tokio::time::Instant::now(), &Arc::default());
         let served = tokio::spawn(async move {
             let connection = listen::Connection { stream: Stream::Tcp(stream), peer: Peer::Unix, presence };
             serve(connection, &limits, (Listener::Http, metrics()), handler).await;
