@@ -165,7 +165,7 @@ pub struct LogRule {
 
 /// The state of the ring at one read.
 #[derive(Clone, Copy)]
-struct Seen {
+struct LogState {
     /// The position of the next entry.
     head: u64,
     /// The time of the request, and not before the newest entry.
@@ -187,32 +187,32 @@ impl LogRule {
         1 << self.step
     }
 
-    fn seen(&self, payload: Payload, ring: Ring<'_>, now: u64) -> Seen {
+    fn state(&self, payload: Payload, ring: Ring<'_>, now: u64) -> LogState {
         let head = self.head.get(payload.0);
         let newest = ring.entry(self.wrapped(head + 3 * self.ring - 1 - ring.foreseen()));
         let now =
             if newest.is_proposed() { now } else { newest.when().map_or(now, |newest| newest.max(now)) };
-        Seen { head, now }
+        LogState { head, now }
     }
 
     /// The time at which a request of `cost` counts, over the entry `oldest`. A proposal over that
     /// proves that the entry had left by the proposed time, and no earlier. And the times of a ring
     /// never decrease: none of its units counts before a proposal at another's position.
-    fn counts_at(&self, ring: Ring<'_>, seen: Seen, oldest: Entry, cost: u64) -> Seen {
+    fn counts_at(&self, ring: Ring<'_>, state: LogState, oldest: Entry, cost: u64) -> LogState {
         // Where the ring is as long as the limit, `oldest` is at the last position.
         let others = cost - u64::from(self.ring == self.limit);
-        let proposed = (0..others).map(|next| ring.entry(seen.head + next).proposed_at());
-        Seen { now: proposed.fold(seen.now.max(oldest.proposed_at()), u64::max), ..seen }
+        let proposed = (0..others).map(|next| ring.entry(state.head + next).proposed_at());
+        LogState { now: proposed.fold(state.now.max(oldest.proposed_at()), u64::max), ..state }
     }
 
     /// The instant at which the unit `back` positions before the head leaves the window; `None`
     /// when it has left. An entry with a proposal for the next lap had left, unless the proposal
     /// says otherwise.
-    fn leaves(&self, ring: Ring<'_>, seen: &Seen, back: u64) -> Option<u64> {
+    fn leaves(&self, ring: Ring<'_>, state: &LogState, back: u64) -> Option<u64> {
         if back <= ring.foreseen() {
-            return Some(seen.now.saturating_add(self.period));
+            return Some(state.now.saturating_add(self.period));
         }
-        self.leaves_by(ring.entry(seen.head + self.ring - back), seen.now)
+        self.leaves_by(ring.entry(state.head + self.ring - back), state.now)
     }
 
     /// The same for an entry of the ring.
@@ -225,11 +225,11 @@ impl LogRule {
     }
 
     /// How many of the last `limit` units are inside the window: always the newest ones.
-    fn inside(&self, ring: Ring<'_>, seen: &Seen) -> u64 {
+    fn inside(&self, ring: Ring<'_>, state: &LogState) -> u64 {
         let (mut inside, mut outside) = (0, self.limit + 1);
         while inside + 1 < outside {
             let middle = inside.midpoint(outside);
-            if self.leaves(ring, seen, middle).is_some() { inside = middle } else { outside = middle }
+            if self.leaves(ring, state, middle).is_some() { inside = middle } else { outside = middle }
         }
         inside
     }
@@ -243,11 +243,11 @@ impl LogRule {
 
     /// The live word after `cost` more units: its head passes them, and a lap raises its time. Less
     /// a step for the lap, the time is still not before that of any unit: see `less`.
-    fn logged(&self, payload: Payload, seen: Seen, cost: u64) -> Payload {
-        let passed = seen.head + cost;
+    fn logged(&self, payload: Payload, state: LogState, cost: u64) -> Payload {
+        let passed = state.head + cost;
         let head = self.wrapped(passed);
         let lap = u64::from(head != passed);
-        let newest = self.newest.get(payload.0).max((seen.now >> self.step) + 1) + lap;
+        let newest = self.newest.get(payload.0).max((state.now >> self.step) + 1) + lap;
         self.live(newest, head)
     }
 
@@ -277,18 +277,18 @@ impl Rule for LogRule {
     }
 
     fn decide(&self, payload: Payload, ring: Ring<'_>, at: Moment, cost: u64) -> Verdict {
-        let seen = self.seen(payload, ring, at.tick);
+        let state = self.state(payload, ring, at.tick);
         // The `cost` new units overwrite every entry further back than `limit - cost`.
-        let oldest = ring.entry(seen.head + self.ring - (self.limit + 1 - cost));
-        if self.leaves_by(oldest, seen.now).is_none() {
+        let oldest = ring.entry(state.head + self.ring - (self.limit + 1 - cost));
+        if self.leaves_by(oldest, state.now).is_none() {
             // An earlier time in the word would free the slot while the ring still counts.
-            return Verdict::Allow(self.logged(payload, self.counts_at(ring, seen, oldest, cost), cost));
+            return Verdict::Allow(self.logged(payload, self.counts_at(ring, state, oldest, cost), cost));
         }
         match self.count {
             CountPolicy::Allowed => Verdict::Deny(payload),
             CountPolicy::All => {
-                let seen = self.counts_at(ring, seen, oldest, cost);
-                Verdict::DenyAndCount(self.logged(payload, seen, cost))
+                let state = self.counts_at(ring, state, oldest, cost);
+                Verdict::DenyAndCount(self.logged(payload, state, cost))
             }
         }
     }
@@ -321,7 +321,7 @@ impl Rule for LogRule {
     /// another one inside the window stays, and so do those before it: without it the other one
     /// would be missing.
     fn credit(&self, payload: Payload, ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
-        let Seen { head, now } = self.seen(payload, ring, at.tick);
+        let LogState { head, now } = self.state(payload, ring, at.tick);
         let counts = |back: u64| {
             let entry = ring.entry(self.wrapped(head + 2 * self.ring - back));
             let is_inside = |when: u64| when.saturating_add(self.period) > now;
@@ -362,7 +362,7 @@ impl Ringed for LogRule {
         cost: u64,
         unmoved: impl Fn() -> bool,
     ) -> bool {
-        let Seen { head, mut now } = self.seen(Payload(payload.bits()), ring, at.tick);
+        let LogState { head, mut now } = self.state(Payload(payload.bits()), ring, at.tick);
         (0..cost).all(|next| {
             let entry = ring.entry(head + next);
             // No unit counts before the one behind it.
@@ -408,19 +408,19 @@ impl Booking for LogRule {
 
 impl Numbers for LogRule {
     fn remaining_at(&self, payload: Payload, ring: Ring<'_>, at: Moment) -> u64 {
-        let seen = self.seen(payload, ring, at.tick);
-        self.limit - self.inside(ring, &seen)
+        let state = self.state(payload, ring, at.tick);
+        self.limit - self.inside(ring, &state)
     }
 
     fn retry_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp, cost: u64) -> u64 {
-        let seen = self.seen(payload, ring, self.moment(now).tick);
-        let leaves = self.leaves(ring, &seen, self.limit + 1 - cost);
-        leaves.unwrap_or(seen.now).saturating_sub(self.moment(now).tick)
+        let state = self.state(payload, ring, self.moment(now).tick);
+        let leaves = self.leaves(ring, &state, self.limit + 1 - cost);
+        leaves.unwrap_or(state.now).saturating_sub(self.moment(now).tick)
     }
 
     fn reset_after(&self, payload: Payload, ring: Ring<'_>, now: Timestamp) -> u64 {
-        let seen = self.seen(payload, ring, self.moment(now).tick);
-        self.leaves(ring, &seen, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
+        let state = self.state(payload, ring, self.moment(now).tick);
+        self.leaves(ring, &state, 1).map_or(0, |leaves| leaves.saturating_sub(self.moment(now).tick))
     }
 
     /// Up to two steps after the newest unit leaves: the word holds its time in steps, rounded up,

@@ -23,9 +23,9 @@ use crate::time::Reading;
 /// The kind of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Keyed,
+    PerKey,
     Global,
-    Several,
+    List,
 }
 
 impl Kind {
@@ -33,8 +33,8 @@ impl Kind {
     pub(crate) fn of(has_keys: bool, limits: usize) -> Self {
         match limits {
             _ if !has_keys => Self::Global,
-            1 => Self::Keyed,
-            _ => Self::Several,
+            1 => Self::PerKey,
+            _ => Self::List,
         }
     }
 
@@ -127,9 +127,9 @@ impl Header {
 
     pub(crate) fn read<R: Read>(from: &mut Reader<R>) -> Result<Self, RestoreError> {
         let kind = match from.byte()? {
-            0 => Kind::Keyed,
+            0 => Kind::PerKey,
             1 => Kind::Global,
-            2 => Kind::Several,
+            2 => Kind::List,
             _ => return Err(RestoreError::Corrupt),
         };
         let unix_at_zero = from.word()?;
@@ -158,9 +158,9 @@ impl Header {
     pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
         same("the kind", self.kind.name(), kind.name())?;
         // One limit under several tiers is saved as several limits are: the kind tells them apart.
-        let limits = |kind, quotas| if kind == Kind::Several { quotas } else { 1 };
+        let limits = |kind, quotas| if kind == Kind::List { quotas } else { 1 };
         same("the number of limits", limits(self.kind, self.tiers.len()), limits(kind, given.len()))?;
-        let quota = if kind == Kind::Several { "limit" } else { "tier" };
+        let quota = if kind == Kind::List { "limit" } else { "tier" };
         same(&format!("the number of {quota}s"), self.tiers.len(), given.len())?;
         for (number, (tier, given)) in self.tiers.iter().zip(given).enumerate() {
             let of =

@@ -19,8 +19,8 @@ use crate::table::view::{Found, View};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
-/// The outcome of reading a bucket.
-enum Seen {
+/// What one reading of a bucket says of a key.
+enum KeyRead {
     /// The key's payload, and its slot index.
     Key(Stored, SlotIndex),
     /// The key has no slot here.
@@ -48,7 +48,7 @@ impl<'a> View<'a> {
         if !view.may_have(ask.fingerprint) && !sibling.is_some_and(|view| view.may_have(ask.fingerprint)) {
             return None;
         }
-        let Seen::Key(payload, index) = view.read_key(ask.fingerprint, header, sibling, |_| ()) else {
+        let KeyRead::Key(payload, index) = view.read_key(ask.fingerprint, header, sibling, |_| ()) else {
             return None;
         };
         let (at, ring) = (ask.rule.moment_to_read(now), view.ring::<R>(index));
@@ -68,11 +68,11 @@ impl<'a> View<'a> {
             let seen = view.read_key(ask.fingerprint, header, sibling, |slot| best.weigh(ask.rule, slot));
             let is_open = sibling.is_some_and(View::is_open);
             match seen {
-                Seen::Key(payload, index) if !is_open => {
+                KeyRead::Key(payload, index) if !is_open => {
                     let (payload, ring) = (ask.rule.read(payload), view.ring::<R>(index));
                     return Ok(Standing { payload, ring, basis: Basis::Own });
                 }
-                Seen::Others if !is_open && !view.has_changed_since(header) => {}
+                KeyRead::Others if !is_open && !view.has_changed_since(header) => {}
                 _ => continue,
             }
             let overflow = view.bucket.shared();
@@ -118,10 +118,10 @@ impl<'a> View<'a> {
         header: Header,
         sibling: Option<Self>,
         other: impl FnMut(Rest),
-    ) -> Seen {
+    ) -> KeyRead {
         if let Some(sibling) = sibling {
             match self.read_leaving(fingerprint, header, sibling) {
-                Seen::Others => {}
+                KeyRead::Others => {}
                 seen => return seen,
             }
         }
@@ -130,15 +130,15 @@ impl<'a> View<'a> {
         let counts_anyway = |_, _| self.bucket.header() == header;
         match self.scan_by(fingerprint, header, counts_anyway, other) {
             Found::Mine(index, word) if self.bucket.slot(index).is_still(word) => {
-                Seen::Key(word.payload(), index)
+                KeyRead::Key(word.payload(), index)
             }
-            Found::Others => Seen::Others,
-            _ => Seen::Changed,
+            Found::Others => KeyRead::Others,
+            _ => KeyRead::Changed,
         }
     }
 
     /// The same for a key that migrates to the sibling, which is not open yet.
-    fn read_leaving(self, fingerprint: Fingerprint, header: Header, sibling: Self) -> Seen {
+    fn read_leaving(self, fingerprint: Fingerprint, header: Header, sibling: Self) -> KeyRead {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
@@ -157,9 +157,13 @@ impl<'a> View<'a> {
                 false => (word, owner != fingerprint || slot.is_still(word)),
             };
             let is_same_split = self.bucket.header() == header;
-            return if is_still && is_same_split { Seen::Key(word.payload(), index) } else { Seen::Changed };
+            return if is_still && is_same_split {
+                KeyRead::Key(word.payload(), index)
+            } else {
+                KeyRead::Changed
+            };
         }
-        Seen::Others
+        KeyRead::Others
     }
 }
 

@@ -144,7 +144,7 @@ fn a_log_forgets_nothing_once_its_time_has_ended() {
     for (limit, period) in [(1, 1), (10, 16), (LONGEST_RING, 1 << 24)] {
         let rule = log(limit, period, CountPolicy::Allowed).unwrap();
         let end = rule.moment(Timestamp::from_nanos(u64::MAX));
-        let charged = rule.logged(Payload(0), Seen { head: 0, now: end.tick }, 1);
+        let charged = rule.logged(Payload(0), LogState { head: 0, now: end.tick }, 1);
         assert!(!rule.expired(charged, end), "{rule:?}");
     }
 }

@@ -35,9 +35,9 @@ pub(super) struct CurrentLimit(AtomicU64);
 
 /// The limit that was current at one instant.
 #[derive(Clone, Copy)]
-pub(super) struct Seen(u64);
+pub(super) struct LimitAt(u64);
 
-impl Seen {
+impl LimitAt {
     fn of(rule: InFlightRule, changes: u64) -> Self {
         Self(LIMIT.of(rule.limit()) | CHANGES.of(changes & CHANGES.max()))
     }
@@ -52,24 +52,24 @@ impl Seen {
 impl CurrentLimit {
     /// The first.
     pub(super) fn new(rule: InFlightRule) -> Self {
-        Self(AtomicU64::new(Seen::of(rule, 0).0))
+        Self(AtomicU64::new(LimitAt::of(rule, 0).0))
     }
 
     /// The current limit. Read it before the key's word.
     #[inline]
-    pub(super) fn read(&self) -> Seen {
-        Seen(self.0.load(Acquire)) // I1
+    pub(super) fn read(&self) -> LimitAt {
+        LimitAt(self.0.load(Acquire)) // I1
     }
 
     /// Whether there has been no change since. Ask when the request is decided.
     #[inline]
-    pub(super) fn is_still(&self, seen: Seen) -> bool {
+    pub(super) fn is_still(&self, seen: LimitAt) -> bool {
         self.0.load(Relaxed) == seen.0
     }
 
     /// Makes another limit current.
     pub(super) fn put(&self, rule: InFlightRule) {
-        let next = |word| Some(Seen::of(rule, CHANGES.get(word) + 1).0);
+        let next = |word| Some(LimitAt::of(rule, CHANGES.get(word) + 1).0);
         let _ = self.0.fetch_update(Release, Relaxed, next); // I1
     }
 }
