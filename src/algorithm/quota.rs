@@ -28,6 +28,7 @@ use crate::rate::Rate;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Quota {
     /// A [`TokenBucket`].
     TokenBucket(TokenBucket),

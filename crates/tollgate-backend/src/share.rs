@@ -66,7 +66,7 @@ fn share(quota: Quota, nodes: u32) -> Quota {
         Quota::LeakyBucket(_) => LeakyBucket::meter(slower(rate, nodes)).capacity(limit).into(),
         Quota::SlidingWindow(_) => SlidingWindow::new(windowed).into(),
         Quota::SlidingLog(_) => SlidingLog::new(windowed).into(),
-        Quota::FixedWindow(_) | Quota::FirstHit(_) => FixedWindow::new(windowed).into(),
+        _ => FixedWindow::new(windowed).into(),
     }
 }
 

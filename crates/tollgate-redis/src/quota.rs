@@ -151,6 +151,7 @@ impl Limit {
             Quota::FixedWindow(_) => window(Kind::Fixed, rate, EXACT / 2),
             Quota::SlidingLog(_) => window(Kind::Log, rate, LONGEST_LOG),
             Quota::SlidingWindow(_) => sliding(rate, exact),
+            _ => Err(BuildError::Unsupported { setting: "quota" }),
         }
     }
 

@@ -208,6 +208,7 @@ impl Limit {
         let policy = match self.policy {
             CountPolicy::Allowed => ModelCount::Allowed,
             CountPolicy::All => ModelCount::All,
+            other => panic!("there is no model of {other:?}"),
         };
         match kind {
             Kind::Bucket => Algorithm::TokenBucket { count, period_ns, burst, initial, grains },

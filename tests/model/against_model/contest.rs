@@ -37,6 +37,7 @@ pub(crate) fn contest(case: &Case) -> Result<bool, String> {
         Quota::SlidingWindow(quota) => through_every_door(case, &script, quota)?,
         Quota::SlidingLog(quota) => through_every_door(case, &script, quota)?,
         Quota::FirstHit(quota) => through_every_door(case, &script, quota)?,
+        other => return Err(format!("there is no model of {other:?}")),
     }
     Ok(true)
 }

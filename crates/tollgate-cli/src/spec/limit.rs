@@ -110,6 +110,8 @@ impl From<Quota> for Spec {
             Quota::FixedWindow(_) => Self::FixedWindow { rate, count },
             Quota::SlidingWindow(_) => Self::SlidingWindow { rate, subwindows: quota.subwindows(), count },
             Quota::SlidingLog(_) => Self::SlidingLog { rate, count },
+            // The engine of this workspace has no other.
+            other => unreachable!("no limit is written as {other:?}"),
         }
     }
 }

@@ -102,6 +102,7 @@ fn algorithm(spec: Spec, start_ns: u64, resolution: Resolution) -> Algorithm {
     let policy = |count| match count {
         CountPolicy::Allowed => tollgate_model::CountPolicy::Allowed,
         CountPolicy::All => tollgate_model::CountPolicy::All,
+        other => panic!("there is no model of {other:?}"),
     };
     let period = |rate: Rate| u64::try_from(rate.period().as_nanos()).expect("periods are below 584 years");
     match spec {

@@ -107,6 +107,6 @@ pub(crate) fn algorithm(quota: &Quota) -> (Algorithm, u64) {
             granule: 1,
         }),
         Quota::SlidingLog(_) => window(Algorithm::SlidingLog { limit, window_ns, count: policy }),
-        Quota::FirstHit(_) => unreachable!("the store has none"),
+        other => unreachable!("the store has none: {other:?}"),
     }
 }
