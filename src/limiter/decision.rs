@@ -5,11 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{AnyRule, Payload, Rule};
-use crate::limiter::part::Part;
+use crate::limiter::part::{Part, read_at};
 use crate::limiter::tables::Tables;
 use crate::outcome::Outcome;
 use crate::receipt::{Charged, ChargedBy, MOST_LIMITS, Receipt, Set};
-use crate::table::basis::Basis;
 use crate::table::{Fingerprint, RingPlace};
 use crate::time::{Timestamp, nanos};
 
@@ -152,12 +151,12 @@ impl<const N: usize> Decision<'_, N> {
     #[inline(always)]
     fn part(&self, number: usize, place: usize) -> Part<'_> {
         let (at, cost) = (self.places[place], self.cost);
-        let (ring, basis) = (self.tables[place].ring_at(self.fingerprint, at), at.basis());
+        let (ring, basis) = read_at(&self.tables[place], self.fingerprint, at, cost);
         Part {
             number,
             rule: &self.by[place].any,
             payload: self.payloads[place],
-            ring: if basis == Basis::Foreseen { ring.foreseeing(cost) } else { ring },
+            ring,
             basis,
             cost,
             now: self.now,

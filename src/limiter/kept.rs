@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use crate::algorithm::{Algorithm, AnyRule, Payload};
+use crate::algorithm::Algorithm;
 use crate::limiter::Limiter;
-use crate::limiter::part::Part;
+use crate::limiter::part::{Part, read_at};
 use crate::outcome::Outcome;
 use crate::receipt::Receipt;
-use crate::table::basis::Basis;
-use crate::table::{Fingerprint, RingPlace, Table};
+use crate::table::RingPlace;
 use crate::time::Timestamp;
 
 /// What one limit said of a request, and what gives back the charge: of an
@@ -59,30 +58,6 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// What a limit said.
-pub(super) struct Said<'d> {
-    pub(super) by: &'d AnyRule,
-    pub(super) payload: Payload,
-    pub(super) place: RingPlace,
-    pub(super) cost: u64,
-    pub(super) now: Timestamp,
-}
-
-impl<'d> Said<'d> {
-    pub(super) fn part(
-        self,
-        table: &'d Table,
-        key: Fingerprint,
-        refuses: bool,
-        outcome: Outcome,
-    ) -> Part<'d> {
-        let Self { by: rule, payload, place, cost, now } = self;
-        let (ring, basis) = (table.ring_at(key, place), place.basis());
-        let ring = if basis == Basis::Foreseen { ring.foreseeing(cost) } else { ring };
-        Part { number: 0, rule, payload, ring, basis, cost, now, refuses, outcome }
-    }
-}
-
 impl<K: ?Sized, A: Algorithm, const N: usize, C> Limiter<K, A, N, C> {
     /// What the limit said of a request that was [kept](crate::Offer::keep). `None`: another
     /// limiter's, or its quota came with the call.
@@ -94,8 +69,10 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C> Limiter<K, A, N, C> {
             return None;
         }
         let tier = self.core.tier_of(*by)?;
-        let by = &tier.shown[0].any;
-        let said = Said { by, payload: charged.payload, place: *place, cost: *cost, now: *now };
-        Some(said.part(&self.core.tables.first, *fingerprint, *refuses, *outcome))
+        let rule = &tier.shown[0].any;
+        let (cost, payload) = (*cost, charged.payload);
+        let (ring, basis) = read_at(&self.core.tables.first, *fingerprint, *place, cost);
+        let (now, refuses, outcome) = (*now, *refuses, *outcome);
+        Some(Part { number: 0, rule, payload, ring, basis, cost, now, refuses, outcome })
     }
 }

@@ -26,8 +26,8 @@ use crate::algorithm::{Algorithm, AnyRule, Carry, Payload};
 use crate::clock::Clock;
 use crate::limiter::core::Core;
 use crate::limiter::decision::Shown;
-use crate::limiter::kept::{Kept, Said};
-use crate::limiter::part::Part;
+use crate::limiter::kept::Kept;
+use crate::limiter::part::{Part, read_at};
 use crate::limiter::version::Tier;
 use crate::outcome::Outcome;
 use crate::receipt::{Charged, ChargedBy, Receipt};
@@ -198,8 +198,10 @@ impl<'l> Offer<'l> {
             is_partial && self.stage == Stage::Open && self.outcome != Outcome::Never && self.cost > 0;
         let looked = (self.look.payload, self.look.place);
         let (payload, place) = if is_read { self.from.foresee(self) } else { looked };
-        let said = Said { by: &self.by.any, payload, place, cost: self.cost, now: self.now };
-        said.part(self.from.table(), self.fingerprint, self.refuses, self.outcome)
+        let (ring, basis) = read_at(self.from.table(), self.fingerprint, place, self.cost);
+        let (rule, cost, now) = (&self.by.any, self.cost, self.now);
+        let (refuses, outcome) = (self.refuses, self.outcome);
+        Part { number: 0, rule, payload, ring, basis, cost, now, refuses, outcome }
     }
 
     /// What gives back what the request took: nothing is [left](Receipt::left) on it unless the
