@@ -74,6 +74,9 @@ pub(crate) struct Reading {
 }
 
 impl Shift {
+    /// Between a clock and itself.
+    pub(crate) const NONE: Self = Self(0);
+
     /// From the clock that was `saved` to one that shows `now` later. The Unix times tell how much
     /// time has passed between: if they were set back, none, so that no debt becomes longer.
     pub(crate) fn between(saved: Reading, now: Reading) -> Self {

@@ -91,6 +91,11 @@ impl AnyRule {
         matches!(self, Self::Gcra(rule) if rule.refill.steps())
     }
 
+    /// Whether it is seen at which Unix time its windows begin, or its units come back.
+    pub(crate) fn is_aligned(&self) -> bool {
+        matches!(self, Self::Fixed(_)) || self.refills_by_steps()
+    }
+
     /// Whether each admitted request waits for its own departure.
     pub(crate) fn is_queue(&self) -> bool {
         matches!(self, Self::Gcra(rule) if rule.queue)

@@ -86,7 +86,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, BuildError> {
-        FixedRule::tiers(tiers, 0, |period, _| Ok(Windows::new(period, origin)))
+        FixedRule::tiers(tiers, 0, |period, _| Ok((Windows::new(period, origin), 0)))
     }
 
     fn recompile(
@@ -95,10 +95,18 @@ impl Algorithm for FixedWindow {
         olds: &[FixedRule],
         change: Change<'_>,
     ) -> Result<Vec<FixedRule>, BuildError> {
-        let top = olds.first().map_or(0, |old| old.top(change.until));
-        FixedRule::tiers(tiers, change.since, |period, index| {
+        let (since, top) = (change.since, olds.first().map_or(0, |old| old.top(change.until)));
+        FixedRule::tiers(tiers, since, |period, index| {
             // The first window number whose payloads are above those of the older rules.
-            Windows::renumbered(period, origin, change.since, (top >> index.start()) + 1)
+            let least = (top >> index.start()) + 1;
+            let counted = |old: &FixedRule| {
+                let window = old.moment(Timestamp::from_nanos(since)).tick;
+                Windows::new(period, origin).successor(window, &old.windows, since)
+            };
+            let later = olds.first().map_or(0, counted);
+            let windows = Windows::renumbered(period, origin, since, least + u64::from(later < 0))?;
+            let now = windows.locate(Timestamp::from_nanos(since)).tick;
+            Ok((windows, now.saturating_add_signed(later)))
         })
     }
 }
@@ -125,10 +133,11 @@ pub struct FixedRule {
     /// The last nanosecond after it that is in a numbered window.
     last: u64,
     /// The window in which this quota begins: 0, or the window of the change. Counts of earlier
-    /// quotas matter in this window only. Smaller numbers are from earlier quotas.
+    /// quotas matter in this window only. Smaller numbers are from earlier quotas. Where a change
+    /// realigned the windows it may be the one before that of the change, or the one after. Times
+    /// before it count as its start.
     first: u64,
-    /// The window of the last change: `first`, unless it is from before a restart. Without a change
-    /// `u64::MAX`, no window's number.
+    /// The window of the last change: `first`. Without a change `u64::MAX`, no window's number.
     change_window: u64,
     /// The count in the window of the last change of a key that was never seen.
     start: u64,
@@ -138,18 +147,17 @@ pub struct FixedRule {
 
 impl FixedRule {
     /// The rules of all tiers from `since` on. `windows` numbers the windows of a period in a
-    /// field.
+    /// field, and says which is the first.
     fn tiers(
         tiers: &[FixedWindow],
         since: u64,
-        windows: impl FnOnce(u64, Field) -> Result<Windows, BuildError>,
+        windows: impl FnOnce(u64, Field) -> Result<(Windows, u64), BuildError>,
     ) -> Result<Vec<Self>, BuildError> {
         let period = shared_period(tiers.iter().map(|tier| tier.rate), 1..=LONGEST)?;
         let count = shared("count", tiers.iter().map(|tier| tier.count))?;
         let index = Windows::index_field(period);
         let field = Field::lowest(index.start());
-        let windows = windows(period, index)?;
-        let first = windows.locate(Timestamp::from_nanos(since)).tick;
+        let (windows, first) = windows(period, index)?;
         let last = windows.left(since);
         let half = tiers.iter().map(|tier| tier.rate.count() / 2).min().unwrap_or(0).min(field.max());
         let rule = |tier: &FixedWindow| {
@@ -215,12 +223,13 @@ impl Ranged for FixedRule {
     const RANGED: bool = true;
 
     fn is_early(&self) -> bool {
-        self.since == 0
+        self.first == 0
     }
 
     #[inline]
     fn after(&self, elapsed: u64) -> Moment {
-        self.windows.locate(Timestamp::from_nanos(self.since.saturating_add(elapsed)))
+        let now = Timestamp::from_nanos(self.since.saturating_add(elapsed));
+        self.windows.locate(now).no_earlier_than(self.first)
     }
 
     #[inline]
@@ -377,10 +386,12 @@ impl Numbers for FixedRule {
 }
 
 impl Carry for FixedRule {
-    /// The payload of a key that was never seen, where it counts something since the last change.
+    /// The payload of a key that was never seen, where it counts something since the last change,
+    /// or where the window of the change lies ahead.
     fn origin(&self, fresh: &Self, now: Timestamp) -> u64 {
         let is_over = self.change_window < self.moment(now).tick;
-        if is_over || self.start == 0 {
+        let is_ahead = self.windows.locate(now).tick < self.first;
+        if is_over || self.start == 0 && !is_ahead {
             return 0;
         }
         self.anew(self.payload(self.change_window, self.start), fresh, now).0
@@ -390,7 +401,8 @@ impl Carry for FixedRule {
         if origin == 0 {
             return self;
         }
-        Self { change_window: self.index.get(origin), start: self.field.get(origin), idle: 0, ..self }
+        let first = self.index.get(origin);
+        Self { first, change_window: first, start: self.field.get(origin), idle: 0, ..self }
     }
 
     /// Payload 0 is of no window, so the windows are numbered from 1: one that was begun before
@@ -398,7 +410,8 @@ impl Carry for FixedRule {
     fn resuming(self, saved: &Self, shift: Shift) -> Self {
         let windows = self.windows.numbered_later();
         let resumed = Self { windows, last: windows.left(self.since), ..self };
-        let start = if saved.start == 0 { 0 } else { saved.payload(saved.change_window, saved.start).0 };
+        let is_changed = saved.change_window == saved.first;
+        let start = if is_changed { saved.payload(saved.first, saved.start).0 } else { 0 };
         resumed.with_origin(resumed.carry(start, saved, shift).0)
     }
 

@@ -71,6 +71,8 @@ pub struct Gcra {
     pub(crate) start: u64,
     /// The smallest `start` of all tiers: no key has less debt.
     pub(crate) idle: u64,
+    /// The grains by which an older version's debts are paid later: see [`Refill::later_than`].
+    later: i64,
     /// Tokens in a full bucket.
     pub(crate) burst: u64,
     /// Whether admitted requests wait for their turn.
@@ -98,6 +100,7 @@ impl Gcra {
             half: tolerance / 2,
             start: 0,
             idle: 0,
+            later: 0,
             burst: tolerance / emission,
             queue: false,
             by_call: true,
@@ -116,10 +119,12 @@ impl Gcra {
         });
         let (refill, prices) = Refill::fit(buckets, room)?;
         let half = half(buckets, &prices);
+        let old = change.and_then(|(olds, _)| olds.first());
+        let later = old.map_or(0, |old| refill.later_than(&old.refill));
         let rule = |(bucket, &price): (&Bucket, &u64)| {
             let (burst, full, start) = (bucket.burst, bucket.burst * price, refill.floor());
             let (queue, by_call) = (bucket.queue, false);
-            Self { refill, price, full, room: full, half, start, idle: start, burst, queue, by_call }
+            Self { refill, price, full, room: full, half, start, idle: start, later, burst, queue, by_call }
         };
         Ok(buckets.iter().zip(&prices).map(rule).collect())
     }
@@ -193,6 +198,12 @@ impl Ranged for Gcra {
     }
 
     fn owing(&self, debt: u64) -> Payload {
+        let most = || self.full.saturating_add_signed(self.later);
+        let debt = match self.later {
+            // However often the steps are moved, a debt is longer by one step at most.
+            1.. if debt > 0 => debt.max(debt.saturating_add_signed(self.later).min(most())),
+            _ => debt.saturating_add_signed(self.later.min(0)),
+        };
         // The clock never reaches the top of a word.
         Payload(self.refill.floor().saturating_add(debt).min(Refill::TOP))
     }

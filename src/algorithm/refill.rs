@@ -17,7 +17,7 @@
 //! interval, and at the end of each all grains of the interval drip at once:
 //! `grains(t) = step * floor((t + offset) / period)`. A tier's token is `step / count` grains.
 
-use crate::algorithm::windows::{shared, shared_period};
+use crate::algorithm::windows::{later_by, shared, shared_period};
 use crate::algorithm::{LONGEST, PAYLOAD_BITS, UPTIME};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -288,12 +288,24 @@ impl Refill {
         }
         let moved = if self.steps {
             let moved = shift.nanos() + i128::from(self.offset) - i128::from(saved.offset);
-            let intervals = div_ceil(moved - i128::from(self.b / 8), self.b);
-            intervals.saturating_mul(i128::from(self.a * self.step))
+            later_by(moved, self.b).saturating_mul(i128::from(self.a * self.step))
         } else {
             div_ceil(shift.nanos().saturating_mul(self.a.into()), self.b)
         };
         (i128::from(target) + moved).clamp(0, i128::from(TOP)) as u64
+    }
+
+    /// The grains by which debts are paid later on this clock than on `old`, whose last instant is
+    /// the start of this one. Not 0 only where both step, and their steps are aligned to different
+    /// Unix times: as in [`carry`](Self::carry), no step comes sooner by more than an eighth of an
+    /// interval.
+    pub(crate) fn later_than(&self, old: &Self) -> i64 {
+        if !self.steps || !old.steps || self.b != old.b {
+            return 0;
+        }
+        let elapsed = self.since.saturating_sub(old.since) + old.offset;
+        let moved = i128::from(self.offset) - i128::from(elapsed % self.b);
+        later_by(moved, self.b) as i64 * (self.a * self.step) as i64
     }
 
     /// Whether the clock stands still within intervals.

@@ -385,9 +385,9 @@ impl Carry for SlidingRule {
         Payload(if payload == 0 { 0 } else { self.packing().renumbered(payload, index) })
     }
 
-    /// A change keeps the windows and the packing.
-    fn anew(&self, payload: Payload, _: &Self, _: Timestamp) -> Payload {
-        payload
+    /// A change keeps the windows and the packing, also where it realigns other windows.
+    fn anew(&self, payload: Payload, fresh: &Self, _: Timestamp) -> Payload {
+        fresh.carry(payload.0, self, Shift::NONE)
     }
 }
 

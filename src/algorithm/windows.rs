@@ -58,6 +58,22 @@ impl Windows {
         Ok(Self { offset: offset as u64, ..windows })
     }
 
+    /// How many windows after that of `now` the one comes that takes the place of window `index` of
+    /// `old`: the earliest that begins at most an eighth of a window sooner, as where a debt is
+    /// [carried](Self::carry) to another clock. At most 1: a window has then ended when twice its
+    /// length has passed since `now`. 0 where both are aligned to the same Unix time, or where
+    /// their lengths differ.
+    pub(crate) fn successor(&self, index: u64, old: &Self, now: u64) -> i64 {
+        if self.length != old.length {
+            return 0;
+        }
+        let began = |index: u64, windows: &Self| {
+            i128::from(index) * i128::from(self.length) - i128::from(windows.offset)
+        };
+        let here = began(self.locate(Timestamp::from_nanos(now)).tick, self);
+        later_by(began(index, old) - here, self.length).min(1) as i64
+    }
+
     /// The same windows, each with a number larger by one.
     pub(crate) fn numbered_later(self) -> Self {
         Self { offset: self.offset + self.length, ..self }
@@ -98,7 +114,7 @@ impl Windows {
     /// to an eighth of a window is ignored.
     pub(crate) fn carry(&self, index: u64, saved: &Self, shift: Shift) -> i128 {
         let moved = shift.nanos() + i128::from(self.offset) - i128::from(saved.offset);
-        i128::from(index) + div_ceil(moved - i128::from(self.length / 8), self.length)
+        i128::from(index) + later_by(moved, self.length)
     }
 
     /// Nanoseconds from `now` to the last one in a numbered window.
@@ -122,6 +138,12 @@ impl Windows {
     fn time(&self, now: Timestamp) -> u64 {
         now.as_nanos().saturating_add(self.offset).min(self.last)
     }
+}
+
+/// The number of windows of this length by which a window begins later that must not end sooner
+/// than one that is `moved` nanoseconds later: rounded up, but for an eighth of a window.
+pub(crate) fn later_by(moved: i128, length: u64) -> i128 {
+    div_ceil(moved - i128::from(length / 8), length)
 }
 
 /// Returns the period that the tiers share, which must be one of `periods`.

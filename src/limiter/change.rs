@@ -1,10 +1,13 @@
 //! Other quotas for a limiter that is running.
 
+use std::time::Duration;
+
 use crate::algorithm::{Algorithm, Inherit};
 use crate::clock::Clock;
 use crate::error::{BuildError, within};
 use crate::limiter::core::Core;
 use crate::limiter::{Limiter, Quotas};
+use crate::time::nanos;
 
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// Makes the quotas current that `renew` makes of the old ones, with what each inherits.
@@ -12,7 +15,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         &self,
         renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
     ) -> Result<(), BuildError> {
-        let inherits = self.versions.change(&self.clock, self.unix_at_zero, renew)?;
+        let inherits = self.versions.change(&self.clock, renew)?;
         if inherits.contains(&Inherit::Reset) {
             // The new version converts each debt to none, so no word is held. The permits of leases
             // end here.
@@ -26,7 +29,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         &self,
         renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
     ) -> Result<(), BuildError> {
-        self.versions.check_change(&self.clock, self.unix_at_zero, renew)
+        self.versions.check_change(&self.clock, renew)
     }
 
     /// Other quotas and what each inherits, as `renew` says them by the number of each among those
@@ -206,6 +209,66 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
         within("limit", limit as u64, 0_u64, self.core.tables.limits() as u64 - 1)?;
         let renew = |number, old| if number == limit { (quota, inherit) } else { (old, Inherit::Additive) };
         self.core.change(|olds| Ok(self.core.renewed(olds, renew)))
+    }
+
+    /// Aligns windows to another Unix time: that of the clock's zero is now known to be this. The
+    /// quotas stay.
+    ///
+    /// When would I want this? A clock learns the Unix time once, when it is made. If the system's
+    /// clock is corrected later (by a first NTP answer, or an operator), the windows of a
+    /// [`FixedWindow`](crate::FixedWindow) go on beside midnight, and so do the refills of a bucket
+    /// [by intervals](crate::TokenBucket::by_intervals). Compare the two now and then, and realign
+    /// when they are a second apart. All other quotas begin at no Unix time, and stay as they are.
+    ///
+    /// **Guarantee.** From then on windows begin, and buckets refill, at the multiples of their
+    /// period since the Unix epoch, and no debt is forgiven. A key's count goes on in the window
+    /// that takes its window's place: the earliest that begins at most an eighth of a window before
+    /// it, and at the latest the next one. In the two windows together no key is admitted more
+    /// than its limit. So a key that has spent its window has it again at most an eighth of a
+    /// window sooner, and a clock that is set back over midnight begins no day anew. A bucket by
+    /// intervals that is not full waits for its next tokens in the same way: until then those of
+    /// one interval count as spent. The next process decides so, too, after a [save](Self::save).
+    ///
+    /// **Cost.** That of a [`reconfigure`](Self::reconfigure). Nothing where the Unix time is the
+    /// same, or where no quota is aligned.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::ChangedTooOften`]. The windows stay as they were then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, FixedWindow, Limiter, Rate, SystemClock, Timestamp};
+    ///
+    /// let clock = SystemClock::new();
+    /// let quota = FixedWindow::new(Rate::per_day(1_000));
+    /// let limiter = Limiter::builder(quota).per::<str>().clock(clock).build()?;
+    ///
+    /// // Now and then:
+    /// let unix_at_zero = clock.unix_now() - clock.now().saturating_since(Timestamp::ZERO);
+    /// if unix_at_zero.abs_diff(clock.unix_at_zero()) > Duration::from_secs(1) {
+    ///     limiter.realign(unix_at_zero)?;
+    /// }
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    ///
+    /// Ten o'clock was in truth nine, so the day ends an hour later:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{FixedWindow, Limiter, ManualClock, Rate};
+    /// const HOUR: Duration = Duration::from_secs(3_600);
+    /// let limiter = Limiter::builder(FixedWindow::new(Rate::per_day(1)));
+    /// let limiter = limiter.clock(ManualClock::starting_at(10 * HOUR)).build()?;
+    /// assert!(limiter.check(()).is_allowed());
+    /// limiter.realign(9 * HOUR)?;
+    /// assert_eq!(limiter.check(()).retry_after(), Some(15 * HOUR));
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
+        self.core.versions.realign(&self.core.clock, nanos(unix_at_zero))
     }
 
     /// The quotas, if there is one for each limit.

@@ -38,7 +38,6 @@ pub(crate) struct Core<A: Algorithm, const N: usize, C> {
     pub(crate) observer: Observer<OnDecision<N>>,
     /// The settings of the tables.
     pub(crate) space: Space,
-    pub(crate) unix_at_zero: u64,
 }
 
 /// The quotas of all tiers, as a user gives them to a builder.
@@ -149,8 +148,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let may_share = rules.iter().all(Rule::may_share);
         let when_full = if may_share { space.when_full } else { space.when_full.unshared() };
         let tables = Tables::new(&Space { when_full, ..space }, &ring_lens, numbers)?;
-        let versions = Versions::new(quotas, rules, limits, observer.is_some());
-        Ok(Self { versions, tables, hasher, clock, observer, space, unix_at_zero })
+        let versions = Versions::new(quotas, rules, limits, observer.is_some(), unix_at_zero);
+        Ok(Self { versions, tables, hasher, clock, observer, space })
     }
 
     /// The fingerprint of a key.

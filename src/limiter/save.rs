@@ -16,10 +16,10 @@ use crate::time::{Reading, Timestamp, nanos};
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// Writes down the debts of all keys to all limits: how many debts of keys that is.
     pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
-        self.versions.read(|version, quotas| {
+        self.versions.read(|version, quotas, unix_at_zero| {
             let reading = reading(&self.clock);
             let limits = self.tables.limits();
-            let book = Book::new(version, limits, quotas, self.unix_at_zero, reading);
+            let book = Book::new(version, limits, quotas, unix_at_zero, reading);
             let tiers = book.tiers.chunks(limits);
             let given = tiers.flat_map(|tier| self.tables.as_given().filter_map(|place| tier.get(place)));
             let given: Vec<&Tier<Settings>> = given.collect();
@@ -27,7 +27,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let kind = Kind::of(self.space.has_keys, limits);
             let naming = naming(kind, &self.hasher, Some(&self.tables.first));
             let mut out = Writer::begin(out)?;
-            Header::write(&mut out, kind, self.unix_at_zero, reading, &given, &naming)?;
+            Header::write(&mut out, kind, unix_at_zero, reading, &given, &naming)?;
             let mut keys = 0;
             for place in self.tables.as_given() {
                 let (rule, at) = (book.rule(place), book.at(place));

@@ -35,9 +35,11 @@
 //! that reads the word by an Acquire and then the number finds the same number or a later one: it
 //! asks the later version again.
 
+mod changes;
+
 use std::sync::{OnceLock, PoisonError};
 
-use crate::algorithm::{Algorithm, AnyRule, Carry, Change, Inherit, Numbers, Past, WithPast};
+use crate::algorithm::{Algorithm, Carry, Numbers, WithPast};
 use crate::bits::Field;
 use crate::clock::Clock;
 use crate::error::BuildError;
@@ -192,6 +194,8 @@ pub(crate) struct Versions<A: Algorithm, const N: usize> {
 
 /// What only writers need.
 struct Writer<A> {
+    /// The Unix time of the clock's zero to which the current version is aligned.
+    origin: u64,
     /// The current quotas, as the user described them: tier by tier, each in the order in which
     /// limits are charged.
     quotas: Vec<A>,
@@ -278,12 +282,18 @@ impl<R: Numbers, const N: usize> Version<R, N> {
 
 impl<A: Algorithm, const N: usize> Versions<A, N> {
     /// The first.
-    pub(crate) fn new(quotas: Vec<A>, rules: Vec<A::Rule>, limits: usize, observed: bool) -> Self {
+    pub(crate) fn new(
+        quotas: Vec<A>,
+        rules: Vec<A::Rule>,
+        limits: usize,
+        observed: bool,
+        origin: u64,
+    ) -> Self {
         Self {
             state: AtomicU64::new(OBSERVED.of(observed.into())),
             first: Version::new(rules.into_iter().map(|rule| (rule, None)).collect(), limits, 0, 0),
             later: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
-            writer: Mutex::new(Writer { quotas, last: 0 }),
+            writer: Mutex::new(Writer { origin, quotas, last: 0 }),
         }
     }
 
@@ -410,90 +420,10 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         (renewed.version() != tier.version()).then_some(renewed)
     }
 
-    /// Hands the current version and its quotas to `read`. No change is made meanwhile.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Version<A::Rule, N>, &[A]) -> T) -> T {
+    /// Hands the current version to `read`, its quotas, and the Unix time of the clock's zero to
+    /// which it is aligned. No change is made meanwhile.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Version<A::Rule, N>, &[A], u64) -> T) -> T {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        read(self.current(), &writer.quotas)
-    }
-
-    /// Makes the quotas current that `renew` makes of the old ones, and returns what each tier
-    /// inherits.
-    pub(crate) fn change(
-        &self,
-        clock: &impl Clock,
-        origin: u64,
-        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
-    ) -> Result<Vec<Inherit>, BuildError> {
-        // A writer that panicked has changed nothing that is current.
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let (quotas, inherits) = renew(&writer.quotas)?;
-        let old = self.current();
-        let since = old.end_at(clock)?;
-        let term = old.term();
-        loop {
-            // The horizon lies beyond the change: it stops only threads that are late.
-            let until = term.map_or(0, |term| term.extend(since - old.since));
-            let number = writer.last + 1;
-            let change = Change { inherits: &inherits, since, until };
-            let version = self.following_version(old, &quotas, origin, number, change)?;
-            self.put(number, version).ok_or(BuildError::ChangedTooOften)?;
-            writer.last = number;
-            if term.and_then(Term::horizon).is_none_or(|horizon| horizon.seal(until, number, since)) {
-                self.announce(number);
-                writer.quotas = quotas;
-                return Ok(inherits);
-            }
-            // Another thread raised the horizon: the version built on less never becomes current.
-        }
-    }
-
-    /// Checks that a [`change`](Self::change) can be made now, and taken back in the next minute.
-    /// No thread notices.
-    pub(crate) fn check_change(
-        &self,
-        clock: &impl Clock,
-        origin: u64,
-        renew: impl FnOnce(&[A]) -> Result<(Vec<A>, Vec<Inherit>), BuildError>,
-    ) -> Result<(), BuildError> {
-        const MINUTE: u64 = 60_000_000_000;
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let (wanted, inherits) = renew(&writer.quotas)?;
-        let old = self.current();
-        let since = old.end_at(clock)?;
-        let until = old.term().map_or(0, |term| term.extend(since - old.since));
-        let number = writer.last + 1;
-        let change = Change { inherits: &inherits, since, until };
-        let next = self.following_version(old, &wanted, origin, number, change)?;
-        let until = next.term().map_or(0, |term| term.extend(MINUTE));
-        let inherits = vec![Inherit::Additive; inherits.len()];
-        let back = Change { inherits: &inherits, since: since.saturating_add(MINUTE), until };
-        self.following_version(&next, &writer.quotas, origin, number + 1, back).map(drop)
-    }
-
-    /// The version of these quotas after `old`.
-    fn following_version(
-        &self,
-        old: &Version<A::Rule, N>,
-        quotas: &[A],
-        origin: u64,
-        number: u64,
-        change: Change<'_>,
-    ) -> Result<Version<A::Rule, N>, BuildError> {
-        // A limiter that was saved is built again with these quotas.
-        compile(old.limits, quotas, origin)?;
-        let olds = old.all().map(|(old, shown)| (old.rule, (shown.any, old.term.past().cloned())));
-        let all: Vec<_> = quotas.iter().copied().zip(olds).zip(change.inherits.iter().copied()).collect();
-        let rules = by_table(old.limits, &all, |tiers| {
-            let (tiers, inherits): (Vec<_>, Vec<Inherit>) = tiers.into_iter().unzip();
-            let (quotas, olds): (Vec<A>, Vec<_>) = tiers.into_iter().unzip();
-            let (olds, pasts): (Vec<A::Rule>, Vec<WithPast<AnyRule>>) = olds.into_iter().unzip();
-            let change = Change { inherits: &inherits, ..change };
-            let rules = A::recompile(&quotas, origin, &olds, change)?;
-            Past::remember(&pasts, &rules, change)
-        })?;
-        if number > NUMBER.max() {
-            return Err(BuildError::ChangedTooOften);
-        }
-        Ok(Version::new(rules, old.limits, number, change.since))
+        read(self.current(), &writer.quotas, writer.origin)
     }
 }

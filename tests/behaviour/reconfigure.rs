@@ -5,6 +5,7 @@ mod exact;
 mod forgotten;
 mod late;
 mod model;
+mod realign;
 mod refunds;
 mod several;
 mod several_model;

@@ -59,6 +59,31 @@ impl Arrivals {
         Self { offset: Some((origin_ns % period_ns).into()), ..arrivals }
     }
 
+    /// The same with intervals that are aligned to another Unix time; `None` without intervals.
+    pub(crate) fn realigned(&self, origin_ns: u64) -> Option<Self> {
+        self.offset.map(|_| Self { offset: Some(u128::from(origin_ns) % self.period), ..*self })
+    }
+
+    /// The TAT under the `next` intervals, which begin elsewhere from `now` on: no debt is paid
+    /// sooner by more than an eighth of an interval. However often they are moved, no more than a
+    /// full bucket and one interval are missing.
+    pub(crate) fn moved(&self, next: &Self, tat: u128, now: u64) -> u128 {
+        let into = |arrivals: &Self| (u128::from(now) + arrivals.offset.unwrap_or(0)) % self.period;
+        let (old, new, debt) = (into(self), into(next), self.debt(tat, now));
+        let eighth = self.period / 8;
+        let debt = match debt {
+            0 => 0,
+            // The new interval began so much sooner that the next tokens would come too soon.
+            debt if new > old + eighth => {
+                debt.max((debt + self.count).min(u128::from(self.capacity) + self.count))
+            }
+            // The old interval is all but over, and the new one has just begun.
+            debt if new + self.period <= old + eighth => debt.saturating_sub(self.count),
+            debt => debt,
+        };
+        next.clock(now) + debt
+    }
+
     pub(crate) fn refills_by_steps(&self) -> bool {
         self.offset.is_some()
     }

@@ -3,7 +3,7 @@
 //! Around a boundary, up to `2 * limit` pass within one window's length.
 
 use crate::CountPolicy;
-use crate::grid::Grid;
+use crate::grid::{Counted, Grid};
 use crate::inherit::Debt;
 use crate::rule::{Charge, Rule, clamp};
 
@@ -87,10 +87,23 @@ impl Rule for FixedWindow {
         Some(Debt { amount: self.at(window, now).count.into(), unit: 1 })
     }
 
-    /// The debt counts in the window at `now`.
-    fn with_debt(&self, debt: Debt, now: u64) -> Option<Window> {
+    /// The debt counts in the window that takes the place of the one before.
+    fn with_debt(&self, debt: Debt, now: u64, counted: Option<Counted>) -> Option<Window> {
         let count = clamp(debt.in_units_of(1)).min(self.ceiling);
-        Some(Window { index: self.grid.index(now, 0), count })
+        Some(Window { index: self.grid.successor(counted, now), count })
+    }
+
+    fn realigned(&self, origin: u64) -> Option<Self> {
+        Some(Self { grid: Grid::new(self.grid.length(), origin), ..*self })
+    }
+
+    fn moved(&self, next: &Self, window: &Window, unseen: &Window, now: u64) -> Window {
+        let index = next.grid.successor(self.counted(unseen, now), now);
+        Window { index, count: self.at(window, now).count }
+    }
+
+    fn counted(&self, unseen: &Window, now: u64) -> Option<Counted> {
+        Some(self.grid.counted(self.at(unseen, now).index))
     }
 
     /// A charge in a finished window no longer counts, so it gives nothing back.

@@ -18,6 +18,13 @@ pub(crate) struct Grid {
     origin: u64,
 }
 
+/// A window of some grid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    grid: Grid,
+    index: u128,
+}
+
 impl Grid {
     pub(crate) fn new(length: u64, origin: u64) -> Self {
         assert!(length > 0, "a window needs a length");
@@ -41,6 +48,24 @@ impl Grid {
     /// The window at `now` for a key whose latest window is `latest`.
     pub(crate) fn index(&self, now: u64, latest: u128) -> u128 {
         latest.max(self.since_zero(now) / u128::from(self.length))
+    }
+
+    /// This window, as another grid finds it.
+    pub(crate) fn counted(&self, index: u128) -> Counted {
+        Counted { grid: *self, index }
+    }
+
+    /// The window that takes the place of one of another grid: the first that begins at most an
+    /// eighth of a window sooner, but not after the one that follows that of `now`. That of `now`
+    /// where the lengths differ.
+    pub(crate) fn successor(&self, counted: Option<Counted>, now: u64) -> u128 {
+        let here = self.index(now, 0);
+        let same = counted.filter(|counted| counted.grid.length == self.length);
+        let Some(Counted { grid, index }) = same else { return here };
+        // Times on the clock, plus both origins.
+        let began = grid.start(index) + u128::from(self.origin);
+        let latest = |index| self.start(index) + u128::from(grid.origin) + u128::from(self.length / 8);
+        (here.saturating_sub(2)..=here).find(|&index| latest(index) >= began).unwrap_or(here + 1)
     }
 
     /// How much of window `index` is over; zero before it begins.

@@ -6,6 +6,7 @@
 //! has leaked: at the TAT before the request.
 
 use crate::arrival::Arrivals;
+use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::refund::BucketState;
 use crate::rule::{Charge, Rule};
@@ -89,7 +90,7 @@ impl Rule for LeakyBucket {
         Some(self.arrivals.debt_in_grains(state.tat, now))
     }
 
-    fn with_debt(&self, debt: Debt, now: u64) -> Option<BucketState> {
+    fn with_debt(&self, debt: Debt, now: u64, _: Option<Counted>) -> Option<BucketState> {
         Some(BucketState::new(self.arrivals.tat_with_debt(debt, now)))
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::first_hit::FirstHit;
 use crate::fixed_window::FixedWindow;
+use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::leaky_bucket::LeakyBucket;
 use crate::receipt::By;
@@ -129,6 +130,13 @@ impl Model {
         self.keys = next;
     }
 
+    /// Aligns the windows, or the intervals of a bucket, to another Unix time at `now_ns`, which
+    /// must not be earlier than any time before. Other limits stay as they are. Earlier receipts
+    /// and reservations must not be used any more.
+    pub fn realign(&mut self, origin_ns: u64, now_ns: u64) {
+        self.keys.realign(origin_ns, now_ns);
+    }
+
     /// Removes the state of `key`.
     pub fn reset(&mut self, key: &str) {
         self.keys.reset(key);
@@ -188,6 +196,7 @@ trait Keys {
     fn reset(&mut self, key: &str);
     fn debts(&self, now: u64) -> Debts;
     fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64);
+    fn realign(&mut self, origin: u64, now: u64);
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
@@ -195,6 +204,7 @@ trait Keys {
 struct Debts {
     limit: u64,
     unseen: Debt,
+    counted: Option<Counted>,
     keys: HashMap<String, Debt>,
 }
 
@@ -294,16 +304,25 @@ impl<R: Rule> Keys for States<R> {
     fn debts(&self, now: u64) -> Debts {
         let debt = |state| self.rule.debt(state, now).expect("a bucket or a fixed window");
         let keys = self.states.iter().map(|(key, state)| (key.clone(), debt(state))).collect();
-        Debts { limit: self.rule.limit(), unseen: debt(&self.unseen), keys }
+        let counted = self.rule.counted(&self.unseen, now);
+        Debts { limit: self.rule.limit(), unseen: debt(&self.unseen), counted, keys }
     }
 
     fn inherit(&mut self, debts: &Debts, inherit: Inherit, now: u64) {
         let state = |debt: Debt| {
             let debt = debt.inherited(inherit, debts.limit, self.rule.limit());
-            self.rule.with_debt(debt, now).expect("a bucket or a fixed window")
+            self.rule.with_debt(debt, now, debts.counted).expect("a bucket or a fixed window")
         };
         let states = debts.keys.iter().map(|(key, &debt)| (key.clone(), state(debt))).collect();
         (self.unseen, self.states) = (state(debts.unseen), states);
+    }
+
+    fn realign(&mut self, origin: u64, now: u64) {
+        let Some(next) = self.rule.realigned(origin) else { return };
+        let moved = |state: &R::State| self.rule.moved(&next, state, &self.unseen, now);
+        let states = self.states.iter().map(|(key, state)| (key.clone(), moved(state))).collect();
+        (self.unseen, self.states) = (moved(&self.unseen), states);
+        self.rule = next;
     }
 
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

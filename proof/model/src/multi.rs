@@ -140,6 +140,11 @@ impl MultiModel {
         self.limits[number].reconfigure(algorithm, inherit, now_ns);
     }
 
+    /// Aligns all limits to another Unix time: see [`Model::realign`].
+    pub fn realign(&mut self, origin_ns: u64, now_ns: u64) {
+        self.limits.iter_mut().for_each(|limit| limit.realign(origin_ns, now_ns));
+    }
+
     fn remaining(&self, key: &str, now_ns: u64) -> u64 {
         let remaining = self.limits.iter().map(|limit| limit.peek(key, now_ns, 0).remaining);
         remaining.min().expect("there is at least one limit")

@@ -13,6 +13,7 @@
 
 use std::fmt;
 
+use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::turn::Turn;
 use crate::{Answer, NotReservable};
@@ -81,9 +82,29 @@ pub(crate) trait Rule {
         None
     }
 
-    /// The state of a key that has this debt at `now`.
-    fn with_debt(&self, _debt: Debt, _now: u64) -> Option<Self::State> {
+    /// The state of a key that has this debt at `now`, in this window of the rule before.
+    fn with_debt(&self, _debt: Debt, _now: u64, _counted: Option<Counted>) -> Option<Self::State> {
         None
+    }
+
+    /// The window in which the debts of all keys count at `now`.
+    fn counted(&self, _unseen: &Self::State, _now: u64) -> Option<Counted> {
+        None
+    }
+
+    /// The same rule with its windows, or its refills, aligned to another Unix time. `None` where
+    /// they are aligned to none.
+    fn realigned(&self, _origin: u64) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// The state under the `next` rule, which is this one realigned at `now`. `unseen` is the state
+    /// of a key that was never seen.
+    fn moved(&self, _next: &Self, state: &Self::State, _unseen: &Self::State, _now: u64) -> Self::State {
+        state.clone()
     }
 
     /// How long a request waits for its departure when it is admitted in this state.

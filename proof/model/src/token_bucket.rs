@@ -9,6 +9,7 @@
 //! whether its key was seen or not.
 
 use crate::arrival::Arrivals;
+use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::refund::BucketState;
 use crate::rule::{Charge, Rule};
@@ -92,8 +93,16 @@ impl Rule for TokenBucket {
         Some(self.arrivals.debt_in_grains(state.tat, now))
     }
 
-    fn with_debt(&self, debt: Debt, now: u64) -> Option<BucketState> {
+    fn with_debt(&self, debt: Debt, now: u64, _: Option<Counted>) -> Option<BucketState> {
         Some(BucketState::new(self.arrivals.tat_with_debt(debt, now)))
+    }
+
+    fn realigned(&self, origin: u64) -> Option<Self> {
+        Some(Self { arrivals: self.arrivals.realigned(origin)?, ..*self })
+    }
+
+    fn moved(&self, next: &Self, state: &BucketState, _: &BucketState, now: u64) -> BucketState {
+        BucketState::new(self.arrivals.moved(&next.arrivals, state.tat, now))
     }
 
     fn refills_by_steps(&self) -> bool {

@@ -23,6 +23,8 @@ enum Op {
     Reset(usize),
     Advance(u64),
     Change(Limit, Inherit),
+    /// The Unix time was set, by so many nanoseconds.
+    Realign(i64),
 }
 
 pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
@@ -42,8 +44,8 @@ impl Limit {
         self.described(kind).quota()
     }
 
-    pub(crate) fn model(self, kind: Kind) -> Algorithm {
-        self.described(kind).algorithm(Precision::EXACT, ORIGIN)
+    pub(crate) fn model(self, kind: Kind, origin: u64) -> Algorithm {
+        self.described(kind).algorithm(Precision::EXACT, origin)
     }
 }
 
@@ -74,6 +76,11 @@ pub(crate) fn inherit() -> impl Strategy<Value = Inherit> {
     ]
 }
 
+/// By how much the Unix time is set.
+pub(crate) fn set_by() -> impl Strategy<Value = i64> {
+    prop_oneof![-10_i64..10, -3_000_i64..3_000, -100_000_000_000_i64..100_000_000_000]
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let cost = || prop_oneof![0_u64..4, 1_u64..210];
     prop_oneof![
@@ -82,6 +89,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..KEYS.len()).prop_map(Op::Reset),
         3 => prop_oneof![0_u64..5, 0_u64..3_000, 0_u64..5_000_000_000].prop_map(Op::Advance),
         2 => (limit(), inherit()).prop_map(|(limit, inherit)| Op::Change(limit, inherit)),
+        2 => set_by().prop_map(Op::Realign),
     ]
 }
 
@@ -102,8 +110,8 @@ proptest! {
         let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
         let builder = Limiter::builder(first.quota(kind)).per::<str>().clock(clock.clone());
         let limiter = builder.build().unwrap();
-        let mut model = Model::new(first.model(kind));
-        let mut now = 0;
+        let mut model = Model::new(first.model(kind, ORIGIN));
+        let (mut now, mut origin) = (0, ORIGIN);
         for op in ops {
             let (decision, answer): (_, Answer) = match op {
                 Op::Advance(by) => {
@@ -113,7 +121,13 @@ proptest! {
                 }
                 Op::Change(limit, inherit) => {
                     prop_assert_eq!(limiter.reconfigure(limit.quota(kind), inherit), Ok(()));
-                    model.reconfigure(limit.model(kind), told(inherit), now);
+                    model.reconfigure(limit.model(kind, origin), told(inherit), now);
+                    continue;
+                }
+                Op::Realign(by) => {
+                    origin = origin.saturating_add_signed(by);
+                    prop_assert_eq!(limiter.realign(Duration::from_nanos(origin)), Ok(()));
+                    model.realign(origin, now);
                     continue;
                 }
                 Op::Reset(key) => {

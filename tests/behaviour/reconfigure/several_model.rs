@@ -7,7 +7,7 @@ use tollgate::{Inherit, Limiter, ManualClock, Timestamp};
 use tollgate_model::{Algorithm, MultiModel};
 use tollgate_testing::limits::Kind;
 
-use super::model::{KEYS, Limit, ORIGIN, inherit, limit, told};
+use super::model::{KEYS, Limit, ORIGIN, inherit, limit, set_by, told};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -16,6 +16,7 @@ enum Op {
     Advance(u64),
     All(Vec<Limit>, Inherit),
     One(usize, Limit, Inherit),
+    Realign(i64),
 }
 
 /// The most limits of a case.
@@ -29,11 +30,12 @@ fn op() -> impl Strategy<Value = Op> {
         3 => prop_oneof![0_u64..5, 0_u64..3_000, 0_u64..5_000_000_000].prop_map(Op::Advance),
         1 => (prop::collection::vec(limit(), MOST), inherit()).prop_map(|(limits, inherit)| Op::All(limits, inherit)),
         1 => (0..MOST, limit(), inherit()).prop_map(|(number, limit, inherit)| Op::One(number, limit, inherit)),
+        1 => set_by().prop_map(Op::Realign),
     ]
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
-    prop::sample::select(vec![Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed])
+    prop::sample::select(vec![Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed, Kind::Intervals])
 }
 
 proptest! {
@@ -48,9 +50,9 @@ proptest! {
         let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
         let quotas = first.iter().map(|(kind, limit)| limit.quota(*kind));
         let limiter = Limiter::builder(quotas.collect::<Vec<_>>()).per::<str>().clock(clock.clone()).max_keys(100).build().unwrap();
-        let models: Vec<Algorithm> = first.iter().map(|(kind, limit)| limit.model(*kind)).collect();
+        let models: Vec<Algorithm> = first.iter().map(|(kind, limit)| limit.model(*kind, ORIGIN)).collect();
         let mut model = MultiModel::new(&models);
-        let mut now = 0;
+        let (mut now, mut origin) = (0, ORIGIN);
         for op in ops {
             match &op {
                 Op::Advance(by) => {
@@ -61,13 +63,18 @@ proptest! {
                     let quotas = limits.iter().zip(&kinds).map(|(limit, kind)| limit.quota(*kind));
                     prop_assert_eq!(limiter.reconfigure(quotas.collect::<Vec<_>>(), *inherit), Ok(()));
                     for (number, (limit, kind)) in limits.iter().zip(&kinds).enumerate() {
-                        model.reconfigure(number, limit.model(*kind), told(*inherit), now);
+                        model.reconfigure(number, limit.model(*kind, origin), told(*inherit), now);
                     }
                 }
                 Op::One(number, limit, inherit) => {
                     let Some(kind) = kinds.get(*number) else { continue };
                     prop_assert_eq!(limiter.reconfigure_limit(*number, limit.quota(*kind), *inherit), Ok(()));
-                    model.reconfigure(*number, limit.model(*kind), told(*inherit), now);
+                    model.reconfigure(*number, limit.model(*kind, origin), told(*inherit), now);
+                }
+                Op::Realign(by) => {
+                    origin = origin.saturating_add_signed(*by);
+                    prop_assert_eq!(limiter.realign(Duration::from_nanos(origin)), Ok(()));
+                    model.realign(origin, now);
                 }
                 Op::Peek(key, cost) => {
                     let seen = limiter.account(KEYS[*key]).at(limiter.now()).peek_n(*cost);
