@@ -1,7 +1,9 @@
 //! Clocks at whose readings a test can act: in the middle of one verb it runs others, panics, or
-//! lets other threads run.
+//! lets other threads run. And one whose Unix time is set.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{Clock, ManualClock, Timestamp};
@@ -73,5 +75,54 @@ impl Clock for Yielding {
     fn now(&self) -> Timestamp {
         std::thread::yield_now();
         Timestamp::ZERO
+    }
+}
+
+/// A manual clock of a machine whose Unix time is set while it runs. Clones share all.
+#[derive(Clone, Debug)]
+pub struct UnixSet {
+    /// The clock itself.
+    pub manual: ManualClock,
+    unix_at_zero: Arc<AtomicU64>,
+}
+
+impl UnixSet {
+    /// A clock that shows zero, which is this Unix time in nanoseconds.
+    pub fn new(unix_at_zero: u64) -> Self {
+        let manual = ManualClock::starting_at(Duration::from_nanos(unix_at_zero));
+        Self { manual, unix_at_zero: Arc::new(unix_at_zero.into()) }
+    }
+
+    /// From now on the machine knows that this is the Unix time of the clock's zero.
+    pub fn set_unix_at_zero(&self, nanos: u64) {
+        self.unix_at_zero.store(nanos, Relaxed);
+    }
+
+    /// What the machine knows now.
+    pub fn unix_at_zero_now(&self) -> u64 {
+        self.unix_at_zero.load(Relaxed)
+    }
+
+    /// The clock of a process that is started now: it shows the same, and knows the Unix time.
+    #[must_use]
+    pub fn restarted(&self) -> Self {
+        let next = Self::new(self.unix_at_zero_now());
+        next.manual.set(self.now());
+        next
+    }
+}
+
+impl Clock for UnixSet {
+    fn now(&self) -> Timestamp {
+        self.manual.now()
+    }
+
+    /// As it was known at first, as by the clocks that run by themselves.
+    fn unix_at_zero(&self) -> Duration {
+        self.manual.unix_at_zero()
+    }
+
+    fn unix_now(&self) -> Duration {
+        Duration::from_nanos(self.unix_at_zero_now().saturating_add(self.now().as_nanos()))
     }
 }

@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use std::time::Duration;
-use tollgate::{Inherit, Limiter, ManualClock, Quota, Timestamp};
-use tollgate_model::{Algorithm, Answer, Inherit as Told, Model};
+use tollgate::{Inherit, Limiter, Quota, Receipt, Timestamp};
+use tollgate_model::{Algorithm, Answer, Booking, Inherit as Told, Model};
+use tollgate_testing::clocks::UnixSet;
 use tollgate_testing::limits::{self, Kind, Precision};
 
 /// A limit with exact decisions: its rate is in lowest terms with a small numerator. So the
@@ -25,6 +26,10 @@ enum Op {
     Change(Limit, Inherit),
     /// The Unix time was set, by so many nanoseconds.
     Realign(i64),
+    /// One of the requests since the last change comes back.
+    Refund(usize),
+    Reserve(usize, u64, u64),
+    Restart,
 }
 
 pub(crate) const KEYS: [&str; 3] = ["alice", "bob", "carol"];
@@ -90,6 +95,9 @@ fn op() -> impl Strategy<Value = Op> {
         3 => prop_oneof![0_u64..5, 0_u64..3_000, 0_u64..5_000_000_000].prop_map(Op::Advance),
         2 => (limit(), inherit()).prop_map(|(limit, inherit)| Op::Change(limit, inherit)),
         2 => set_by().prop_map(Op::Realign),
+        2 => (0..8_usize).prop_map(Op::Refund),
+        1 => (0..KEYS.len(), cost(), 0_u64..5_000_000_000).prop_map(|(key, cost, wait)| Op::Reserve(key, cost, wait)),
+        1 => Just(Op::Restart),
     ]
 }
 
@@ -107,37 +115,82 @@ proptest! {
         first in limit(),
         ops in prop::collection::vec(op(), 1..60),
     ) {
-        let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
-        let builder = Limiter::builder(first.quota(kind)).per::<str>().clock(clock.clone());
-        let limiter = builder.build().unwrap();
+        let mut clock = UnixSet::new(ORIGIN);
+        let builder = |quota, clock: &UnixSet| Limiter::builder(quota).per::<str>().max_keys(8).clock(clock.clone());
+        let mut quota = first.quota(kind);
+        let mut limiter = builder(quota, &clock).build().unwrap();
+        let mut receipts: Vec<(Receipt, tollgate_model::Receipt)> = Vec::new();
+        // Of which no file tells.
+        let (mut has_reserved, mut came_back) = (false, None);
         let mut model = Model::new(first.model(kind, ORIGIN));
         let (mut now, mut origin) = (0, ORIGIN);
         for op in ops {
-            let (decision, answer): (_, Answer) = match op {
+            let (decision, (answer, receipt)): (_, (Answer, _)) = match op {
                 Op::Advance(by) => {
                     now += by;
-                    clock.set(Timestamp::from_nanos(now));
+                    clock.manual.set(Timestamp::from_nanos(now));
                     continue;
                 }
                 Op::Change(limit, inherit) => {
-                    prop_assert_eq!(limiter.reconfigure(limit.quota(kind), inherit), Ok(()));
+                    quota = limit.quota(kind);
+                    receipts.clear();
+                    prop_assert_eq!(limiter.reconfigure(quota, inherit), Ok(()));
                     model.reconfigure(limit.model(kind, origin), told(inherit), now);
                     continue;
                 }
                 Op::Realign(by) => {
                     origin = origin.saturating_add_signed(by);
+                    clock.set_unix_at_zero(origin);
+                    receipts.clear();
                     prop_assert_eq!(limiter.realign(Duration::from_nanos(origin)), Ok(()));
                     model.realign(origin, now);
                     continue;
                 }
+                Op::Refund(pick) => {
+                    if receipts.is_empty() {
+                        continue;
+                    }
+                    came_back = Some(now);
+                    let (receipt, right) = receipts.remove(pick % receipts.len());
+                    let (back, right) = (limiter.refund(receipt), model.refund(right, now));
+                    prop_assert!(back <= right, "{back} came back, and {right} by the model");
+                    // A bucket may remember less of its refunds.
+                    if back < right {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Op::Reserve(key, cost, wait) => {
+                    let turn = limiter.account(KEYS[key]).reserve(cost, Duration::from_nanos(wait));
+                    let departs = turn.ok().map(|turn| turn.departure().as_nanos());
+                    let right = match model.reserve(KEYS[key], now, cost, wait) {
+                        Ok(Booking::Booked(turn)) => Some(turn.departs_at_ns()),
+                        _ => None,
+                    };
+                    prop_assert_eq!(departs, right, "{:?} at {}", op, now);
+                    has_reserved = true;
+                    continue;
+                }
+                Op::Restart => {
+                    if has_reserved || came_back == Some(now) {
+                        continue;
+                    }
+                    let mut file = Vec::new();
+                    limiter.save(&mut file).unwrap();
+                    clock = clock.restarted();
+                    limiter = builder(quota, &clock).restore(&file[..]).unwrap();
+                    receipts.clear();
+                    continue;
+                }
                 Op::Reset(key) => {
+                    receipts.clear();
                     limiter.account(KEYS[key]).reset();
                     model.reset(KEYS[key]);
                     continue;
                 }
-                Op::Check(key, cost) => (limiter.check_n(KEYS[key], cost), model.check(KEYS[key], now, cost)),
+                Op::Check(key, cost) => (limiter.check_n(KEYS[key], cost), model.admit(KEYS[key], now, cost)),
                 Op::Peek(key, cost) => {
-                    (limiter.account(KEYS[key]).at(limiter.now()).peek_n(cost), model.peek(KEYS[key], now, cost))
+                    (limiter.account(KEYS[key]).at(limiter.now()).peek_n(cost), (model.peek(KEYS[key], now, cost), None))
                 }
             };
             let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
@@ -147,6 +200,7 @@ proptest! {
             prop_assert_eq!(decision.retry_after().map(nanos), answer.retry_after_ns, "{:?} at {}", op, now);
             prop_assert_eq!(nanos(decision.delay()), answer.delay_ns);
             prop_assert_eq!(nanos(decision.reset_after()), answer.reset_after_ns);
+            receipts.extend(receipt.map(|right| (decision.receipt(), right)));
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Windows that follow a Unix time that was set: each position in a window, each step of the clock.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, FixedWindow, Limiter, ManualClock, Quota, Timestamp, TokenBucket};
+use tollgate::{BuildError, FixedWindow, Limiter, ManualClock, Quota, TokenBucket};
+use tollgate_testing::clocks::UnixSet;
 use tollgate_testing::limits::every;
 
 use super::{at, per};
@@ -15,36 +14,7 @@ const LIMIT: u64 = 3;
 /// The clock's zero is the start of a window.
 const UNIX: u64 = 1_000_000 * LENGTH;
 
-/// A clock with a Unix time that a test sets.
-#[derive(Clone)]
-struct Set {
-    clock: ManualClock,
-    unix_at_zero: Arc<AtomicU64>,
-}
-
-impl Set {
-    fn new(unix_at_zero: u64) -> Self {
-        let clock = ManualClock::starting_at(Duration::from_nanos(unix_at_zero));
-        Self { clock, unix_at_zero: Arc::new(unix_at_zero.into()) }
-    }
-}
-
-impl Clock for Set {
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// What it knew at first.
-    fn unix_at_zero(&self) -> Duration {
-        self.clock.unix_at_zero()
-    }
-
-    fn unix_now(&self) -> Duration {
-        Duration::from_nanos(self.unix_at_zero.load(Relaxed) + self.now().as_nanos())
-    }
-}
-
-type Subject = Limiter<u64, Quota, 1, Set>;
+type Subject = Limiter<u64, Quota, 1, UnixSet>;
 
 /// The Unix time is set once, `by` nanoseconds ahead, at the instant `since` of the first window.
 #[derive(Clone, Copy, Debug)]
@@ -76,24 +46,23 @@ impl Case {
         ends.expect("one in each length").max(self.since)
     }
 
-    fn realign(self, limiter: &Subject, clock: &Set) {
-        clock.unix_at_zero.store(self.unix_at_zero(), Relaxed);
+    fn realign(self, limiter: &Subject, clock: &UnixSet) {
+        clock.set_unix_at_zero(self.unix_at_zero());
         limiter.realign(Duration::from_nanos(self.unix_at_zero())).expect("there is room");
     }
 }
 
-fn limiter(quota: impl Into<Quota>) -> (Subject, Set) {
-    let clock = Set::new(UNIX);
+fn limiter(quota: impl Into<Quota>) -> (Subject, UnixSet) {
+    let clock = UnixSet::new(UNIX);
     let limiter = Limiter::builder(quota.into()).per().max_keys(256).clock(clock.clone()).build();
     (limiter.expect("the quota is ordinary"), clock)
 }
 
 /// The limiter of the next process, and its clock: the Unix time is as the last one knew it.
-fn restarted(limiter: &Subject, clock: &Set, quota: impl Into<Quota>) -> (Subject, Set) {
+fn restarted(limiter: &Subject, clock: &UnixSet, quota: impl Into<Quota>) -> (Subject, UnixSet) {
     let mut file = Vec::new();
     limiter.save(&mut file).expect("a vector takes all");
-    let next = Set::new(clock.unix_at_zero.load(Relaxed));
-    next.clock.set(clock.now());
+    let next = clock.restarted();
     let limiter = Limiter::builder(quota.into()).per().max_keys(256).clock(next.clone()).restore(&file[..]);
     (limiter.expect("it was saved just now"), next)
 }
@@ -125,7 +94,7 @@ fn no_step_of_the_clock_gives_a_window_twice() {
         let (limiter, clock) = limiter(window());
         let mut admitted = vec![0; instants().count()];
         for (number, now) in instants().enumerate() {
-            clock.clock.set(at(now));
+            clock.manual.set(at(now));
             let realigned = now == case.since;
             if realigned {
                 case.realign(&limiter, &clock);
@@ -148,7 +117,7 @@ fn a_bucket_by_intervals_refills_when_the_window_begins() {
         let (limiter, clock) = limiter(TokenBucket::new(per(LIMIT, LENGTH)).burst(2 * LIMIT).by_intervals());
         assert!(limiter.check_n(&0, 2 * LIMIT).is_allowed());
         for now in instants() {
-            clock.clock.set(at(now));
+            clock.manual.set(at(now));
             if now == case.since {
                 case.realign(&limiter, &clock);
             }
@@ -166,14 +135,14 @@ fn a_realigned_limiter_decides_as_a_restarted_one() {
     let quotas = [Quota::from(window()), TokenBucket::new(per(LIMIT, LENGTH)).by_intervals().into()];
     for (case, quota) in Case::all().flat_map(|case| quotas.map(|quota| (case, quota))) {
         let (limiter, clock) = limiter(quota);
-        clock.clock.set(at(case.since));
+        clock.manual.set(at(case.since));
         let spent = || 1..=LIMIT;
         spent().for_each(|key| assert!(limiter.check_n(&key, key).is_allowed()));
-        clock.unix_at_zero.store(case.unix_at_zero(), Relaxed);
+        clock.set_unix_at_zero(case.unix_at_zero());
         let (next, later) = restarted(&limiter, &clock, quota);
         case.realign(&limiter, &clock);
         for now in instants().filter(|&now| now >= case.since) {
-            (clock.clock.set(at(now)), later.clock.set(at(now)));
+            (clock.manual.set(at(now)), later.manual.set(at(now)));
             for key in spent() {
                 assert_eq!(told(&limiter, key), told(&next, key), "{quota}, {case:?}: {key} at {now}");
             }
@@ -186,14 +155,14 @@ fn a_realigned_limiter_decides_as_a_restarted_one() {
 fn a_restart_after_it_changes_no_decision() {
     for case in Case::all() {
         let (limiter, clock) = limiter(window());
-        clock.clock.set(at(case.since));
+        clock.manual.set(at(case.since));
         assert!(limiter.check_n(&1, 1).is_allowed());
         case.realign(&limiter, &clock);
-        clock.clock.set(at(case.since + LENGTH / 2));
+        clock.manual.set(at(case.since + LENGTH / 2));
         let (next, later) = restarted(&limiter, &clock, window());
         let (third, last) = restarted(&next, &later, window());
         for now in instants().filter(|&now| now >= case.since + LENGTH / 2) {
-            [&clock, &later, &last].iter().for_each(|clock| clock.clock.set(at(now)));
+            [&clock, &later, &last].iter().for_each(|clock| clock.manual.set(at(now)));
             for key in [1, 2] {
                 let told = [&limiter, &next, &third].map(|limiter| {
                     let _ = limiter.check(&key);
@@ -218,7 +187,7 @@ fn a_clock_that_swings_keeps_two_windows_at_most() {
         }
         let wait = limiter.check(&1).retry_after().expect("all is spent");
         assert!(wait <= Duration::from_nanos(2 * LENGTH), "{quota}: {wait:?}");
-        clock.clock.set(at(wait.as_nanos() as u64));
+        clock.manual.set(at(wait.as_nanos() as u64));
         assert!(limiter.check_n(&1, LIMIT).is_allowed(), "{quota}");
     }
 }
@@ -234,11 +203,11 @@ fn what_begins_at_no_unix_time_stays() {
             for limiter in [&moved, &twin] {
                 assert!(limiter.check_n(&1, LIMIT).is_allowed());
             }
-            (clock.clock.set(at(case.since)), twin_clock.clock.set(at(case.since)));
+            (clock.manual.set(at(case.since)), twin_clock.manual.set(at(case.since)));
             case.realign(&moved, &clock);
             let (next, next_clock) = restarted(&moved, &clock, quota);
             let seen = (case.since..4 * period).step_by(period as usize / 16).map(|now| {
-                [&clock, &twin_clock, &next_clock].iter().for_each(|clock| clock.clock.set(at(now)));
+                [&clock, &twin_clock, &next_clock].iter().for_each(|clock| clock.manual.set(at(now)));
                 assert_eq!(told(&moved, 1), told(&twin, 1), "{quota}, {case:?} at {now}");
                 (told(&moved, 1).0, told(&next, 1).0)
             });
@@ -275,7 +244,7 @@ fn several_limits_are_realigned_at_one_instant() {
 fn a_refund_after_it_gives_back_what_was_charged_since() {
     for case in Case::all().filter(|case| case.by != 0) {
         let (limiter, clock) = limiter(window());
-        clock.clock.set(at(case.since));
+        clock.manual.set(at(case.since));
         let before = limiter.check_n(&1, 1).receipt();
         case.realign(&limiter, &clock);
         let charged = limiter.check_n(&1, 1);
@@ -296,6 +265,6 @@ fn the_same_unix_time_takes_no_room() {
     }
     assert!(limiter.check_n(&1, LIMIT).is_allowed());
     // Twenty years of windows have numbers, and each change takes one or two.
-    clock.clock.set(at(LENGTH * ((1 << 48) - 1)));
+    clock.manual.set(at(LENGTH * ((1 << 48) - 1)));
     assert_eq!(limiter.realign(Duration::from_nanos(UNIX + 800)), Err(BuildError::ChangedTooOften));
 }
