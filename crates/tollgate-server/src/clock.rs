@@ -1,5 +1,6 @@
 //! The clock of the server, and that of the world.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,43 +14,86 @@ pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;
 /// The processor's counter, and the time for which the machine slept, which it does not count: for
 /// clients that time has passed, and windows have ended.
 ///
-/// The system's clock may be set. That is no time that has passed, so this clock does not follow:
-/// buckets would fill at once, and windows end early. [`ahead`] tells how far the two are apart.
+/// The system's clock may be set. That is no time that has passed, so this clock shows the same:
+/// buckets would fill at once, and windows end early. What changes is the Unix time of its zero,
+/// and the windows are realigned to it. [`ahead`] tells how far the two are apart.
 #[derive(Debug)]
 pub(crate) struct WakingClock<C = TscClock> {
     counter: C,
     /// Nanoseconds. Relaxed: a check that reads it late is one of the time before.
     slept: AtomicU64,
+    /// The Unix time of its zero, in nanoseconds. Relaxed: decisions go by the windows, which
+    /// `keep` realigns.
+    unix_at_zero: AtomicU64,
     /// What the machine's clock showed, which counts its sleep, when this one showed zero.
     zero: Duration,
 }
 
-/// The least sleep that is noticed. The counter's drift comes to it in days, and then counts as
-/// sleep: it, too, is time that has passed.
+/// The least sleep that is noticed, and by how much the system's clock is set at least. The
+/// counter's drift comes to it in days, and then counts as sleep: it, too, is time that has passed.
 const NOTICED: Duration = Duration::from_secs(1);
 
-/// How often the server looks whether it slept.
+/// How often the server looks whether it slept, or the system's clock was set.
 const LOOKS: Duration = Duration::from_secs(10);
 
 impl WakingClock {
     /// A clock that shows zero now.
     pub(crate) fn new() -> Self {
-        Self { counter: TscClock::new(), slept: AtomicU64::new(0), zero: machine_time() }
+        Self::of(TscClock::new(), machine_time())
+    }
+}
+
+impl<C: Clock> WakingClock<C> {
+    fn of(counter: C, zero: Duration) -> Self {
+        let unix_at_zero = AtomicU64::new(nanos(counter.unix_at_zero()));
+        Self { counter, slept: AtomicU64::new(0), unix_at_zero, zero }
     }
 
-    /// Looks whether the machine slept, time and again.
-    pub(crate) async fn keep(self: Arc<Self>) {
+    /// Looks whether the machine slept, and whether the system's clock was set, time and again.
+    /// `realign` aligns all windows to another Unix time of this clock's zero. It is asked again
+    /// until it can.
+    pub(crate) async fn keep<E: Display, F: Future<Output = Result<(), E>>>(
+        self: Arc<Self>,
+        realign: impl Fn(Duration) -> F,
+    ) {
+        let (mut before, mut is_behind) = (None, false);
         loop {
             tokio::time::sleep(LOOKS).await;
             let slept = self.look(machine_time());
             if !slept.is_zero() {
                 tracing::info!(?slept, "the machine slept: the time has passed for all limits");
             }
+            if let Some(by) = self.follow(self.unix_now(), &mut before) {
+                let seconds = by as f64 / 1e9;
+                tracing::info!(seconds, "the system's clock was set ahead by so much: windows follow");
+                is_behind = true;
+            }
+            if is_behind {
+                match realign(self.unix_at_zero()).await {
+                    Ok(()) => is_behind = false,
+                    Err(error) => tracing::warn!(%error, "not all windows follow the system's clock yet"),
+                }
+            }
         }
     }
-}
 
-impl<C: Clock> WakingClock<C> {
+    /// Follows the system's clock, which shows this Unix time, when it was ahead by as much at the
+    /// look before. Returns by how many nanoseconds: below zero, it was set back.
+    fn follow(&self, system: Duration, before: &mut Option<i64>) -> Option<i64> {
+        let zero = system.saturating_sub(self.now().saturating_since(Timestamp::ZERO));
+        let known = nanos(self.unix_at_zero());
+        let ahead = nanos(zero).wrapping_sub(known).cast_signed();
+        let is_set = ahead.unsigned_abs() >= nanos(NOTICED);
+        let is_same = |before: i64| before.abs_diff(ahead) < nanos(NOTICED);
+        let is_sure = is_set && before.is_some_and(is_same);
+        *before = Some(ahead).filter(|_| is_set && !is_sure);
+        if !is_sure {
+            return None;
+        }
+        self.unix_at_zero.store(nanos(zero), Relaxed);
+        Some(ahead)
+    }
+
     /// Follows the machine's clock where it is ahead. Returns by how much: never back, and not by
     /// less than [`NOTICED`].
     fn look(&self, machine: Duration) -> Duration {
@@ -58,7 +102,7 @@ impl<C: Clock> WakingClock<C> {
         if slept < NOTICED {
             return Duration::ZERO;
         }
-        self.slept.fetch_add(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.slept.fetch_add(nanos(slept), Relaxed);
         slept
     }
 }
@@ -70,12 +114,16 @@ impl<C: Clock> Clock for WakingClock<C> {
     }
 
     fn unix_at_zero(&self) -> Duration {
-        self.counter.unix_at_zero()
+        Duration::from_nanos(self.unix_at_zero.load(Relaxed))
     }
 
     fn unix_now(&self) -> Duration {
         self.counter.unix_now()
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// How many seconds the system's clock is ahead of that by which windows begin: below zero, it was
@@ -99,7 +147,8 @@ pub(crate) fn unix_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::{FixedWindow, Limiter, ManualClock, Rate, TokenBucket};
+    use tollgate::{BuildError, FixedWindow, Limiter, ManualClock, Rate, TokenBucket};
+    use tollgate_testing::clocks::UnixSet;
 
     use super::*;
 
@@ -107,8 +156,7 @@ mod tests {
 
     fn asleep() -> (Arc<WakingClock<Arc<ManualClock>>>, Arc<ManualClock>) {
         let counter = Arc::new(ManualClock::new());
-        let slept = AtomicU64::new(0);
-        (Arc::new(WakingClock { counter: Arc::clone(&counter), slept, zero: 5 * HOUR }), counter)
+        (Arc::new(WakingClock::of(Arc::clone(&counter), 5 * HOUR)), counter)
     }
 
     #[test]
@@ -137,6 +185,59 @@ mod tests {
             assert_eq!(clock.look(machine), Duration::ZERO, "{machine:?}");
             assert_eq!(clock.now(), Timestamp::ZERO + HOUR);
         }
+    }
+
+    /// The Unix time of the clock's zero, in seconds after the first: as it is known now.
+    fn follows(looks: &[i64]) -> Vec<i64> {
+        let zero = 1_000 * HOUR;
+        let counter = ManualClock::starting_at(zero);
+        let (clock, mut before) = (WakingClock::of(counter.clone(), Duration::ZERO), None);
+        let look = |ahead: &i64| {
+            counter.advance(LOOKS);
+            let shown = zero + counter.now().saturating_since(Timestamp::ZERO);
+            let system = shown.as_secs().checked_add_signed(*ahead).unwrap();
+            let _ = clock.follow(Duration::from_secs(system), &mut before);
+            clock.unix_at_zero().as_secs().cast_signed() - zero.as_secs().cast_signed()
+        };
+        looks.iter().map(look).collect()
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_followed_at_the_second_look() {
+        let hours = -6 * 3_600;
+        assert_eq!(follows(&[0, hours, hours, hours, 0, 0]), [0, 0, hours, hours, hours, 0]);
+        assert_eq!(follows(&[2, 2, 2]), [0, 2, 2]);
+        // One wrong look is none, nor are two that differ.
+        assert_eq!(follows(&[0, 60, 0, 60, 120, 60, 0]), [0; 7]);
+    }
+
+    /// It is set back a second after midnight; then a limit has no room for the change for a while.
+    #[tokio::test(start_paused = true)]
+    async fn windows_follow_a_set_clock_within_a_minute() {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let counter = UnixSet::new(nanos(1_000 * DAY + Duration::from_secs(1)));
+        let clock = Arc::new(WakingClock::of(counter.clone(), machine_time()));
+        let daily = Limiter::builder(FixedWindow::new(Rate::per_day(1))).per::<str>();
+        let daily = Arc::new(daily.clock(Arc::clone(&clock)).build().unwrap());
+        assert!(daily.check("ada").is_allowed());
+        let (limits, tries) = (Arc::clone(&daily), Arc::new(AtomicU64::new(0)));
+        let asked = Arc::clone(&tries);
+        let realign = move |unix_at_zero| {
+            let is_full = asked.fetch_add(1, Relaxed) < 2;
+            let done = if is_full { Err(BuildError::ChangedTooOften) } else { limits.realign(unix_at_zero) };
+            std::future::ready(done)
+        };
+        let kept = tokio::spawn(Arc::clone(&clock).keep(realign));
+        tokio::time::sleep(6 * LOOKS).await;
+        assert_eq!(tries.load(Relaxed), 0, "it is right");
+        counter.set_unix_at_zero(nanos(1_000 * DAY - Duration::from_secs(9)));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(tries.load(Relaxed), 3, "it is asked until it can");
+        let wait = daily.check("ada").retry_after();
+        assert_eq!(wait, Some(DAY + Duration::from_secs(9)), "her new day is not begun twice");
+        let clock: ServerClock = clock;
+        assert!(clock.unix_now() == counter.unix_now() && clock.unix_at_zero() < 1_000 * DAY);
+        kept.abort();
     }
 
     #[test]

@@ -102,8 +102,7 @@ impl Server {
             }
         }
         let waking = Arc::new(WakingClock::new());
-        tokio::spawn(drain.ends.clone().run_until_cancelled_owned(Arc::clone(&waking).keep()));
-        let clock: ServerClock = waking;
+        let clock: ServerClock = Arc::clone(&waking) as _;
         let Begun { live, calls, envoy, report, lock } = crate::state::begin(&settings, &clock)?;
         let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
             .map_err(StartError::Calls)?;
@@ -121,6 +120,13 @@ impl Server {
             .map(|path| FilePark::open(path).map_err(|error| StartError::Park { path: path.clone(), error }));
         core.parks = Parks::new(park.transpose()?, Handle::current());
         let core = Arc::new(core);
+        let windows = Arc::clone(&core);
+        let realign = move |unix_at_zero| {
+            let windows = Arc::clone(&windows);
+            // It may wait for a reload.
+            async move { beside(move || windows.realign(unix_at_zero)).await?.map_err(io::Error::other) }
+        };
+        tokio::spawn(drain.ends.clone().run_until_cancelled_owned(waking.keep(realign)));
         core.open_stores().await;
         let grpc = Arc::new(rls::Grpc::new(&core, settings.limits, &drain).await);
         let envoy_watch = EnvoyWatch::spawn(&core).map_err(StartError::Watch)?;

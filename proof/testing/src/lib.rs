@@ -4,7 +4,7 @@
 //! |--------|---------|------|
 //! | `random` | | random numbers that are the same in every run |
 //! | `marked` | | a bucket as the stores keep it, and what it is held against |
-//! | `clocks` | `engine` | clocks at whose readings a test acts |
+//! | `clocks` | `engine` | clocks at whose readings a test acts, or whose Unix time it sets |
 //! | `keys` | `engine` | keys whose places in the table are known |
 //! | `limits` | `limits` | limits for the engine and its model, and limits drawn at random |
 //! | `logs` | `logs` | what the crates log, as lines |

@@ -37,7 +37,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tollgate::{Clock, TscClock};
 
@@ -313,6 +313,48 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
                 Err(error)
             }
         }
+    }
+
+    /// Aligns the windows of all limits to another Unix time: that of the clock's zero is now known
+    /// to be this. Also those of rules that are gone and kept.
+    ///
+    /// When would I want this? When the system's clock is set while the rules are in force: see
+    /// [`Limiter::realign`](tollgate::Limiter::realign), which says what becomes of the counts, and
+    /// what it costs. Limiters that later rules bring ask the clock for its
+    /// [`unix_at_zero`](Clock::unix_at_zero): have it say the same, before.
+    ///
+    /// # Errors
+    ///
+    /// [`ReloadError::Change`] of the first rule that was changed too often for now. It keeps its
+    /// windows, and all others are realigned. Call it again later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{LiveRules, Memory, PlainRequest, Scratch, read};
+    ///
+    /// const HOUR: Duration = Duration::from_secs(3_600);
+    /// let rule = "{ name = 'all', key = 'everyone', limits = 'fixed-window:1/day' }";
+    /// let text = format!("version = 1\nrule = [{rule}]");
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// let live = LiveRules::new(rules, [0; 32], ManualClock::starting_at(10 * HOUR))?;
+    /// let (mut handle, mut scratch) = (live.handle(), Scratch::default());
+    /// let request = PlainRequest::default();
+    /// assert!(handle.check(&request, &mut scratch).is_admitted());
+    ///
+    /// live.realign(16 * HOUR)?; // it was six hours slow
+    /// let refused = handle.check(&request, &mut scratch);
+    /// assert_eq!(refused.lines()[0].retry_after, Some((8 + 24) * HOUR)); // the day counts for both
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn realign(&self, unix_at_zero: Duration) -> Result<(), ReloadError> {
+        // No reload comes between: what it builds asks the clock.
+        let parked = self.inner.parked();
+        let gone = parked.realign(unix_at_zero);
+        let done = self.rules().realign(unix_at_zero).and(gone);
+        done.map_err(|(rule, error)| ReloadError::Change { rule, error })
     }
 
     /// Forgets the rules that have been gone for long.

@@ -163,6 +163,14 @@ impl<C> Limited<C> {
     }
 }
 
+impl<C: Clock + 'static> Limited<C> {
+    /// Aligns the windows of its limits to another Unix time: as many as can be.
+    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
+        let limits = self.allowances.iter().filter_map(|allowance| allowance.quotas.as_ref());
+        limits.fold(Ok(()), |done, limits| limits.shared.limiter.realign(unix_at_zero).and(done))
+    }
+}
+
 impl<C: Clock + Clone + 'static> Limited<C> {
     /// A rule whose limiters have seen no key.
     pub(crate) fn new(rule: &Rule, clock: &C) -> Result<Self, SetError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Timestamp};
+use tollgate::{BuildError, Clock, Timestamp};
 
 use crate::rule::Rule;
 use crate::set::RuleSet;
@@ -38,6 +38,14 @@ impl<C> Default for Parked<C> {
 impl<C: Clock + Clone + 'static> Parked<C> {
     pub(super) fn rules(&self) -> impl Iterator<Item = Before<'_, C>> {
         self.0.iter().map(|Gone { rule, limited, .. }| Before { rule, limited })
+    }
+
+    /// Aligns the windows of all of them: see [`Limited::realign`].
+    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), (Box<str>, BuildError)> {
+        let realign = |Gone { rule, limited, .. }: &Gone<C>| {
+            limited.realign(unix_at_zero).map_err(|error| (rule.name.clone(), error))
+        };
+        self.0.iter().fold(Ok(()), |done, gone| realign(gone).and(done))
     }
 
     /// Forgets the rules whose time is over.

@@ -1,8 +1,9 @@
 //! Rules with their limiters.
 
 use std::fmt;
+use std::time::Duration;
 
-use tollgate::TscClock;
+use tollgate::{BuildError, Clock, TscClock};
 
 use crate::matcher::{Concerned, Matcher};
 use crate::rule::Rules;
@@ -90,6 +91,19 @@ impl<C> RuleSet<C> {
     #[inline]
     pub(super) fn allowance(&self, one: &Concerned) -> &Allowance<C> {
         self.limited(one).allowance(one.tier)
+    }
+}
+
+impl<C: Clock + 'static> RuleSet<C> {
+    /// Aligns the windows of all limits to another Unix time, as many as can be; the error is of
+    /// the first rule that has one.
+    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), (Box<str>, BuildError)> {
+        let mut first = Ok(());
+        for (rule, limited) in self.rules.rules.iter().zip(&self.limited) {
+            let done = limited.realign(unix_at_zero);
+            first = first.and(done.map_err(|error| (rule.name.clone(), error)));
+        }
+        first
     }
 }
 

@@ -48,6 +48,32 @@ fn a_reload_forgets_no_count() {
     assert_eq!(asker.one(call(&a)), (Admitted, 6), "a limit that is gone is forgotten");
 }
 
+/// It was an hour fast: the day ends so much later, of the configuration's limits and of others.
+#[test]
+fn windows_follow_a_clock_that_was_set() {
+    let clock = ManualClock::starting_at(Duration::from_secs(1_000 * 86_400 + 36_000));
+    let config = || config(&domain(&limit("a", "day", 5, "")));
+    let set = EnvoySet::new(config(), EnvoyCharge::Each, KEYS, clock).unwrap();
+    let (mut asker, a) = (Asker::of(&set), [("a", "x")]);
+    let brought = Call { limit: Some((9, Some(EnvoyUnit::Day))), ..call(&[("b", "y")]) };
+    assert_eq!(asker.one(hits(&a, 4)), (Admitted, 1));
+    assert_eq!(asker.one(brought.clone()), (Admitted, 8));
+    set.realign(Duration::from_secs(1_000 * 86_400 + 32_400)).unwrap();
+    for other in [hits(&a, 0), hits(&[("a", "z")], 0), hits(&[("a", "z")], 1), brought] {
+        let _ = asker.one(other.clone());
+        assert_eq!(asker.1.statuses()[0].until_reset, Duration::from_secs(15 * 3_600), "{other:?}");
+    }
+    assert_eq!(asker.one(hits(&a, 2)), (OverLimit, 0), "the hits of before count");
+    let mut saved = Vec::new();
+    set.save(&mut saved).unwrap();
+    // Ten hours later, by the right time.
+    let clock = ManualClock::starting_at(Duration::from_secs(1_000 * 86_400 + 68_400));
+    let (next, _) = EnvoySet::restore(config(), EnvoyCharge::Each, KEYS, clock, &saved[..]).unwrap();
+    let mut asker = Asker::of(&next);
+    assert_eq!(asker.one(hits(&a, 0)), (OverLimit, 0));
+    assert_eq!(asker.1.statuses()[0].until_reset, Duration::from_secs(5 * 3_600));
+}
+
 /// Their composite keys are the same.
 #[test]
 fn limits_that_read_alike_keep_their_own_counts() {

@@ -8,6 +8,7 @@ mod exchange;
 mod identities;
 mod model;
 mod one_rule;
+mod realign;
 mod saved;
 mod settle;
 mod stored;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crossbeam::queue::ArrayQueue;
 use tollgate_rules::{
@@ -97,6 +98,11 @@ impl Envoy {
         let (set, forgotten) = EnvoySet::restore(config, charge, max_keys, clock, input)?;
         self.set = set;
         Ok(forgotten)
+    }
+
+    /// Aligns the windows to another Unix time of the clock's zero.
+    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), SetError> {
+        self.set.realign(unix_at_zero)
     }
 
     /// Writes down the counts. Returns how many.

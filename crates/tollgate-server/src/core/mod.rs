@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock as _, Timestamp};
 use tollgate_http::UnixZero;
-use tollgate_rules::LiveRules;
+use tollgate_rules::{LiveRules, ReloadError};
 use tollgate_stored::{EnvoyStore, StoreCounts, Stores};
 
 use crate::clock::ServerClock;
@@ -175,6 +175,13 @@ impl Core {
         let envoy = self.envoy.as_ref().and_then(|envoy| envoy.store.as_ref());
         counts.extend(envoy.into_iter().flat_map(EnvoyStore::counts));
         counts
+    }
+
+    /// Aligns all windows to another Unix time of the clock's zero, as many as can be. Those of
+    /// quotas that come with calls are aligned to none.
+    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), ReloadError> {
+        let of_envoy = self.envoy.as_ref().map_or(Ok(()), |envoy| envoy.realign(unix_at_zero));
+        self.live.realign(unix_at_zero).and(of_envoy.map_err(ReloadError::Set))
     }
 
     /// The time by which the server decides.

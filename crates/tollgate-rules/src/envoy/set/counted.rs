@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::Clock;
 
@@ -90,6 +91,20 @@ impl<C: Clock + Clone + 'static> Counted<C> {
 }
 
 impl<C: Clock> Counted<C> {
+    /// Aligns all windows to another Unix time, as many as can be.
+    pub(super) fn realign(&self, unix_at_zero: Duration) -> Result<(), SetError> {
+        let of_limits = self.config.limits().iter().zip(&self.limits);
+        let of_limits = of_limits
+            .filter_map(|(limit, counted)| Some((limit.composite.to_string(), counted.counter.as_deref()?)));
+        let brought = self.brought.iter().map(|counter| (name_of_brought(counter.unit()), counter));
+        let mut first = Ok(());
+        for (name, counter) in of_limits.chain(brought) {
+            let refused = |error| SetError::Limit { rule: name.into(), tier: None, error };
+            first = first.and(counter.realign(unix_at_zero).map_err(refused));
+        }
+        first
+    }
+
     /// The counts of limits of a unit that calls bring.
     pub(super) fn brought(&self, unit: EnvoyUnit) -> &Counter<C> {
         &self.brought[unit as usize]
@@ -102,7 +117,11 @@ pub(super) fn brought_counter<C: Clock + Clone + 'static>(
     max_keys: usize,
     clock: &C,
 ) -> Result<Counter<C>, SetError> {
-    counter(&format!("limits that calls bring, per {unit}"), unit, max_keys, clock)
+    counter(&name_of_brought(unit), unit, max_keys, clock)
+}
+
+fn name_of_brought(unit: EnvoyUnit) -> String {
+    format!("limits that calls bring, per {unit}")
 }
 
 fn counter<C: Clock + Clone + 'static>(

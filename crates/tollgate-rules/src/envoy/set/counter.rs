@@ -1,6 +1,7 @@
 //! Counts of hits.
 
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{
@@ -20,8 +21,9 @@ pub(super) struct Counter<C> {
     limiter: Limiter<[u8], FixedWindow, 1, C>,
     unit: EnvoyUnit,
     largest: u64,
-    /// The Unix time of the clock's zero, in nanoseconds since the start of its window.
-    offset: u64,
+    /// The Unix time of the clock's zero, in nanoseconds since the start of its window. Relaxed:
+    /// it tells when the window ends, and decides nothing.
+    offset: AtomicU64,
 }
 
 /// What a store says of a key.
@@ -86,10 +88,14 @@ impl<C: Clock + Clone + 'static> Counter<C> {
     }
 
     fn of(unit: EnvoyUnit, limiter: Limiter<[u8], FixedWindow, 1, C>, clock: &C) -> Self {
-        let length = u128::from(unit.seconds()) * 1_000_000_000;
-        let offset = (clock.unix_at_zero().as_nanos() % length) as u64;
+        let offset = offset(unit, clock.unix_at_zero()).into();
         Self { limiter, unit, largest: largest(unit), offset }
     }
+}
+
+/// How far this Unix time is into its window.
+fn offset(unit: EnvoyUnit, unix: Duration) -> u64 {
+    (unix.as_nanos() % (u128::from(unit.seconds()) * 1_000_000_000)) as u64
 }
 
 fn builder<C: Clock + Clone + 'static>(
@@ -110,6 +116,13 @@ fn largest(unit: EnvoyUnit) -> u64 {
 }
 
 impl<C: Clock> Counter<C> {
+    /// Aligns the windows to another Unix time.
+    pub(super) fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
+        self.limiter.realign(unix_at_zero)?;
+        self.offset.store(offset(self.unit, unix_at_zero), Relaxed);
+        Ok(())
+    }
+
     /// Writes down the counts. Returns how many.
     pub(super) fn save(&self, out: impl Write) -> io::Result<usize> {
         self.limiter.save(out)
@@ -150,7 +163,8 @@ impl<C: Clock> Counter<C> {
     /// The time until the window of `now` ends.
     pub(super) fn until_end(&self, now: Timestamp) -> Duration {
         let length = self.unit.seconds() * 1_000_000_000;
-        let elapsed = (u128::from(self.offset) + u128::from(now.as_nanos())) % u128::from(length);
+        let offset = self.offset.load(Relaxed);
+        let elapsed = (u128::from(offset) + u128::from(now.as_nanos())) % u128::from(length);
         Duration::from_nanos(length - elapsed as u64)
     }
 }

@@ -32,6 +32,7 @@ mod stored;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tollgate::{Clock, TscClock};
 
@@ -199,6 +200,42 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
         *current = counted;
         self.inner.number.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// Aligns the windows of all limits to another Unix time: that of the clock's zero is now known
+    /// to be this.
+    ///
+    /// When would I want this? When the system's clock is set meanwhile: see
+    /// [`LiveRules::realign`](crate::LiveRules::realign).
+    ///
+    /// # Errors
+    ///
+    /// [`SetError::Limit`] of the first limit that was changed too often for now. It keeps its
+    /// windows, and all others are realigned. Call it again later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{EnvoyAnswer, EnvoyCharge, EnvoyConfig, EnvoySet, Memory, SameDomain};
+    ///
+    /// const HOUR: Duration = Duration::from_secs(3_600);
+    /// let limit = "{ unit: day, requests_per_unit: 5 }";
+    /// let yaml = format!("domain: d\ndescriptors: [{{ key: k, rate_limit: {limit} }}]");
+    /// let config = EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &Memory::new("d.yaml", yaml));
+    /// let clock = ManualClock::starting_at(10 * HOUR);
+    /// let set = EnvoySet::new(config.into_rules().unwrap(), EnvoyCharge::Each, 1_000, clock)?;
+    /// set.realign(9 * HOUR)?;
+    /// let mut answer = EnvoyAnswer::default();
+    /// set.handle().decide("d", &[&[("k", "v")][..]], 1, &mut answer)?;
+    /// assert_eq!(answer.statuses()[0].until_reset, 15 * HOUR);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn realign(&self, unix_at_zero: Duration) -> Result<(), SetError> {
+        let _no_reload = self.inner.reloading();
+        let counted = Arc::clone(&self.inner.current());
+        counted.realign(unix_at_zero)
     }
 
     /// The number of the configuration in force: 1 for the first, one more after each
