@@ -1,5 +1,6 @@
 //! `tollgate serve` as a process: signals, systemd, state, and what it says when it does not start.
 
+mod clock;
 mod descriptors;
 mod grpc;
 mod life;
