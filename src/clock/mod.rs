@@ -68,7 +68,8 @@ pub trait Clock {
     /// The Unix time at [`Timestamp::ZERO`]: aligned windows begin at Unix times that are multiples
     /// of their period.
     ///
-    /// Read once, when a limiter is built. Zero by default: windows then align to the clock's zero.
+    /// Read once, when a limiter is built; [`realign`](crate::Limiter::realign) tells it another
+    /// one. Zero by default: windows then align to the clock's zero.
     fn unix_at_zero(&self) -> Duration {
         Duration::ZERO
     }

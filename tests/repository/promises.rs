@@ -40,6 +40,7 @@ fn the_matrix_has_each_verb_of_a_limiter() {
         "save",
         "restore",
         "reconfigure",
+        "realign",
         "on_decision",
     ] {
         let is_there = |row: &str| row.split(", ").any(|name| name == verb);

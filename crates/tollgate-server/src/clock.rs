@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_is_followed_at_the_second_look() {
+    fn a_set_clock_is_followed_at_the_second_look() {
         let hours = -6 * 3_600;
         assert_eq!(follows(&[0, hours, hours, hours, 0, 0]), [0, 0, hours, hours, hours, 0]);
         assert_eq!(follows(&[2, 2, 2]), [0, 2, 2]);

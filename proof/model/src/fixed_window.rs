@@ -3,9 +3,9 @@
 //! Around a boundary, up to `2 * limit` pass within one window's length.
 
 use crate::CountPolicy;
-use crate::grid::{Counted, Grid};
+use crate::grid::Grid;
 use crate::inherit::Debt;
-use crate::rule::{Charge, Rule, clamp};
+use crate::rule::{Charge, Counted, Rule, clamp};
 
 pub(crate) struct FixedWindow {
     limit: u64,

@@ -9,20 +9,13 @@
 //! A key's window never goes back. A clock that goes back counts as the start of the latest window
 //! of the key.
 
-use crate::rule::clamp;
+use crate::rule::{Counted, clamp};
 
 /// Windows of one length, and the position of the clock's zero among them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     length: u64,
     origin: u64,
-}
-
-/// A window of some grid.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
-    grid: Grid,
-    index: u128,
 }
 
 impl Grid {
@@ -52,7 +45,7 @@ impl Grid {
 
     /// This window, as another grid finds it.
     pub(crate) fn counted(&self, index: u128) -> Counted {
-        Counted { grid: *self, index }
+        Counted { length: self.length, begins: self.start(index) as i128 - i128::from(self.origin) }
     }
 
     /// The window that takes the place of one of another grid: the first that begins at most an
@@ -60,12 +53,11 @@ impl Grid {
     /// where the lengths differ.
     pub(crate) fn successor(&self, counted: Option<Counted>, now: u64) -> u128 {
         let here = self.index(now, 0);
-        let same = counted.filter(|counted| counted.grid.length == self.length);
-        let Some(Counted { grid, index }) = same else { return here };
-        // Times on the clock, plus both origins.
-        let began = grid.start(index) + u128::from(self.origin);
-        let latest = |index| self.start(index) + u128::from(grid.origin) + u128::from(self.length / 8);
-        (here.saturating_sub(2)..=here).find(|&index| latest(index) >= began).unwrap_or(here + 1)
+        let same = counted.filter(|counted| counted.length == self.length);
+        let Some(Counted { begins, .. }) = same else { return here };
+        let eighth = i128::from(self.length / 8);
+        let is_late = |index: &u128| self.counted(*index).begins >= begins - eighth;
+        (here.saturating_sub(2)..=here).find(is_late).unwrap_or(here + 1)
     }
 
     /// How much of window `index` is over; zero before it begins.

@@ -6,10 +6,9 @@
 //! has leaked: at the TAT before the request.
 
 use crate::arrival::Arrivals;
-use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::refund::BucketState;
-use crate::rule::{Charge, Rule};
+use crate::rule::{Charge, Counted, Rule};
 use crate::turn::Turn;
 
 pub(crate) struct LeakyBucket {

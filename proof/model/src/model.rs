@@ -5,11 +5,10 @@ use std::fmt;
 
 use crate::first_hit::FirstHit;
 use crate::fixed_window::FixedWindow;
-use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::leaky_bucket::LeakyBucket;
 use crate::receipt::By;
-use crate::rule::{self, Reserved, Rule};
+use crate::rule::{self, Counted, Reserved, Rule};
 use crate::sliding_log::SlidingLog;
 use crate::sliding_window::SlidingWindow;
 use crate::sub_windows::SubWindows;

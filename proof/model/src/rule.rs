@@ -13,7 +13,6 @@
 
 use std::fmt;
 
-use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::turn::Turn;
 use crate::{Answer, NotReservable};
@@ -111,6 +110,14 @@ pub(crate) trait Rule {
     fn delay(&self, _state: &Self::State, _now: u64) -> u64 {
         0
     }
+}
+
+/// A window in which debts count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) length: u64,
+    /// Its start on the clock; below zero, it began before.
+    pub(crate) begins: i128,
 }
 
 /// The charge of one request.

@@ -9,10 +9,9 @@
 //! whether its key was seen or not.
 
 use crate::arrival::Arrivals;
-use crate::grid::Counted;
 use crate::inherit::Debt;
 use crate::refund::BucketState;
-use crate::rule::{Charge, Rule};
+use crate::rule::{Charge, Counted, Rule};
 use crate::turn::Turn;
 
 pub(crate) struct TokenBucket {

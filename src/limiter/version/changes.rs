@@ -23,8 +23,8 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         Ok(inherits)
     }
 
-    /// Aligns the windows of the current quotas to `origin`, the Unix time of the clock's zero. Each
-    /// debt stays.
+    /// Aligns the windows of the current quotas to `origin`, the Unix time of the clock's zero. All
+    /// debts stay.
     pub(crate) fn realign(&self, clock: &impl Clock, origin: u64) -> Result<(), BuildError> {
         let mut writer = self.write();
         if origin == writer.origin {

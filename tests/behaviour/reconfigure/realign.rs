@@ -115,7 +115,7 @@ fn no_step_of_the_clock_gives_a_window_twice() {
 fn a_bucket_by_intervals_refills_when_the_window_begins() {
     for case in Case::all() {
         let (limiter, clock) = limiter(TokenBucket::new(per(LIMIT, LENGTH)).burst(2 * LIMIT).by_intervals());
-        assert!(limiter.check_n(&0, 2 * LIMIT).is_allowed());
+        assert!(limiter.check_n(0, 2 * LIMIT).is_allowed());
         for now in instants() {
             clock.manual.set(at(now));
             if now == case.since {
@@ -137,12 +137,12 @@ fn a_realigned_limiter_decides_as_a_restarted_one() {
         let (limiter, clock) = limiter(quota);
         clock.manual.set(at(case.since));
         let spent = || 1..=LIMIT;
-        spent().for_each(|key| assert!(limiter.check_n(&key, key).is_allowed()));
+        spent().for_each(|key| assert!(limiter.check_n(key, key).is_allowed()));
         clock.set_unix_at_zero(case.unix_at_zero());
         let (next, later) = restarted(&limiter, &clock, quota);
         case.realign(&limiter, &clock);
         for now in instants().filter(|&now| now >= case.since) {
-            (clock.manual.set(at(now)), later.manual.set(at(now)));
+            [&clock, &later].iter().for_each(|clock| clock.manual.set(at(now)));
             for key in spent() {
                 assert_eq!(told(&limiter, key), told(&next, key), "{quota}, {case:?}: {key} at {now}");
             }
@@ -156,7 +156,7 @@ fn a_restart_after_it_changes_no_decision() {
     for case in Case::all() {
         let (limiter, clock) = limiter(window());
         clock.manual.set(at(case.since));
-        assert!(limiter.check_n(&1, 1).is_allowed());
+        assert!(limiter.check_n(1, 1).is_allowed());
         case.realign(&limiter, &clock);
         clock.manual.set(at(case.since + LENGTH / 2));
         let (next, later) = restarted(&limiter, &clock, window());
@@ -165,7 +165,7 @@ fn a_restart_after_it_changes_no_decision() {
             [&clock, &later, &last].iter().for_each(|clock| clock.manual.set(at(now)));
             for key in [1, 2] {
                 let told = [&limiter, &next, &third].map(|limiter| {
-                    let _ = limiter.check(&key);
+                    let _ = limiter.check(key);
                     told(limiter, key)
                 });
                 assert_eq!(told, [told[0]; 3], "{case:?}: {key} at {now}");
@@ -180,15 +180,15 @@ fn a_clock_that_swings_keeps_two_windows_at_most() {
     let quotas = [Quota::from(window()), TokenBucket::new(per(LIMIT, LENGTH)).by_intervals().into()];
     for quota in quotas {
         let (limiter, clock) = limiter(quota);
-        assert!(limiter.check_n(&1, LIMIT).is_allowed());
+        assert!(limiter.check_n(1, LIMIT).is_allowed());
         for swing in 0..40 {
             let by = if swing % 2 == 0 { LENGTH / 4 } else { 0 };
             limiter.realign(Duration::from_nanos(UNIX + by)).unwrap();
         }
-        let wait = limiter.check(&1).retry_after().expect("all is spent");
+        let wait = limiter.check(1).retry_after().expect("all is spent");
         assert!(wait <= Duration::from_nanos(2 * LENGTH), "{quota}: {wait:?}");
         clock.manual.set(at(wait.as_nanos() as u64));
-        assert!(limiter.check_n(&1, LIMIT).is_allowed(), "{quota}");
+        assert!(limiter.check_n(1, LIMIT).is_allowed(), "{quota}");
     }
 }
 
@@ -201,9 +201,9 @@ fn what_begins_at_no_unix_time_stays() {
         for case in Case::all().filter(|case| case.since % 800 == 0) {
             let [(moved, clock), (twin, twin_clock)] = [limiter(quota), limiter(quota)];
             for limiter in [&moved, &twin] {
-                assert!(limiter.check_n(&1, LIMIT).is_allowed());
+                assert!(limiter.check_n(1, LIMIT).is_allowed());
             }
-            (clock.manual.set(at(case.since)), twin_clock.manual.set(at(case.since)));
+            [&clock, &twin_clock].iter().for_each(|clock| clock.manual.set(at(case.since)));
             case.realign(&moved, &clock);
             let (next, next_clock) = restarted(&moved, &clock, quota);
             let seen = (case.since..4 * period).step_by(period as usize / 16).map(|now| {
@@ -231,10 +231,10 @@ fn several_limits_are_realigned_at_one_instant() {
     let clock = ManualClock::starting_at(Duration::from_nanos(UNIX));
     let limiter = Limiter::builder(quotas).per::<u64>().max_keys(8).clock(clock.clone()).build().unwrap();
     clock.set(at(1_600));
-    assert!(limiter.check_n(&1, LIMIT).is_allowed());
+    assert!(limiter.check_n(1, LIMIT).is_allowed());
     // A quarter of a window back: it ends so much later.
     limiter.realign(Duration::from_nanos(UNIX - 800)).unwrap();
-    let seen = limiter.check(&1);
+    let seen = limiter.check(1);
     assert!(!seen.is_allowed() && seen.parts().all(|part| part.remaining() == 0));
     let waits: Vec<_> = seen.parts().map(|part| part.reset_after().as_nanos()).collect();
     assert!(waits.contains(&2_400), "{waits:?}");
@@ -245,9 +245,9 @@ fn a_refund_after_it_gives_back_what_was_charged_since() {
     for case in Case::all().filter(|case| case.by != 0) {
         let (limiter, clock) = limiter(window());
         clock.manual.set(at(case.since));
-        let before = limiter.check_n(&1, 1).receipt();
+        let before = limiter.check_n(1, 1).receipt();
         case.realign(&limiter, &clock);
-        let charged = limiter.check_n(&1, 1);
+        let charged = limiter.check_n(1, 1);
         assert!(charged.is_allowed(), "{case:?}");
         let (left, after) = (charged.remaining(), charged.receipt());
         assert_eq!(limiter.refund(before), 0, "{case:?}: an older version charged it");
@@ -263,7 +263,7 @@ fn the_same_unix_time_takes_no_room() {
     for _ in 0..100_000 {
         limiter.realign(Duration::from_nanos(UNIX)).unwrap();
     }
-    assert!(limiter.check_n(&1, LIMIT).is_allowed());
+    assert!(limiter.check_n(1, LIMIT).is_allowed());
     // Twenty years of windows have numbers, and each change takes one or two.
     clock.manual.set(at(LENGTH * ((1 << 48) - 1)));
     assert_eq!(limiter.realign(Duration::from_nanos(UNIX + 800)), Err(BuildError::ChangedTooOften));

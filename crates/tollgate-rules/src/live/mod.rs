@@ -346,7 +346,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// live.realign(16 * HOUR)?; // it was six hours slow
     /// let refused = handle.check(&request, &mut scratch);
-    /// assert_eq!(refused.lines()[0].retry_after, Some((8 + 24) * HOUR)); // the day counts for both
+    /// // The day that ends in eight hours would end too soon: it goes on for the next one.
+    /// assert_eq!(refused.lines()[0].retry_after, Some((8 + 24) * HOUR));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn realign(&self, unix_at_zero: Duration) -> Result<(), ReloadError> {

@@ -164,10 +164,12 @@ impl<C> Limited<C> {
 }
 
 impl<C: Clock + 'static> Limited<C> {
-    /// Aligns the windows of its limits to another Unix time: as many as can be.
-    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
-        let limits = self.allowances.iter().filter_map(|allowance| allowance.quotas.as_ref());
-        limits.fold(Ok(()), |done, limits| limits.shared.limiter.realign(unix_at_zero).and(done))
+    fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
+        let mut first = Ok(());
+        for limits in self.allowances.iter().filter_map(|allowance| allowance.quotas.as_ref()) {
+            first = first.and(limits.shared.limiter.realign(unix_at_zero));
+        }
+        first
     }
 }
 
@@ -210,6 +212,20 @@ impl<C: Clock + Clone + 'static> Limited<C> {
             allowances,
         }
     }
+}
+
+/// Aligns the windows of all limits of these rules to another Unix time: as many as can be. The
+/// error is of the first rule that cannot.
+pub(crate) fn realign<'r, C: Clock + 'static>(
+    rules: impl Iterator<Item = (&'r Rule, &'r Limited<C>)>,
+    unix_at_zero: Duration,
+) -> Result<(), (Box<str>, BuildError)> {
+    let mut first = Ok(());
+    for (rule, limited) in rules {
+        let done = limited.realign(unix_at_zero);
+        first = first.and(done.map_err(|error| (rule.name.clone(), error)));
+    }
+    first
 }
 
 /// Gives each allowance its rank among all, and notes which are brief.

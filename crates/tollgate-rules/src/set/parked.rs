@@ -7,7 +7,7 @@ use tollgate::{BuildError, Clock, Timestamp};
 
 use crate::rule::Rule;
 use crate::set::RuleSet;
-use crate::set::allowance::Limited;
+use crate::set::allowance::{Limited, realign};
 use crate::set::saved::FilesRead;
 use crate::set::succeed::Before;
 
@@ -40,12 +40,9 @@ impl<C: Clock + Clone + 'static> Parked<C> {
         self.0.iter().map(|Gone { rule, limited, .. }| Before { rule, limited })
     }
 
-    /// Aligns the windows of all of them: see [`Limited::realign`].
+    /// Aligns the windows of all of them: see [`realign`].
     pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), (Box<str>, BuildError)> {
-        let realign = |Gone { rule, limited, .. }: &Gone<C>| {
-            limited.realign(unix_at_zero).map_err(|error| (rule.name.clone(), error))
-        };
-        self.0.iter().fold(Ok(()), |done, gone| realign(gone).and(done))
+        realign(self.0.iter().map(|gone| (&gone.rule, &gone.limited)), unix_at_zero)
     }
 
     /// Forgets the rules whose time is over.

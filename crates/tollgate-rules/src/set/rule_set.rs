@@ -7,7 +7,7 @@ use tollgate::{BuildError, Clock, TscClock};
 
 use crate::matcher::{Concerned, Matcher};
 use crate::rule::Rules;
-use crate::set::allowance::{Allowance, Limited};
+use crate::set::allowance::{Allowance, Limited, realign};
 use crate::set::stored::SetId;
 
 /// Rules with their limiters: decides requests.
@@ -95,15 +95,9 @@ impl<C> RuleSet<C> {
 }
 
 impl<C: Clock + 'static> RuleSet<C> {
-    /// Aligns the windows of all limits to another Unix time, as many as can be; the error is of
-    /// the first rule that has one.
+    /// Aligns the windows of all rules: see [`realign`].
     pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), (Box<str>, BuildError)> {
-        let mut first = Ok(());
-        for (rule, limited) in self.rules.rules.iter().zip(&self.limited) {
-            let done = limited.realign(unix_at_zero);
-            first = first.and(done.map_err(|error| (rule.name.clone(), error)));
-        }
-        first
+        realign(self.rules.rules.iter().zip(&self.limited), unix_at_zero)
     }
 }
 

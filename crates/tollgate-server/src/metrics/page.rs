@@ -55,7 +55,7 @@ impl Metrics {
             .sample(&[], calls.live_keys);
         text.family("tollgate_call_keys_max", "gauge", "The most such keys.").sample(&[], calls.max_keys);
         write_state(&mut text, &core.state);
-        let help = "Seconds by which the system's clock was set ahead since windows were aligned to it.";
+        let help = "Seconds by which the system's clock is ahead of that by which windows are aligned.";
         text.family("tollgate_clock_ahead_seconds", "gauge", help).sample(&[], ahead(&core.clock));
         text.family("tollgate_build_info", "gauge", "The version of the server.")
             .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);

@@ -223,9 +223,10 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
     /// const HOUR: Duration = Duration::from_secs(3_600);
     /// let limit = "{ unit: day, requests_per_unit: 5 }";
     /// let yaml = format!("domain: d\ndescriptors: [{{ key: k, rate_limit: {limit} }}]");
-    /// let config = EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &Memory::new("d.yaml", yaml));
-    /// let clock = ManualClock::starting_at(10 * HOUR);
-    /// let set = EnvoySet::new(config.into_rules().unwrap(), EnvoyCharge::Each, 1_000, clock)?;
+    /// let source = Memory::new("d.yaml", yaml);
+    /// let config = EnvoyConfig::read(&["d.yaml"], SameDomain::Refuse, &source);
+    /// let (config, clock) = (config.into_rules().unwrap(), ManualClock::starting_at(10 * HOUR));
+    /// let set = EnvoySet::new(config, EnvoyCharge::Each, 1_000, clock)?;
     /// set.realign(9 * HOUR)?;
     /// let mut answer = EnvoyAnswer::default();
     /// set.handle().decide("d", &[&[("k", "v")][..]], 1, &mut answer)?;
