@@ -4,9 +4,9 @@
 //! that runs.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::Mutex;
-#[cfg(not(loom))]
 pub(crate) use std::sync::atomic::Ordering;
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(not(any(loom, test)))]
 pub(crate) use std::sync::atomic::AtomicU64;
@@ -15,9 +15,9 @@ pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use counted::AtomicU64;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::Mutex;
-#[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
 
 #[cfg(all(test, not(loom)))]
 pub(crate) use counted::AtomicU64 as Tally;

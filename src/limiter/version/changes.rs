@@ -1,11 +1,12 @@
 //! The next version: other quotas, or the same ones aligned to another Unix time.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::{NUMBER, Version, Versions, Writer, by_table, compile};
 use crate::algorithm::{Algorithm, AnyRule, Change, Inherit, Past, WithPast};
 use crate::clock::Clock;
 use crate::error::BuildError;
+use crate::sync::MutexGuard;
 use crate::table::term::Term;
 
 impl<A: Algorithm, const N: usize> Versions<A, N> {
