@@ -1,5 +1,6 @@
 //! Windows that follow a Unix time that was set: each position in a window, each step of the clock.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{BuildError, FixedWindow, Limiter, ManualClock, Quota, TokenBucket};
@@ -254,6 +255,27 @@ fn a_refund_after_it_gives_back_what_was_charged_since() {
         assert!(limiter.account(1).reset());
         assert_eq!(told(&limiter, 1).0, LIMIT, "{case:?}");
     }
+}
+
+/// Each is set back by a nanosecond more.
+#[test]
+fn threads_that_cross_many_changes_share_one_limit() {
+    const ALL: u64 = 5_000;
+    let (limiter, clock) = limiter(FixedWindow::new(per(ALL, 1_000 * LENGTH)));
+    clock.manual.set(at(LENGTH));
+    let admitted = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let count = (0..ALL).filter(|_| limiter.check(1).is_allowed()).count();
+                admitted.fetch_add(count as u64, Relaxed);
+            });
+        }
+        for by in 1..=300 {
+            limiter.realign(Duration::from_nanos(UNIX - by)).unwrap();
+        }
+    });
+    assert_eq!(admitted.into_inner(), ALL);
 }
 
 #[test]

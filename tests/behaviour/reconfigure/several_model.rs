@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Inherit, Limiter, ManualClock, Timestamp};
+use tollgate::{Inherit, Limiter, Quota, Timestamp};
 use tollgate_model::{Algorithm, MultiModel};
+use tollgate_testing::clocks::UnixSet;
 use tollgate_testing::limits::Kind;
 
 use super::model::{KEYS, Limit, ORIGIN, inherit, limit, set_by, told};
@@ -17,6 +18,7 @@ enum Op {
     All(Vec<Limit>, Inherit),
     One(usize, Limit, Inherit),
     Realign(i64),
+    Restart,
 }
 
 /// The most limits of a case.
@@ -31,6 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (prop::collection::vec(limit(), MOST), inherit()).prop_map(|(limits, inherit)| Op::All(limits, inherit)),
         1 => (0..MOST, limit(), inherit()).prop_map(|(number, limit, inherit)| Op::One(number, limit, inherit)),
         1 => set_by().prop_map(Op::Realign),
+        1 => Just(Op::Restart),
     ]
 }
 
@@ -47,9 +50,12 @@ proptest! {
         ops in prop::collection::vec(op(), 1..100),
     ) {
         let kinds: Vec<Kind> = first.iter().map(|(kind, _)| *kind).collect();
-        let clock = ManualClock::starting_at(Duration::from_nanos(ORIGIN));
-        let quotas = first.iter().map(|(kind, limit)| limit.quota(*kind));
-        let limiter = Limiter::builder(quotas.collect::<Vec<_>>()).per::<str>().clock(clock.clone()).max_keys(100).build().unwrap();
+        let mut clock = UnixSet::new(ORIGIN);
+        let builder = |quotas: &[Quota], clock: &UnixSet| {
+            Limiter::builder(quotas.to_vec()).per::<str>().clock(clock.clone()).max_keys(100)
+        };
+        let mut quotas: Vec<Quota> = first.iter().map(|(kind, limit)| limit.quota(*kind)).collect();
+        let mut limiter = builder(&quotas, &clock).build().unwrap();
         let models: Vec<Algorithm> = first.iter().map(|(kind, limit)| limit.model(*kind, ORIGIN)).collect();
         let mut model = MultiModel::new(&models);
         let (mut now, mut origin) = (0, ORIGIN);
@@ -57,24 +63,32 @@ proptest! {
             match &op {
                 Op::Advance(by) => {
                     now += by;
-                    clock.set(Timestamp::from_nanos(now));
+                    clock.manual.set(Timestamp::from_nanos(now));
                 }
                 Op::All(limits, inherit) => {
-                    let quotas = limits.iter().zip(&kinds).map(|(limit, kind)| limit.quota(*kind));
-                    prop_assert_eq!(limiter.reconfigure(quotas.collect::<Vec<_>>(), *inherit), Ok(()));
+                    quotas = limits.iter().zip(&kinds).map(|(limit, kind)| limit.quota(*kind)).collect();
+                    prop_assert_eq!(limiter.reconfigure(quotas.clone(), *inherit), Ok(()));
                     for (number, (limit, kind)) in limits.iter().zip(&kinds).enumerate() {
                         model.reconfigure(number, limit.model(*kind, origin), told(*inherit), now);
                     }
                 }
                 Op::One(number, limit, inherit) => {
                     let Some(kind) = kinds.get(*number) else { continue };
-                    prop_assert_eq!(limiter.reconfigure_limit(*number, limit.quota(*kind), *inherit), Ok(()));
+                    quotas[*number] = limit.quota(*kind);
+                    prop_assert_eq!(limiter.reconfigure_limit(*number, quotas[*number], *inherit), Ok(()));
                     model.reconfigure(*number, limit.model(*kind, origin), told(*inherit), now);
                 }
                 Op::Realign(by) => {
                     origin = origin.saturating_add_signed(*by);
+                    clock.set_unix_at_zero(origin);
                     prop_assert_eq!(limiter.realign(Duration::from_nanos(origin)), Ok(()));
                     model.realign(origin, now);
+                }
+                Op::Restart => {
+                    let mut file = Vec::new();
+                    limiter.save(&mut file).unwrap();
+                    clock = clock.restarted();
+                    limiter = builder(&quotas, &clock).restore(&file[..]).unwrap();
                 }
                 Op::Peek(key, cost) => {
                     let seen = limiter.account(KEYS[*key]).at(limiter.now()).peek_n(*cost);
