@@ -95,6 +95,19 @@ proptest! {
     }
 }
 
+#[test]
+fn a_refused_call_gives_back_what_the_store_was_charged() {
+    let (set, _) = set(LIMITS, EnvoyCharge::Together);
+    let (mut handle, mut store, mut answer) = (set.handle(), Naive::default(), EnvoyAnswer::default());
+    let mut decide = |call: &[Call]| store.decide(&mut handle, (call, 1), &mut answer);
+    let (ten, four) = (|units| hits(&[("ten", "x")], units), |units| hits(&[("four", "x")], units));
+    // By a look at each alone they would pass.
+    assert_eq!(decide(&[ten(5), four(3), four(3)]), OverLimit);
+    // What refuses counts its units, as Envoy does.
+    assert_eq!((decide(&[four(2)]), decide(&[ten(10)])), (OverLimit, Admitted));
+    assert_eq!(decide(&[ten(1)]), OverLimit);
+}
+
 const LIMITS: &str = "
   - { key: ten, rate_limit: { unit: day, requests_per_unit: 10 } }
   - { key: four, rate_limit: { unit: day, requests_per_unit: 4 } }
