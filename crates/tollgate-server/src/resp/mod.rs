@@ -63,7 +63,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, connection: Connection, timeout: 
     match answer_all(&shared, session, &mut wire, &presence, timeout).await {
         Ok(()) => {
             // A client that goes on to send has no more claim to its place than an idle one.
-            presence.rest();
+            presence.has_part(false);
             wire.close(presence.ends().is_cancelled()).await;
         }
         Err(error) => tracing::debug!(%error, "a Redis client's connection ended"),
@@ -96,8 +96,11 @@ async fn answer_all(
         wire.answered(progress.used, progress.next == Next::Read, timeout);
         let waited = match progress.next {
             Next::Read => {
-                if wire.is_between_commands() {
-                    presence.rest();
+                match wire.is_between_commands() {
+                    true if progress.used > 0 && session.is_known() => presence.rest(),
+                    // It has said nothing yet, or not who it is.
+                    true => presence.has_part(false),
+                    false => {}
                 }
                 let waited = tokio::select! {
                     biased;

@@ -63,3 +63,31 @@ async fn idle_connections_keep_no_client_out() {
         assert!(!page.contains(&of("too_many_connections")), "{listener}");
     }
 }
+
+/// Those that were silent from the beginning make room for several newcomers of a client at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_are_closed_at_once() {
+    const NEWCOMERS: usize = 6;
+    let server = start("", |settings, _| settings.limits.connections = MOST).await;
+    let to = server.addresses;
+    for (name, address, asked, expected) in [
+        ("http", to.http(), request("POST", "/v1/check", "", "{}"), "HTTP/1.1 200 "),
+        ("admin", to.admin(), request("GET", "/healthz", "", ""), "HTTP/1.1 200 "),
+        ("proxy", to.proxy(), request("GET", "/", "", ""), "HTTP/1.1 502 "),
+        ("resp", to.resp(), PING.to_owned(), PONG),
+    ] {
+        let mut silent = Vec::new();
+        for _ in 0..MOST {
+            silent.push(connect(address).await);
+        }
+        // All are accepted when one more is.
+        let mut newcomers = Vec::new();
+        for _ in 0..NEWCOMERS {
+            newcomers.push(connect(address).await);
+        }
+        for newcomer in &mut newcomers {
+            let answer = answer(newcomer, &asked).await;
+            assert!(answer.starts_with(expected), "{name}: {answer}");
+        }
+    }
+}
