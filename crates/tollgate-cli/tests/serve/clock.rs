@@ -4,13 +4,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tollgate_testing::faketime::Clock;
-use tollgate_testing::process::{LONG, Process};
+use tollgate_testing::process::Process;
 use tollgate_testing::{http, tools};
 
 use crate::{Folder, address_of, get, serve};
 
 const DAY: u64 = 86_400;
 const HOUR: u64 = 3_600;
+const MINUTE: Duration = Duration::from_secs(60);
 
 const ENVOY: &str = "domain: d
 descriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 1000 } }]";
@@ -64,10 +65,9 @@ fn a_days_windows_follow_a_clock_that_is_set() {
     clock.set(&format!("+{}", until_ten - HOUR));
     let began = Instant::now();
     while ahead(&admin).abs() > 1.0 || began.elapsed() < Duration::from_secs(1) {
-        assert!(began.elapsed() < LONG, "it does not follow: {}", ahead(&admin));
+        assert!(began.elapsed() < MINUTE, "it does not follow: {}", ahead(&admin));
         thread::sleep(Duration::from_millis(100));
     }
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert!(server.says("the system's clock was set").contains("seconds=-3"), "{}", server.said);
     // The metric changes right before the windows do.
     let after = || {
