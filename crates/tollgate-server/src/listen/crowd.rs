@@ -167,7 +167,7 @@ mod tests {
         while let Some((one, _)) = crowd.close_idle_longest(ADA) {
             found.push(at(&one));
         }
-        // Those that were answered are idle a moment later.
+        // Those that were answered are idle later.
         assert_eq!(found, (4..100).chain([3, 2]).collect::<Vec<_>>());
         drop(busy);
         crowd.rests = 0;

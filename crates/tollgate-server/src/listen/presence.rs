@@ -1,7 +1,7 @@
 //! Whether a connection is idle, and since when.
 //!
 //! A full listener closes the connection that is idle longest for a new one. A connection that was
-//! answered counts as idle only a moment later: between two requests of a client that is at work,
+//! answered counts as idle only 250 ms later: between two requests of a client that is at work,
 //! more connections may come than the listener has places.
 
 use std::future::pending;

@@ -7,9 +7,9 @@
 //! client that leaves a request now and then is never cut off, nor is one that leaves all that it
 //! has on its way.
 //!
-//! Before that, the requests of a client that has reset several wait a moment. What it resets in
-//! that moment reaches no upstream, which might end a connection of which many streams are reset:
-//! other clients' requests are on it.
+//! Before that, the requests of a client that has reset several wait some milliseconds. Those that
+//! it resets meanwhile reach no upstream: an upstream may end a connection of which many streams
+//! are reset, and other clients' requests are on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

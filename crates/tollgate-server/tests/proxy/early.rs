@@ -133,7 +133,7 @@ async fn a_client_that_leaves_half_of_what_it_asks_stays() {
     }
 }
 
-/// What a client resets in the moment in which it waits.
+/// Requests that a client resets while they wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_requests_reset_at_once_few_reach_the_upstream() {
     const RESETS: u32 = 300;
@@ -171,7 +171,7 @@ struct Calm {
 }
 
 impl Calm {
-    /// It answers what is `/held` when so many streams of all connections were reset.
+    /// It answers `/held` when so many streams of all connections were reset.
     async fn until(enough: usize) -> Self {
         let (arrived, resets) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (begun, all) = (Arc::clone(&arrived), Arc::clone(&resets));
