@@ -78,8 +78,8 @@ proptest! {
         let mut store = Naive { unix: start.into(), ..Naive::default() };
         let [mut by_own, mut by_store] = [(); 2].map(|()| EnvoyAnswer::default());
         for (mut call, addend, wait) in actions {
-            // What fills a word of a window of a second stops there, and not in a store; how near a
-            // limit what no word counts is, either tells in its way.
+            // What fills a word of a window of a second stops there, and not in a store. Of hits
+            // that no word counts, either tells in its own way how near the limit they are.
             for call in call.iter_mut().filter(|call| call.hits >= Some(u32::MAX.into())) {
                 call.hits = Some(30);
             }

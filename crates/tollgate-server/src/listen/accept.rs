@@ -10,12 +10,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::crowd::{Crowd, OfClient, Waits};
+use super::crowd::{Crowd, OfClient};
 use super::presence::Engaged;
 use super::seldom::Seldom;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::{Connection, ListenAddress, Peer, Presence, Room, Stream, Unfinished};
+use super::{Client, Connection, ListenAddress, Peer, Presence, Room, Stream, Unfinished};
 use crate::workers::{Lead, SHORT, Worker, Workers};
 
 /// How long an accept that failed for want of file descriptors or memory is not repeated: it would
@@ -154,8 +154,11 @@ enum Place {
     Free(OwnedSemaphorePermit),
     /// Once another has ended, which is closed for it. Until then it is one of those above the
     /// limit.
-    Awaited(OwnedSemaphorePermit, Arc<Waits>),
+    Awaited(Turn),
 }
+
+/// One of those above the limit, until this is dropped: of the listener's, and of its client's.
+type Turn = (OwnedSemaphorePermit, Option<Arc<OfClient>>);
 
 /// A listener that goes from thread to thread.
 struct Accepting<S, R, C> {
@@ -194,7 +197,7 @@ pub(crate) async fn accept_all<S, R, C, Served, Refused>(
     let _stops = stops.clone().drop_guard();
     let Room { most, refused } = bounds.room;
     let (places, refusing) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(refused)));
-    let crowd = Crowd::new(most, bounds.of_client, Arc::clone(&uses.unfinished));
+    let crowd = Crowd::new(bounds.room, bounds.of_client, Arc::clone(&uses.unfinished));
     let stopped = stops.clone();
     let mut accepting = Accepting { listening, bounds, drain, stops, uses, crowd, places, refusing };
     while let Some(worker) = workers.choose() {
@@ -257,23 +260,15 @@ where
 
     /// Serves a connection, or answers that there are too many.
     fn take(&mut self, stream: Stream, peer: Peer, worker: Option<&Worker>) {
-        let client = match peer {
-            Peer::Tcp(peer) => {
-                let is_counted =
-                    self.bounds.of_client.is_some() && !(self.uses.is_trusted)(peer.ip().to_canonical());
-                if is_counted { self.crowd.of_client(peer.ip().into()) } else { Ok(None) }
-            }
-            // The permissions of the socket say who may connect.
-            Peer::Unix => Ok(None),
-        };
-        let Ok(client) = client else {
+        let counted = self.counted(peer);
+        let Ok(client) = counted.map_or(Ok(None), |client| self.crowd.of_client(client)) else {
             self.refuse(stream, peer, Mishap::TooManyOfClient, worker);
             return;
         };
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => Place::Free(place),
             Err(_) => match self.close_idle(peer) {
-                Some((turn, waits)) => Place::Awaited(turn, waits),
+                Some(turn) => Place::Awaited(turn),
                 None => {
                     self.refuse(stream, peer, Mishap::TooMany, worker);
                     return;
@@ -284,20 +279,42 @@ where
         self.serve(Connection { stream, peer, presence }, place, client, worker);
     }
 
+    /// The client whose connections are counted. `None`: it is trusted.
+    fn counted(&self, peer: Peer) -> Option<Client> {
+        match peer {
+            Peer::Tcp(peer) => {
+                let is_trusted = (self.uses.is_trusted)(peer.ip().to_canonical());
+                (!is_trusted).then(|| peer.ip().into())
+            }
+            // The permissions of the socket say who may connect.
+            Peer::Unix => None,
+        }
+    }
+
+    /// A turn for one more above the limit.
+    fn turn(&mut self, peer: Peer) -> Option<Turn> {
+        let of_client = self.counted(peer).map(|client| self.crowd.turn_of(client)).transpose().ok()?;
+        Some((Arc::clone(&self.refusing).try_acquire_owned().ok()?, of_client))
+    }
+
     /// Closes the connection that is idle longest for one of this client. Returns the turn of that,
-    /// which waits for it.
-    fn close_idle(&mut self, peer: Peer) -> Option<(OwnedSemaphorePermit, Arc<Waits>)> {
-        let turn = Arc::clone(&self.refusing).try_acquire_owned().ok()?;
-        let (_, waits) = self.crowd.close_idle_longest(peer.into())?;
+    /// which waits for it. A client at work makes room for one of a client at a time: a burst of
+    /// another one's takes no more.
+    fn close_idle(&mut self, peer: Peer) -> Option<Turn> {
+        let is_first = self.counted(peer).is_none_or(|client| !self.crowd.has_turn(client));
+        let turn = self.turn(peer)?;
+        self.crowd.close_idle_longest(is_first)?;
         (self.uses.count)(Mishap::ClosedIdle, Some(peer.address()));
-        Some((turn, waits))
+        Some(turn)
     }
 
     /// Answers that there are too many connections.
     fn refuse(&mut self, stream: Stream, peer: Peer, why: Mishap, worker: Option<&Worker>) {
         (self.uses.count)(why, Some(peer.address()));
         // An answer before the handshake would be no TLS.
-        if let (None, Ok(turn)) = (&self.listening.tls, Arc::clone(&self.refusing).try_acquire_owned()) {
+        if self.listening.tls.is_none()
+            && let Some(turn) = self.turn(peer)
+        {
             let (refused, seat) = ((self.uses.refuse)(stream), worker.map(Worker::seat));
             self.drain.spawn(async move {
                 refused.await;
@@ -325,22 +342,20 @@ where
             let Connection { stream, peer, presence } = connection;
             let place = match place {
                 Place::Free(place) => place,
-                Place::Awaited(turn, others) => {
-                    match tokio::time::timeout(CLOSING, places.acquire_owned()).await {
-                        Ok(Ok(place)) => {
-                            drop((turn, others));
-                            waits.into_iter().for_each(Engaged::end_unanswered);
-                            place
-                        }
-                        _ => {
-                            count(Mishap::TooMany, Some(peer.address()));
-                            if tls.is_none() {
-                                refuse(stream).await;
-                            }
-                            return;
-                        }
+                Place::Awaited(turn) => match tokio::time::timeout(CLOSING, places.acquire_owned()).await {
+                    Ok(Ok(place)) => {
+                        drop(turn);
+                        waits.into_iter().for_each(Engaged::end_unanswered);
+                        place
                     }
-                }
+                    _ => {
+                        count(Mishap::TooMany, Some(peer.address()));
+                        if tls.is_none() {
+                            refuse(stream).await;
+                        }
+                        return;
+                    }
+                },
             };
             let stream = match tls {
                 None => stream,

@@ -25,8 +25,11 @@ const ADMIN_PART: usize = 16;
 /// The most connections above the limit that are answered at a time.
 const REFUSED: usize = 256;
 
-/// Of a share, the part that connections above the limit may take.
+/// Of a share, the part that connections above the limit may take; and how many they may take in
+/// any case, if those are no more than a larger part.
 const REFUSED_PART: usize = 16;
+const FEW_REFUSED: usize = 32;
+const LARGE_PART: usize = 4;
 
 /// How the descriptors of a process are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,8 @@ impl Room {
     /// The room of a listener that is to have at most so many connections, in its share.
     pub(crate) fn of(most: usize, share: Option<usize>) -> Self {
         let share = share.unwrap_or(usize::MAX);
-        let refused = (share / REFUSED_PART).clamp(1, REFUSED);
+        let few = FEW_REFUSED.min(share / LARGE_PART);
+        let refused = (share / REFUSED_PART).max(few).clamp(1, REFUSED);
         // One more is open before it is known to be refused.
         let left = share.saturating_sub(refused + 1).max(1);
         Self { most: most.min(left), refused }
@@ -115,6 +119,8 @@ mod tests {
         let enough = Shares::of(20_000, 40, 1, 1);
         assert_eq!(Room::of(10_000, Some(enough.each)), Room { most: 10_000, refused: 256 });
         let few = Shares::of(256, 40, 1, 2);
-        assert_eq!((few.kept, few.admin, few.each, Room::of(10_000, Some(few.each)).most), (104, 9, 71, 66));
+        assert_eq!((few.kept, few.admin, few.each, Room::of(10_000, Some(few.each)).most), (104, 9, 71, 53));
+        // Newcomers to a listener of administrators wait while silent connections end.
+        assert_eq!(Room::of(10_000, Some(ADMIN)), Room { most: 95, refused: 32 });
     }
 }

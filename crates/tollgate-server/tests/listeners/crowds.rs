@@ -1,9 +1,12 @@
 //! Connections that do nothing, beside clients that come and clients that stay.
 
+use std::net::SocketAddr;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tollgate_testing::client::{ask, connect};
+use tollgate_testing::servers::Addresses;
 use tollgate_testing::wait::LONG;
 
 use super::metrics::value;
@@ -14,6 +17,16 @@ const MOST: usize = 16;
 
 const PING: &str = "PING\r\n";
 const PONG: &str = "+PONG\r\n";
+
+/// The listeners, with a request for each and the beginning of its answer.
+fn doors(to: &Addresses) -> [(&'static str, SocketAddr, String, &'static str); 4] {
+    [
+        ("http", to.http(), request("POST", "/v1/check", "", "{}"), "HTTP/1.1 200 "),
+        ("admin", to.admin(), request("GET", "/healthz", "", ""), "HTTP/1.1 200 "),
+        ("proxy", to.proxy(), request("GET", "/", "", ""), "HTTP/1.1 502 "),
+        ("resp", to.resp(), PING.to_owned(), PONG),
+    ]
+}
 
 /// The answer of a listener, over a connection that stays.
 async fn answer(stream: &mut TcpStream, asked: &str) -> String {
@@ -30,12 +43,7 @@ async fn answer(stream: &mut TcpStream, asked: &str) -> String {
 async fn idle_connections_keep_no_client_out() {
     let server = start("", |settings, _| settings.limits.connections = MOST).await;
     let to = server.addresses;
-    for (name, address, asked, expected) in [
-        ("http", to.http(), request("POST", "/v1/check", "", "{}"), "HTTP/1.1 200 "),
-        ("admin", to.admin(), request("GET", "/healthz", "", ""), "HTTP/1.1 200 "),
-        ("proxy", to.proxy(), request("GET", "/", "", ""), "HTTP/1.1 502 "),
-        ("resp", to.resp(), PING.to_owned(), PONG),
-    ] {
+    for (name, address, asked, expected) in doors(&to) {
         let served = async |stream: &mut TcpStream| {
             let answer = answer(stream, &asked).await;
             assert!(answer.starts_with(expected), "{name}: {answer}");
@@ -70,12 +78,7 @@ async fn silent_connections_are_closed_at_once() {
     const NEWCOMERS: usize = 6;
     let server = start("", |settings, _| settings.limits.connections = MOST).await;
     let to = server.addresses;
-    for (name, address, asked, expected) in [
-        ("http", to.http(), request("POST", "/v1/check", "", "{}"), "HTTP/1.1 200 "),
-        ("admin", to.admin(), request("GET", "/healthz", "", ""), "HTTP/1.1 200 "),
-        ("proxy", to.proxy(), request("GET", "/", "", ""), "HTTP/1.1 502 "),
-        ("resp", to.resp(), PING.to_owned(), PONG),
-    ] {
+    for (name, address, asked, expected) in doors(&to) {
         let mut silent = Vec::new();
         for _ in 0..MOST {
             silent.push(connect(address).await);

@@ -166,3 +166,23 @@ async fn a_client_has_no_more_connections_than_it_may() {
     .await
     .unwrap();
 }
+
+/// It does not read why it is refused, on any of its connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_refused_leaves_others_their_answers() {
+    let drain = Drain::default();
+    let bounds = Bounds { room: Room { most: 1, refused: 8 }, ..FEW };
+    let (address, counted, _) = echo(None, bounds, &drain);
+    tokio::task::spawn_blocking(move || {
+        let mut served = connect(address);
+        assert!(echoes(&mut served));
+        let _refused: Vec<_> = (0..40).map(|_| connect_from([127, 0, 0, 2], address)).collect();
+        soon("all were refused", || counted.lock().unwrap().len() == 40);
+        let mut answer = String::new();
+        connect(address).read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "-ERR max number of clients reached\r\n");
+        assert!(echoes(&mut served));
+    })
+    .await
+    .unwrap();
+}
