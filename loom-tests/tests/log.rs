@@ -1,8 +1,10 @@
 //! The sliding log's ring: propose, then win the head.
 #![cfg(loom)]
 
+use std::sync::Arc;
+
 use loom_tests::{Run, X, Y, Z, admitted, at, explore, limiter, take, tick};
-use tollgate::{Rate, SlidingLog, WhenFull};
+use tollgate::{CountPolicy, Limiter, ManualClock, Rate, SlidingLog, WhenFull};
 
 /// Two in any second.
 const TWO: SlidingLog = SlidingLog::new(Rate::per_second(2));
@@ -16,6 +18,22 @@ fn a_log_admits_its_limit_and_no_more() {
         let threads = [take(&limiter, &[(X, 1)], X), take(&limiter, &[(X, 1)], X)];
         assert_eq!(admitted(threads), 1);
     });
+}
+
+/// The first charges of a limit for everything come at once: there is one ring for them.
+#[test]
+fn a_log_for_everything_is_exact_from_the_first_charge() {
+    for count in [CountPolicy::Allowed, CountPolicy::All] {
+        explore(Some(2), move || {
+            let one = SlidingLog::new(Rate::per_second(1)).count(count);
+            let limiter = Arc::new(Limiter::builder(one).clock(ManualClock::new()).build().unwrap());
+            let take = || -> Run {
+                let limiter = limiter.clone();
+                Box::new(move || limiter.account(()).check().is_allowed().into())
+            };
+            assert_eq!(admitted([take(), take()]), 1);
+        });
+    }
 }
 
 /// Three threads, one of them with a cost of two.

@@ -34,7 +34,7 @@ pub(crate) mod view;
 mod word;
 mod zeroed;
 
-use crate::algorithm::{Moment, Rule};
+use crate::algorithm::{Moment, Payload, Rule};
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
@@ -169,8 +169,8 @@ impl Size {
         })
     }
 
-    /// One bucket, for [the only key](Fingerprint::ONLY) of a limiter. It is in its home slot,
-    /// which is the first.
+    /// One bucket, for [the only key](Fingerprint::ONLY) of a limiter. That has the first slot from
+    /// the beginning, which is its home slot, and the only one with a ring.
     pub(crate) fn of_one_key(ring_len: u64) -> Self {
         let ring_len = usize::try_from(ring_len).unwrap_or(usize::MAX);
         Self { buckets: 1, roots: 1, ring_len, ringed: ring_len.min(1) }
@@ -192,12 +192,17 @@ impl Size {
         self.buckets * SLOTS
     }
 
+    /// Tables with keys have four buckets at least.
+    fn is_of_one_key(self) -> bool {
+        self.buckets == 1
+    }
+
     /// How many marks the refunds of all keys share, and how many keys each remembers.
     fn marks(self) -> (usize, usize) {
-        match self.buckets {
-            1 => (1, 1),
-            _ => (MARKS.max(self.slots() / SLOTS_OF_A_MARK), KEYS_OF_A_MARK),
+        if self.is_of_one_key() {
+            return (1, 1);
         }
+        (MARKS.max(self.slots() / SLOTS_OF_A_MARK), KEYS_OF_A_MARK)
     }
 }
 
@@ -205,7 +210,7 @@ impl Table {
     pub(crate) fn new(size: Size, when_full: WhenFull) -> Result<Self, BuildError> {
         let entries = (size.buckets * size.ringed).saturating_mul(size.ring_len);
         let (marks, keys) = size.marks();
-        Ok(Self {
+        let table = Self {
             #[cfg(not(loom))]
             buckets: Zeroed::new(size.buckets)?,
             #[cfg(loom)]
@@ -220,7 +225,12 @@ impl Table {
             when_full,
             refunds: Refunds::new(marks, keys)?,
             shards: std::array::from_fn(|_| Events::new()),
-        })
+        };
+        if size.is_of_one_key() {
+            // Threads that inserted it at once would take several slots.
+            table.buckets[0].slot(SlotIndex::FIRST).enter(Fingerprint::ONLY.kept(), Payload::UNSEEN);
+        }
+        Ok(table)
     }
 
     /// Whether slots have rings.

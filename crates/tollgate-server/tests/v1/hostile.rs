@@ -195,9 +195,10 @@ async fn ten_thousand_connections_beyond_the_limit_are_answered() {
         held.push(stream);
     }
     let mut refused = 0;
-    for _ in 0..100 {
+    for _ in 0..400 {
         let address = server.http();
-        let wave: Vec<_> = (0..100)
+        // Also with those of the wave before, a client has no more that are answered at a time.
+        let wave: Vec<_> = (0..25)
             .map(|_| {
                 tokio::spawn(async move {
                     let mut stream = TcpStream::connect(address).await.unwrap();
