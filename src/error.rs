@@ -67,7 +67,7 @@ pub enum BuildError {
     },
     /// The quota was changed so often that the keys' words have no room for another change; or so
     /// often before a debt of the first of these quotas had run out that reading it would take
-    /// long: see [`reconfigure`](crate::Limiter::reconfigure). Or the limiter's clock shows
+    /// long: see [`change`](crate::Limiter::change). Or the limiter's clock shows
     /// centuries. Wait, or build a new limiter.
     ChangedTooOften,
 }
@@ -114,7 +114,6 @@ impl fmt::Display for BuildError {
                     "inherit" => "Inherit::Additive works, and AsIs and Proportional if the limit stays",
                     "limits" => "give as many limits as before, in the same order",
                     "mode" => "a queue stays a queue, and a meter a meter",
-                    "tiers" => "give as many tiers as before, in the same order",
                     _ => "leave it as it is",
                 };
                 write!(

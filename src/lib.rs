@@ -68,9 +68,9 @@ pub use clock::{CoarseClock, SystemClock};
 pub use error::BuildError;
 pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher, spelling};
 pub use limiter::{
-    Account, AcquireError, Builder, ByClock, DebitError, Decision, GlobalLimiter, InFlight, InFlightBuilder,
-    InFlightLimiter, Kept, Lease, Leased, Lent, Limiter, Offer, OwnedInFlight, Part, Quotas, Reservation,
-    ReserveError, Settled, Time, Usage, together,
+    Account, AcquireError, Builder, ByClock, Change, DebitError, Decision, GlobalLimiter, InFlight,
+    InFlightBuilder, InFlightLimiter, Kept, Lease, Leased, Lent, Limiter, Offer, OwnedInFlight, Part, Quotas,
+    Reservation, ReserveError, Settled, Time, Usage, together,
 };
 pub use observe::{Counters, Counts};
 pub use outcome::Outcome;

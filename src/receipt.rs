@@ -17,7 +17,7 @@ pub const MOST_LIMITS: usize = 8;
 /// copy could be spent twice.
 ///
 /// Nothing comes back by it after a [reset](crate::Account::reset) of its key (or, of many keys,
-/// of one in a thousand others), nor after a [change](crate::Limiter::reconfigure) of the quota
+/// of one in a thousand others), nor after a [change](crate::Limiter::change) of the quota
 /// once the key was charged under the new one. Before that, a refund tells how many units the key
 /// still owed by the new quota. (Resets are counted in 32 bits: spend a receipt
 /// before the limiter has had two thousand million of them.)

@@ -211,7 +211,7 @@ fn refusals_and_peeks_of_outdated_words_write_nothing() {
         let keys = || (0..12).map(Fellow);
         keys().for_each(|key| drain(&limiter, key.0));
         for change in 0..3 {
-            limiter.reconfigure_tiers([new, new], Inherit::Additive).unwrap();
+            limiter.change().to(new).tier(1, new).inherit(Inherit::Additive).apply().unwrap();
             // The first reading of the clock under a quota says how far that may be trusted.
             let _ = limiter.peek(Fellow(99));
             for key in keys() {

@@ -133,7 +133,7 @@ fn tiered(tiers: u64) -> Limiter<str, TokenBucket, 1, ManualClock> {
     (1..tiers).map(bucket).fold(builder, |builder, tier| builder.tier(tier)).build().unwrap()
 }
 
-/// What the documentation of `reconfigure` says.
+/// What the documentation of `change` says.
 #[test]
 fn a_change_keeps_a_kilobyte_or_for_a_list_six() {
     const CHANGES: u64 = 64;
@@ -142,7 +142,12 @@ fn a_change_keeps_a_kilobyte_or_for_a_list_six() {
         assert!(limiter.check("alice").is_allowed(), "a debt remains of every version");
         let seen = allocation_counter::measure(|| {
             for _ in 0..CHANGES {
-                limiter.reconfigure(TokenBucket::new(Rate::per_day(1)), Inherit::Additive).unwrap();
+                limiter
+                    .change()
+                    .to(TokenBucket::new(Rate::per_day(1)))
+                    .inherit(Inherit::Additive)
+                    .apply()
+                    .unwrap();
             }
         });
         let kept = seen.bytes_current as u64 / CHANGES;
@@ -153,7 +158,8 @@ fn a_change_keeps_a_kilobyte_or_for_a_list_six() {
     let limiter = Limiter::builder(list(1)).per::<str>().clock(ManualClock::new()).build().unwrap();
     assert!(limiter.check("alice").is_allowed(), "a debt remains");
     let seen = allocation_counter::measure(|| {
-        (0..CHANGES).for_each(|more| limiter.reconfigure(list(2 + more), Inherit::Additive).unwrap());
+        (0..CHANGES)
+            .for_each(|more| limiter.change().to(list(2 + more)).inherit(Inherit::Additive).apply().unwrap());
     });
     let kept = seen.bytes_current as u64 / CHANGES;
     println!("a list: {kept} bytes a change");
@@ -166,7 +172,8 @@ fn more_tiers_are_changed_less_often_while_a_debt_remains() {
     for (tiers, most) in [(1, 1_024), (16, 1_024), (64, 256), (128, 128)] {
         let limiter = tiered(tiers);
         assert!(limiter.check("alice").is_allowed());
-        let change = || limiter.reconfigure(TokenBucket::new(Rate::per_day(1)), Inherit::Additive);
+        let change =
+            || limiter.change().to(TokenBucket::new(Rate::per_day(1))).inherit(Inherit::Additive).apply();
         let made = (0..2_000).find(|_| change() == Err(BuildError::ChangedTooOften));
         assert_eq!(made, Some(most), "{tiers} tiers");
     }

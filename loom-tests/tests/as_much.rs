@@ -29,7 +29,7 @@ fn debit<A: Algorithm>(limiter: &Shared<A>, key: Named, cost: u64) -> Run {
 fn change<A: Algorithm>(limiter: &Shared<A>, quota: A, inherit: Inherit) -> Run {
     let limiter = limiter.clone();
     Box::new(move || {
-        limiter.reconfigure(quota, inherit).expect("the model's quota is valid");
+        limiter.change().to(quota).inherit(inherit).apply().expect("the model's quota is valid");
         0
     })
 }

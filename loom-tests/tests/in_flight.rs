@@ -177,7 +177,7 @@ fn one_at_a_time_holds_across_owners_of_the_slot() {
 fn keep(model: &Arc<Model>, limit: Option<u64>) -> Run {
     let model = model.clone();
     Box::new(move || {
-        limit.into_iter().for_each(|limit| model.limiter.reconfigure(limit).expect("a valid limit"));
+        limit.into_iter().for_each(|limit| model.limiter.set_limit(limit).expect("a valid limit"));
         let guard = model.limiter.try_acquire(&X);
         u64::from(guard.map(std::mem::forget).is_ok())
     })
@@ -206,7 +206,7 @@ fn a_new_limit_counts_no_units_returned_before_it() {
         let (pass, lowered) = (pass(&model, &[X]), model.clone());
         let pass_and_lower: Run = Box::new(move || {
             let granted = pass();
-            lowered.limiter.reconfigure(1).expect("one is a limit");
+            lowered.limiter.set_limit(1).expect("one is a limit");
             granted
         });
         assert_eq!(admitted([pass_and_lower, keep(&model, None)]), 2);

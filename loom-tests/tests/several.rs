@@ -80,7 +80,7 @@ fn an_offer_and_a_change_lose_no_debt() {
                 if offer.take() == Outcome::Allowed { 2 } else { 0 }
             }),
             Box::new(move || {
-                changing.reconfigure([bucket(2)], Inherit::Additive).expect("it is a small change");
+                changing.change().to([bucket(2)]).inherit(Inherit::Additive).apply().expect("it is a small change");
                 0
             }),
         ]);
@@ -145,7 +145,7 @@ fn an_undone_charge_mints_nothing_while_time_moves() {
 fn change<const N: usize>(limiter: &Shared<N>, quotas: [Quota; N], inherit: Inherit) -> Run {
     let limiter = limiter.clone();
     Box::new(move || {
-        limiter.reconfigure(quotas, inherit).expect("the model's quotas are valid");
+        limiter.change().to(quotas).inherit(inherit).apply().expect("the model's quotas are valid");
         0
     })
 }

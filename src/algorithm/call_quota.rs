@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::{Algorithm, Change, Settings, sealed};
+use crate::algorithm::{Algorithm, Settings, Transition, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -184,7 +184,7 @@ impl Algorithm for CallQuota {
         tiers: &[Self],
         origin: u64,
         olds: &[Gcra],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<Gcra>, BuildError> {
         let changes = tiers.iter().zip(olds).map(|(quota, old)| (0, u64::from(*quota != Self::of(old))));
         change.keeps(changes)?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::UPTIME;
 use crate::algorithm::windows::{shared, shared_period};
-use crate::algorithm::{Algorithm, Change, FixedWindow, Ranged, Settings, sealed};
+use crate::algorithm::{Algorithm, FixedWindow, Ranged, Settings, Transition, sealed};
 use crate::error::BuildError;
 
 mod rule;
@@ -89,7 +89,7 @@ impl Algorithm for FirstHit {
         tiers: &[Self],
         _: u64,
         olds: &[FirstHitRule],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<FirstHitRule>, BuildError> {
         let top = olds.first().map_or(0, |old| old.top(change.until));
         // A whole word has room for these windows: earlier changes used it up.

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::algorithm::change::Unit;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Change, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund,
-    Ringed, Rule, Settings, Stored, Taken, Verdict, sealed,
+    Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
+    Rule, Settings, Stored, Taken, Transition, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -93,7 +93,7 @@ impl Algorithm for FixedWindow {
         tiers: &[Self],
         origin: u64,
         olds: &[FixedRule],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<FixedRule>, BuildError> {
         let (since, top) = (change.since, olds.first().map_or(0, |old| old.top(change.until)));
         FixedRule::tiers(tiers, since, |period, index| {

@@ -46,7 +46,7 @@ use crate::algorithm::change::Unit;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
 use crate::algorithm::staircase::Owed;
 use crate::algorithm::{
-    Booking, Carry, Change, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken,
+    Booking, Carry, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken, Transition,
     Verdict,
 };
 use crate::error::BuildError;
@@ -111,7 +111,7 @@ impl Gcra {
     /// written.
     pub(crate) fn tiers(
         buckets: &[Bucket],
-        change: Option<(&[Self], Change<'_>)>,
+        change: Option<(&[Self], Transition<'_>)>,
     ) -> Result<Vec<Self>, BuildError> {
         let room = change.map_or(Room::ALL, |(olds, change)| {
             let top = olds.first().map_or(0, |old| old.refill.top(change.until));

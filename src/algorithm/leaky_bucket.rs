@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Change, Settings, sealed};
+use crate::algorithm::{Algorithm, Settings, Transition, sealed};
 use crate::error::BuildError;
 use crate::rate::Rate;
 
@@ -105,7 +105,12 @@ impl Algorithm for LeakyBucket {
         Gcra::tiers(&buckets(tiers), None)
     }
 
-    fn recompile(tiers: &[Self], _: u64, olds: &[Gcra], change: Change<'_>) -> Result<Vec<Gcra>, BuildError> {
+    fn recompile(
+        tiers: &[Self],
+        _: u64,
+        olds: &[Gcra],
+        change: Transition<'_>,
+    ) -> Result<Vec<Gcra>, BuildError> {
         Gcra::tiers(&buckets(tiers), Some((olds, change)))
     }
 }

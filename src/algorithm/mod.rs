@@ -55,7 +55,7 @@ pub(crate) use any_rule::ToAny;
 pub(crate) use as_much::AsMuch;
 pub use call_quota::CallQuota;
 pub use change::Inherit;
-pub(crate) use change::{Carry, Change, Past, Ranged, WithPast};
+pub(crate) use change::{Carry, Past, Ranged, Transition, WithPast};
 pub use first_hit::FirstHit;
 pub use fixed_window::FixedWindow;
 pub(crate) use gcra::Gcra;
@@ -137,7 +137,7 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
         tiers: &[Self],
         origin: u64,
         olds: &[Self::Rule],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<Self::Rule>, BuildError>;
 
     /// The settings as a list of names and values.

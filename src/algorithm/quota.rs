@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithm::{
-    Algorithm, AnyRule, Change, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Settings, SlidingLog,
-    SlidingWindow, ToAny, TokenBucket, sealed,
+    Algorithm, AnyRule, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Settings, SlidingLog,
+    SlidingWindow, ToAny, TokenBucket, Transition, sealed,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
@@ -190,7 +190,7 @@ impl Algorithm for Quota {
         tiers: &[Self],
         origin: u64,
         olds: &[AnyRule],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<AnyRule>, BuildError> {
         let other = BuildError::CannotInherit { field: "algorithm" };
         macro_rules! recompile {

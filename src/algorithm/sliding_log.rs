@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Change, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload,
-    Ranged, Refund, Ringed, Rule, Settings, Stored, Taken, UPTIME, Verdict, sealed,
+    Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged,
+    Refund, Ringed, Rule, Settings, Stored, Taken, Transition, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -118,7 +118,7 @@ impl Algorithm for SlidingLog {
         tiers: &[Self],
         _: u64,
         olds: &[LogRule],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<LogRule>, BuildError> {
         let rule = |(tier, old): (&Self, &LogRule)| {
             let limit = tier.rate.count();

@@ -6,8 +6,8 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Change, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund,
-    Ringed, Rule, Settings, Taken, Verdict, sealed,
+    Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
+    Rule, Settings, Taken, Transition, Verdict, sealed,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -187,7 +187,7 @@ impl Algorithm for SlidingWindow {
         tiers: &[Self],
         _: u64,
         olds: &[SlidingRule],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<SlidingRule>, BuildError> {
         let rule = |(tier, old): (&Self, &SlidingRule)| {
             let limit = tier.rate.count();

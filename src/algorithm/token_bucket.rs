@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Change, Settings, sealed};
+use crate::algorithm::{Algorithm, Settings, Transition, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -74,7 +74,7 @@ impl TokenBucket {
     ///
     /// Every bucket refills from then on, whether or not the limiter has seen its key: the tokens
     /// of a key never depend on whether the table still remembers it. A quota that
-    /// [replaces](crate::Limiter::reconfigure) another one ignores this setting:
+    /// [replaces](crate::Limiter::change) another one ignores this setting:
     /// [`Inherit`](crate::Inherit) says what its buckets hold.
     #[must_use]
     pub const fn initial(mut self, tokens: u64) -> Self {
@@ -148,7 +148,7 @@ impl Algorithm for TokenBucket {
         tiers: &[Self],
         origin: u64,
         olds: &[Gcra],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<Gcra>, BuildError> {
         Gcra::tiers(&buckets(tiers, origin), Some((olds, change)))
     }

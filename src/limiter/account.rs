@@ -32,7 +32,7 @@ use crate::timer::ThreadTimer;
 /// comes often, which is then never hashed again.
 ///
 /// **Guarantee.** It decides as the limiter does for the key, under its [tier](Self::tier), by the
-/// [current](crate::Limiter::reconfigure) quotas, and from the same state. It holds nothing in the
+/// [current](crate::Limiter::change) quotas, and from the same state. It holds nothing in the
 /// table: an idle key is forgotten with or without it.
 ///
 /// **Cost.** As the limiter's, without hashing.
@@ -320,7 +320,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     ///
     /// Of several limits, each is charged as far as its word has room. `cost` is the least of
     /// these numbers, and what the receipt gives back. When the quotas
-    /// [change](crate::Limiter::reconfigure) during the call, the limits that were charged before
+    /// [change](crate::Limiter::change) during the call, the limits that were charged before
     /// give nothing back.
     ///
     /// **Guarantee.** The limit is exceeded by debited units and by nothing else: checks are
@@ -332,9 +332,9 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// requests depart behind it; [`delay`](crate::Decision::delay) is when it would have departed
     /// itself.
     ///
-    /// A [change](crate::Limiter::reconfigure) of a bucket's quota needs room in its words for the
+    /// A [change](crate::Limiter::change) of a bucket's quota needs room in its words for the
     /// time until which a key is booked. A debit that takes years to pay may leave none: then
-    /// `reconfigure` is [`BuildError::ChangedTooOften`](crate::BuildError::ChangedTooOften).
+    /// the change is [`BuildError::ChangedTooOften`](crate::BuildError::ChangedTooOften).
     ///
     /// **Cost.** A check that looks for the key from the bucket's header on. Several limits are
     /// looked at, and then debited. Lock-free.
@@ -429,7 +429,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// its newest entries, up to a refused request ([`CountPolicy::All`](crate::CountPolicy::All))
     /// that took the place of an admitted one. In a [queue](crate::LeakyBucket::queue), and where
     /// turns are reserved, later requests depart earlier, maybe before some that wait: those keep
-    /// their departures. After a [change](crate::Limiter::reconfigure) of the quota the units are
+    /// their departures. After a [change](crate::Limiter::change) of the quota the units are
     /// of the new quota, and the debt is what the key inherited.
     ///
     /// **Guarantee.** In any interval, admissions less refunds exceed the algorithm's bound by at

@@ -1,5 +1,6 @@
 //! Other quotas for a limiter that is running.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::algorithm::{Algorithm, Inherit};
@@ -45,13 +46,178 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     }
 }
 
-impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
-    /// Makes other quotas current for every key of tier 0 (of all keys, where there are no tiers),
-    /// one for each limit in the order in which they were given to the builder, and says what
-    /// becomes of keys' debts to each. The keys are not touched: each is worked out anew at its
-    /// next check.
+/// Other quotas for a running limiter: nothing changes before [`apply`](Self::apply). Made by
+/// [`Limiter::change`], which says what a change does.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, TokenBucket};
+///
+/// let (bucket, window) = (Rate::per_second(10), Rate::per_day(5));
+/// let quotas = [Quota::from(TokenBucket::new(bucket)), FixedWindow::new(window).into()];
+/// let limiter = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build()?;
+/// assert!(limiter.check_n("alice", 5).is_allowed());
+/// assert_eq!(limiter.check("alice").refused_by(), Some(1));
+///
+/// let larger = Quota::from(FixedWindow::new(Rate::per_day(6)));
+/// limiter.change().limit(1, larger).inherit(Inherit::Additive).apply()?;
+/// assert!(limiter.check("alice").is_allowed());
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[must_use = "nothing changes before `apply`"]
+pub struct Change<'l, K: ?Sized, A: Algorithm, const N: usize, C: Clock> {
+    limiter: &'l Limiter<K, A, N, C>,
+    /// The quota of each limit that gets another, tier by tier; or the first thing that is wrong.
+    quotas: Result<Vec<Option<A>>, BuildError>,
+    inherit: Inherit,
+}
+
+impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Change<'_, K, A, N, C> {
+    /// The quotas of tier 0 (of all keys, where there are no tiers), one for each limit in the
+    /// order in which they were given to the builder.
     ///
-    /// **Guarantee.** The change is one instant, for all limits. A check after `reconfigure` has
+    /// # Examples
+    ///
+    /// See [`Limiter::change`].
+    pub fn to(self, quotas: impl Quotas<A, N>) -> Self {
+        self.tier(0, quotas)
+    }
+
+    /// The quotas of a tier, by its number. Tiers that are not named keep theirs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, Limiter, Rate, TokenBucket};
+    ///
+    /// let per_second = |count| TokenBucket::new(Rate::per_second(count));
+    /// let builder = Limiter::builder(per_second(10)).tier(per_second(100));
+    /// let limiter = builder.per::<str>().build()?;
+    /// let change = limiter.change().to(per_second(20)).tier(1, per_second(300));
+    /// change.inherit(Inherit::Proportional).apply()?;
+    /// assert_eq!(limiter.account("alice").tier(1).expect("it is there").check().limit(), 300);
+    /// assert_eq!(limiter.check("bob").limit(), 20);
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn tier(self, tier: usize, quotas: impl Quotas<A, N>) -> Self {
+        let (limits, quotas) = (self.limiter.core.tables.limits(), quotas.into_list());
+        self.with(|all| {
+            if quotas.len() != limits {
+                return Err(BuildError::CannotInherit { field: "limits" });
+            }
+            within("tier", tier as u64, 0_u64, (all.len() / limits) as u64 - 1)?;
+            all[tier * limits..].iter_mut().zip(quotas).for_each(|(new, quota)| *new = Some(quota));
+            Ok(())
+        })
+    }
+
+    /// The quota of one of the limits of tier 0, by its number as given to the builder, from 0. The
+    /// others keep their quotas.
+    ///
+    /// # Examples
+    ///
+    /// See [`Change`].
+    pub fn limit(self, limit: usize, quota: A) -> Self {
+        let limits = self.limiter.core.tables.limits();
+        self.with(|all| {
+            within("limit", limit as u64, 0_u64, limits as u64 - 1)?;
+            all[limit] = Some(quota);
+            Ok(())
+        })
+    }
+
+    /// What a key inherits under the new quotas: unless this says otherwise, its debt
+    /// ([`Inherit::Additive`]).
+    ///
+    /// # Examples
+    ///
+    /// See [`Inherit`].
+    pub fn inherit(self, inherit: Inherit) -> Self {
+        Self { inherit, ..self }
+    }
+
+    /// Checks that [`apply`](Self::apply) would accept the change now, and that it could be taken
+    /// back by [`Inherit::Additive`]: for a change of several limiters, all or none. Changes
+    /// nothing. What it says holds for the next minute, unless requests are charged ahead of that.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Limiter, Rate, TokenBucket};
+    ///
+    /// let of = |second| TokenBucket::new(Rate::per_second(second));
+    /// let one = Limiter::builder(of(10)).per::<str>().build()?;
+    /// let other = Limiter::builder(of(20)).per::<str>().build()?;
+    /// let changes = [one.change().to(of(5)), other.change().to(of(5))];
+    /// changes.iter().try_for_each(|change| change.check())?;
+    /// changes.into_iter().try_for_each(|change| change.apply())?;
+    /// # Ok::<(), tollgate::BuildError>(())
+    /// ```
+    pub fn check(&self) -> Result<(), BuildError> {
+        let core = &self.limiter.core;
+        match self.quotas.as_ref().map_err(Clone::clone)? {
+            same if same.iter().all(Option::is_none) => Ok(()),
+            quotas => core.check_change(|olds| Ok(core.renewed(olds, renew(quotas, self.inherit)))),
+        }
+    }
+
+    /// Makes the quotas current, all at one instant. Where none was given, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// What [`build`](crate::Builder::build) would say of the quotas; [`BuildError::OutOfRange`] of
+    /// a `"tier"` or `"limit"` that the limiter does not have; [`BuildError::CannotInherit`], of
+    /// `"limits"` when a tier is given another number of them;
+    /// [`BuildError::ChangedTooOften`]. The old quotas stay current then.
+    ///
+    /// # Examples
+    ///
+    /// See [`Limiter::change`].
+    pub fn apply(self) -> Result<(), BuildError> {
+        let core = &self.limiter.core;
+        match self.quotas? {
+            same if same.iter().all(Option::is_none) => Ok(()),
+            quotas => core.change(|olds| Ok(core.renewed(olds, renew(&quotas, self.inherit)))),
+        }
+    }
+
+    fn with(mut self, give: impl FnOnce(&mut [Option<A>]) -> Result<(), BuildError>) -> Self {
+        if let Ok(all) = &mut self.quotas
+            && let Err(wrong) = give(all)
+        {
+            self.quotas = Err(wrong);
+        }
+        self
+    }
+}
+
+/// The quota that follows `old`, by its number, and what keys inherit. One that stays keeps its
+/// debts.
+fn renew<A: Algorithm>(quotas: &[Option<A>], inherit: Inherit) -> impl Fn(usize, A) -> (A, Inherit) {
+    move |number, old| match quotas[number] {
+        Some(new) => (new, inherit),
+        None => (old, Inherit::Additive),
+    }
+}
+
+impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> fmt::Debug for Change<'_, K, A, N, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quotas, inherit, .. } = self;
+        f.debug_struct("Change").field("quotas", quotas).field("inherit", inherit).finish_non_exhaustive()
+    }
+}
+
+impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
+    /// Other quotas while checks go on: [`to`](Change::to) which, what keys
+    /// [`inherit`](Change::inherit), and [`apply`](Change::apply). The keys are not touched: each
+    /// is worked out anew at its next check.
+    ///
+    /// **Guarantee.** The change is one instant, for all limits. A check after `apply` has
     /// returned is decided by the new quota, and a check that goes on meanwhile wholly by the old
     /// one, as if it had come before, or wholly by the new one: never by a mixture, and never to
     /// wait. Each key starts with what [`Inherit`] says that it had available then, and from there
@@ -77,25 +243,18 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// Of several limits, a request that was charged to some by the old quotas, and then refused by
     /// another because another thread was faster, is undone before it is decided anew; its charge
     /// to a limit whose new quota has charged the key meanwhile stays. So a change, too, errs by
-    /// refusing. A quota that stays as it is can be given again: its debts stay, but by
-    /// [`Inherit::Reset`].
+    /// refusing. A key inherits what it has available under the tier that it is next checked under.
     ///
     /// **Cost.** About a kilobyte for each tier, for a list six, kept until the limiter is dropped,
     /// and the time to work out the new quotas' numbers; writers take turns, and wait for a
     /// [save](Self::save). A check never waits. A check costs some more instructions once the
-    /// limiter has been reconfigured, and while older debts remain a little for each change in
+    /// limiter was changed, and while older debts remain a little for each change in
     /// between. The words make room: each change takes a second or two of their ten years, the time
     /// in which the largest debt runs out, and the time by which callers' own times or reservations
     /// were ahead of the clock; for most limits that is tens of millions of changes. (A fixed
     /// window takes a number or two of its twenty years' windows.) Then it is an error, and so is a
     /// change while a debt from 1,024 changes ago remains; with more than 16 tiers, from 16,384
     /// divided by their number, and at least from 16.
-    ///
-    /// # Errors
-    ///
-    /// What [`build`](crate::Builder::build) would say of the quota; [`BuildError::CannotInherit`],
-    /// of `"limits"` when their number is another; [`BuildError::ChangedTooOften`]. The old quotas
-    /// stay current then.
     ///
     /// # Examples
     ///
@@ -107,108 +266,14 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// assert!(limiter.check_n("alice", 3).is_allowed());
     /// assert!(limiter.check_n("bob", 6).is_never());
     ///
-    /// limiter.reconfigure(quota.burst(6), Inherit::Additive)?;
+    /// limiter.change().to(quota.burst(6)).inherit(Inherit::Additive).apply()?;
     /// assert!(limiter.check_n("bob", 6).is_allowed());
     /// assert_eq!(limiter.check("alice").remaining(), 2); // the debt of 3 remains, and this one
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn reconfigure(&self, quotas: impl Quotas<A, N>, inherit: Inherit) -> Result<(), BuildError> {
-        let quotas = self.for_each_limit(quotas)?;
-        let renew = |number, old| quotas.get(number).map_or((old, Inherit::Additive), |&new| (new, inherit));
-        self.core.change(|olds| Ok(self.core.renewed(olds, renew)))
-    }
-
-    /// Checks that [`reconfigure`](Self::reconfigure) would be accepted now, and could be taken
-    /// back by [`Inherit::Additive`]: for a change of several limiters, all or none. Changes
-    /// nothing. What it says holds for the next minute, unless requests are charged ahead of that.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Inherit, Limiter, Rate, TokenBucket};
-    ///
-    /// let of = |second| TokenBucket::new(Rate::per_second(second));
-    /// let one = Limiter::builder(of(10)).per::<str>().build()?;
-    /// let other = Limiter::builder(of(20)).per::<str>().build()?;
-    /// for limiter in [&one, &other] {
-    ///     limiter.check_reconfigure(of(5), Inherit::Additive)?;
-    /// }
-    /// for limiter in [&one, &other] {
-    ///     limiter.reconfigure(of(5), Inherit::Additive)?;
-    /// }
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn check_reconfigure(&self, quotas: impl Quotas<A, N>, inherit: Inherit) -> Result<(), BuildError> {
-        let quotas = self.for_each_limit(quotas)?;
-        let renew = |number, old| quotas.get(number).map_or((old, Inherit::Additive), |&new| (new, inherit));
-        self.core.check_change(|olds| Ok(self.core.renewed(olds, renew)))
-    }
-
-    /// [`reconfigure`](Self::reconfigure) for all tiers at one instant: the first quotas are tier
-    /// 0's. A key inherits what it has available under the tier that it is next checked under.
-    ///
-    /// # Errors
-    ///
-    /// As there, and [`BuildError::CannotInherit`] of `"tiers"` when their number is another.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Inherit, Limiter, Rate, TokenBucket};
-    ///
-    /// let per_second = |count| TokenBucket::new(Rate::per_second(count));
-    /// let builder = Limiter::builder(per_second(10)).tier(per_second(100));
-    /// let limiter = builder.per::<str>().build()?;
-    /// limiter.reconfigure_tiers([per_second(20), per_second(300)], Inherit::Proportional)?;
-    /// assert_eq!(limiter.account("alice").tier(1).expect("it is there").check().limit(), 300);
-    /// assert_eq!(limiter.check("bob").limit(), 20);
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn reconfigure_tiers(
-        &self,
-        tiers: impl IntoIterator<Item: Quotas<A, N>>,
-        inherit: Inherit,
-    ) -> Result<(), BuildError> {
-        let tiers = tiers.into_iter().map(|tier| self.for_each_limit(tier));
-        let quotas = tiers.collect::<Result<Vec<_>, _>>()?.concat();
-        self.core.change(|olds| {
-            if quotas.len() != olds.len() {
-                return Err(BuildError::CannotInherit { field: "tiers" });
-            }
-            Ok(self.core.renewed(olds, |number, _| (quotas[number], inherit)))
-        })
-    }
-
-    /// [`reconfigure`](Self::reconfigure) for one of the limits, by its number as given to the
-    /// builder, from 0. The others keep their quotas and their debts.
-    ///
-    /// # Errors
-    ///
-    /// As there, and [`BuildError::OutOfRange`] when there is no such limit.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, TokenBucket};
-    ///
-    /// let (bucket, window) = (Rate::per_second(10), Rate::per_day(5));
-    /// let quotas = [Quota::from(TokenBucket::new(bucket)), FixedWindow::new(window).into()];
-    /// let limiter = Limiter::builder(quotas).per::<str>().clock(ManualClock::new()).build()?;
-    /// assert!(limiter.check_n("alice", 5).is_allowed());
-    /// assert_eq!(limiter.check("alice").refused_by(), Some(1));
-    ///
-    /// limiter.reconfigure_limit(1, FixedWindow::new(Rate::per_day(6)).into(), Inherit::Additive)?;
-    /// assert!(limiter.check("alice").is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
-    pub fn reconfigure_limit(&self, limit: usize, quota: A, inherit: Inherit) -> Result<(), BuildError> {
-        within("limit", limit as u64, 0_u64, self.core.tables.limits() as u64 - 1)?;
-        let renew = |number, old| if number == limit { (quota, inherit) } else { (old, Inherit::Additive) };
-        self.core.change(|olds| Ok(self.core.renewed(olds, renew)))
+    pub fn change(&self) -> Change<'_, K, A, N, C> {
+        let quotas = self.core.versions.current().all().count();
+        Change { limiter: self, quotas: Ok(vec![None; quotas]), inherit: Inherit::Additive }
     }
 
     /// Aligns windows to another Unix time: that of the clock's zero is now known to be this. The
@@ -229,7 +294,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// intervals that is not full waits for its next tokens in the same way: until then those of
     /// one interval count as spent. The next process decides so, too, after a [save](Self::save).
     ///
-    /// **Cost.** That of a [`reconfigure`](Self::reconfigure). Nothing where the Unix time is the
+    /// **Cost.** That of a [`change`](Self::change). Nothing where the Unix time is the
     /// same, or where no quota is aligned.
     ///
     /// # Errors
@@ -269,12 +334,5 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// ```
     pub fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
         self.core.versions.realign(&self.core.clock, nanos(unix_at_zero))
-    }
-
-    /// The quotas, if there is one for each limit.
-    fn for_each_limit(&self, quotas: impl Quotas<A, N>) -> Result<Vec<A>, BuildError> {
-        let quotas = quotas.into_list();
-        let is_right = quotas.len() == self.core.tables.limits();
-        is_right.then_some(quotas).ok_or(BuildError::CannotInherit { field: "limits" })
     }
 }

@@ -44,6 +44,7 @@ use core::Core;
 pub use account::Account;
 pub use as_much::DebitError;
 pub use builder::{Builder, Quotas};
+pub use change::Change;
 pub use core::Usage;
 pub use decision::Decision;
 pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter, OwnedInFlight};

@@ -63,7 +63,7 @@ fn reading(clock: &impl Clock) -> Reading {
 }
 
 /// Converts debts to what a limiter would hold that was built with the current quotas. One that was
-/// [reconfigured](crate::Limiter::reconfigure) has other payloads.
+/// [changed](crate::Limiter::change) has other payloads.
 struct Book<'l, R, const N: usize> {
     version: &'l Version<R, N>,
     /// The rules in a new limiter, tier by tier.

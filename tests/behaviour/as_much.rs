@@ -153,7 +153,10 @@ fn a_changed_quota_leaves_what_it_inherits() {
     let alice = limiter.account(1);
     assert_eq!(alice.check_up_to(4).cost(), 4);
     limiter
-        .reconfigure(Quota::from(FixedWindow::new(Rate::per_hour(20))), tollgate::Inherit::Additive)
+        .change()
+        .to(Quota::from(FixedWindow::new(Rate::per_hour(20))))
+        .inherit(tollgate::Inherit::Additive)
+        .apply()
         .unwrap();
     assert_eq!(alice.check_up_to(30).cost(), 16);
 }

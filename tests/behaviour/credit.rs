@@ -229,7 +229,7 @@ fn a_credit_stops_at_the_debt_of_unseen_keys() {
     ] {
         let (limiter, _) = self::limiter(old);
         assert!(limiter.check_n(1, 3).is_allowed());
-        limiter.reconfigure(new, Inherit::AsIs).unwrap();
+        limiter.change().to(new).inherit(Inherit::AsIs).apply().unwrap();
         assert_eq!((left(&limiter, 1), left(&limiter, 2)), (1, 4), "{new}");
         assert_eq!(credit(&limiter, 1, 9), 3, "{new}");
         assert_eq!((left(&limiter, 1), left(&limiter, 2)), (4, 4), "{new}");
@@ -245,7 +245,7 @@ fn a_credit_after_a_change_is_of_the_new_quota() {
         let (limiter, _) = limiter(old);
         let prepared = limiter.account(1);
         assert!(prepared.check_n(5).is_allowed());
-        limiter.reconfigure(new, Inherit::Proportional).unwrap();
+        limiter.change().to(new).inherit(Inherit::Proportional).apply().unwrap();
         assert_eq!(prepared.credit(20), 20, "{new}");
         assert_eq!(left(&limiter, 1), 70, "{new}");
         assert_eq!(prepared.credit(200), 30, "{new}");

@@ -82,7 +82,7 @@ fn a_quota_set_again_and_again_readmits_a_key() {
             assert!(limiter.check_n("alice", 3).is_allowed());
             for _ in 0..14 {
                 clock.advance(SECOND * 4);
-                limiter.reconfigure(quota, inherit).expect("there is room");
+                limiter.change().to(quota).inherit(inherit).apply().expect("there is room");
             }
             clock.advance(SECOND * 5);
             assert!(limiter.check_n("alice", 3).is_allowed(), "{quota}, {inherit:?}");

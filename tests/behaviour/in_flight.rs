@@ -221,11 +221,11 @@ fn recycled_slots_never_mix_two_keys_up() {
 fn a_changed_limit_applies_to_later_acquisitions() {
     let limiter = limiter(3);
     let three: Vec<_> = (0..3).map(|_| limiter.try_acquire(1).unwrap()).collect();
-    limiter.reconfigure(5).unwrap();
+    limiter.set_limit(5).unwrap();
     assert_eq!(limiter.limit(), 5);
     let two = limiter.try_acquire_n(1, 2).unwrap();
     // Five are in flight. Guards stay valid, and no unit is acquired before the third is returned.
-    limiter.reconfigure(3).unwrap();
+    limiter.set_limit(3).unwrap();
     assert_eq!((limiter.in_flight(1), limiter.limit()), (5, 3));
     assert_eq!(limiter.try_acquire_n(1, 4).unwrap_err(), AcquireError::Never { units: 4, limit: 3 });
     drop(two);
@@ -242,13 +242,13 @@ fn a_limit_out_of_range_is_an_error() {
     let largest = (1 << 20) - 1;
     for limit in [0, largest + 1, u64::MAX] {
         let (value, max) = (u128::from(limit), u128::from(largest));
-        let refused = limiter.reconfigure(limit).unwrap_err();
+        let refused = limiter.set_limit(limit).unwrap_err();
         assert_eq!(refused, BuildError::OutOfRange { field: "limit", value, min: 1, max });
         assert_eq!(limiter.limit(), 2);
         assert_eq!(limiter.try_acquire_n(1, 3).unwrap_err(), AcquireError::Never { units: 3, limit: 2 });
     }
     for limit in [largest, 1] {
-        limiter.reconfigure(limit).unwrap();
+        limiter.set_limit(limit).unwrap();
         assert_eq!(limiter.try_acquire_n(1, limit).unwrap().units(), limit);
     }
 }
@@ -313,7 +313,7 @@ proptest! {
                 Step::Drop { nth } if nth < guards.len() => drop(guards.swap_remove(nth)),
                 Step::Drop { .. } => {}
                 Step::Reconfigure { limit: next } => {
-                    let changed = limiter.reconfigure(next).is_ok();
+                    let changed = limiter.set_limit(next).is_ok();
                     prop_assert_eq!(changed, next > 0);
                     limit = if changed { next } else { limit };
                 }
@@ -349,9 +349,9 @@ fn a_key_stays_at_a_lower_limit() {
         (1..=4).for_each(|seed| drop(scope.spawn(move || work(seed))));
         let beyond = (0..400).find_map(|turn| {
             let low = 2 + turn % 3;
-            limiter.reconfigure(8).unwrap();
+            limiter.set_limit(8).unwrap();
             thread::yield_now();
-            limiter.reconfigure(low).unwrap();
+            limiter.set_limit(low).unwrap();
             // A limit that is kept is reached long before.
             (0..200_000).take_while(|_| limiter.in_flight(1) > low).for_each(|_| thread::yield_now());
             let most = (0..200).map(|_| held.load(Relaxed)).max()?;

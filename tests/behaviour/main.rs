@@ -4,6 +4,7 @@
 
 mod ahead;
 mod as_much;
+mod change;
 mod closed_loop;
 mod credit;
 mod first_hit;
@@ -16,7 +17,6 @@ mod observe;
 mod per_call;
 mod pitfalls;
 mod quota_text;
-mod reconfigure;
 mod refund;
 mod reserve;
 mod save;

@@ -82,15 +82,17 @@ fn a_decision_repeated_after_a_change_is_observed_once() {
     let mut all = [0; 3];
     let mut add = |answers: [u64; 3]| all = [0, 1, 2].map(|which| all[which] + answers[which]);
     add(answered(|| {
-        sometimes(&|count| keyed.reconfigure(quota(count), Inherit::Additive).unwrap());
+        sometimes(&|count| keyed.change().to(quota(count)).inherit(Inherit::Additive).apply().unwrap());
         keyed.check(7).outcome()
     }));
     add(answered(|| {
-        sometimes(&|count| global.reconfigure(quota(count), Inherit::Additive).unwrap());
+        sometimes(&|count| global.change().to(quota(count)).inherit(Inherit::Additive).apply().unwrap());
         global.check(()).outcome()
     }));
     add(answered(|| {
-        sometimes(&|count| several.reconfigure([quota(count), quota(7)], Inherit::Additive).unwrap());
+        sometimes(&|count| {
+            several.change().to([quota(count), quota(7)]).inherit(Inherit::Additive).apply().unwrap()
+        });
         several.check(7).outcome()
     }));
     assert_eq!(counted(counters.counts()), all);

@@ -101,7 +101,12 @@ fn settling_late_forgives_and_charges_by_what_is_current() {
     let limiter = limiter(TokenBucket::new(DAY));
     let account = limiter.account(1);
     let [less, more, reset, restart] = [10; 4].map(|cost| account.check_n(cost).receipt());
-    limiter.reconfigure(Quota::from(TokenBucket::new(Rate::per_day(50))), Inherit::Additive).unwrap();
+    limiter
+        .change()
+        .to(Quota::from(TokenBucket::new(Rate::per_day(50))))
+        .inherit(Inherit::Additive)
+        .apply()
+        .unwrap();
     assert_eq!(account.settle(less, 4).unwrap().refunded, 6);
     assert_eq!(account.settle(more, 13).unwrap().debited, 3);
     assert_eq!(account.peek_n(0).remaining(), 50 - 37);
@@ -135,7 +140,7 @@ fn threads_settle_one_key_without_losing_a_unit() {
             let threads: Vec<_> = (0..3).map(|thread| scope.spawn(move || spend(thread))).collect();
             for change in 0..changes {
                 let quota = FixedWindow::new(Rate::per_day(LIMIT + change % 2));
-                limiter.reconfigure(Quota::from(quota), Inherit::Additive).unwrap();
+                limiter.change().to(Quota::from(quota)).inherit(Inherit::Additive).apply().unwrap();
             }
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });

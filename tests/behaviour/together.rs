@@ -136,7 +136,7 @@ fn offers_outlive_changes_and_resets() {
     assert!(limiter.check_n(1, 2).is_allowed());
     // The word is the same: the charge stands as one that was begun before the change.
     let mut offer = limiter.account(1).offer(5);
-    limiter.reconfigure(bucket(4), Inherit::Additive).unwrap();
+    limiter.change().to(bucket(4)).inherit(Inherit::Additive).apply().unwrap();
     assert_eq!((offer.take(), left(&limiter, 1)), (Outcome::Allowed, 0));
     assert_eq!(offer.part().limit(), 10, "it says what decided it");
     let kept = offer.keep();
@@ -148,7 +148,7 @@ fn offers_outlive_changes_and_resets() {
     assert_eq!(limiter.refund(kept.receipt()), 0, "the reset forgave it");
 
     let mut before = limiter.account(1).offer(3);
-    limiter.reconfigure(bucket(2), Inherit::Additive).unwrap();
+    limiter.change().to(bucket(2)).inherit(Inherit::Additive).apply().unwrap();
     assert!(limiter.check(1).is_allowed());
     assert_eq!(before.take(), Outcome::Never, "the word is another, and so is the limit");
     let mut offer = limiter.account(1).offer(1);

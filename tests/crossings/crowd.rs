@@ -256,7 +256,7 @@ impl Round<'_> {
                         limit.nanos = nanos;
                     }
                     log.words.push(Word::Change);
-                    engine.reconfigure(&limits, None, inherit).expect("it can be changed so");
+                    engine.change(&limits, None, inherit).expect("it can be changed so");
                 }
                 19 if !matches!(self.plan.room, Room::Enough) => {
                     let first = random.u64(..1 << 40);

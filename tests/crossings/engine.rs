@@ -313,7 +313,7 @@ impl Engine {
     }
 
     /// Makes these limits current; `only` the one of this number, the others are as they were.
-    pub(crate) fn reconfigure(
+    pub(crate) fn change(
         &self,
         limits: &[Limit],
         only: Option<usize>,
@@ -321,14 +321,18 @@ impl Engine {
     ) -> Result<(), BuildError> {
         let quotas: Vec<Quota> = limits.iter().map(|limit| limit.quota()).collect();
         match (self, only) {
-            (Self::Keyed(limiter), Some(0)) => limiter.reconfigure(quotas[0], inherit),
-            (Self::Keyed(limiter), _) => limiter.reconfigure_tiers(quotas, inherit),
-            (Self::Global(limiters), _) => {
-                limiters.iter().try_for_each(|limiter| limiter.reconfigure(quotas[0], inherit))
+            (Self::Keyed(limiter), Some(0)) => limiter.change().to(quotas[0]).inherit(inherit).apply(),
+            (Self::Keyed(limiter), _) => {
+                let tiers = quotas.into_iter().enumerate();
+                let change = tiers.fold(limiter.change(), |change, (tier, quota)| change.tier(tier, quota));
+                change.inherit(inherit).apply()
             }
-            (Self::Multi(limiter), None) => limiter.reconfigure(quotas, inherit),
+            (Self::Global(limiters), _) => limiters
+                .iter()
+                .try_for_each(|limiter| limiter.change().to(quotas[0]).inherit(inherit).apply()),
+            (Self::Multi(limiter), None) => limiter.change().to(quotas).inherit(inherit).apply(),
             (Self::Multi(limiter), Some(number)) => {
-                limiter.reconfigure_limit(number, quotas[number], inherit)
+                limiter.change().limit(number, quotas[number]).inherit(inherit).apply()
             }
         }
     }

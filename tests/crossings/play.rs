@@ -329,7 +329,7 @@ impl<'l> Player<'l> {
                     let inherit = change.inherit;
                     let old = self.limits.clone();
                     steps.push(Box::new(move || {
-                        let event = match engine.reconfigure(&limits, only, inherit) {
+                        let event = match engine.change(&limits, only, inherit) {
                             Ok(()) => Event::Changed { limits, inherits, at: now },
                             Err(_) => {
                                 let inherits = vec![Inherit::Additive; old.len()];

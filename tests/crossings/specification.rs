@@ -201,7 +201,7 @@ impl Specification {
                 Inherit::Reset => ModelInherit::Reset,
                 other => unreachable!("{other:?}"),
             };
-            model.reconfigure(limits[0].algorithm(), inherit, now);
+            model.change(limits[0].algorithm(), inherit, now);
         }
         self.forgave();
     }

@@ -49,7 +49,7 @@ pub(crate) const WORDS: [(Word, &str); 23] = [
     (Word::UpTo, "up to"),
     (Word::Debit, "debit"),
     (Word::Credit, "credit"),
-    (Word::Change, "reconfigure"),
+    (Word::Change, "change"),
     (Word::Save, "save and restore"),
     (Word::Reset, "reset"),
     (Word::Growth, "growth"),

@@ -39,7 +39,7 @@ fn the_matrix_has_each_verb_of_a_limiter() {
         "lease",
         "save",
         "restore",
-        "reconfigure",
+        "change",
         "realign",
         "on_decision",
     ] {

@@ -39,7 +39,7 @@ pub(crate) fn everything() -> Vec<Plan> {
     }
     let threads = format!(
         "cargo +nightly test -p tollgate -Zbuild-std --target {TARGET} --target-dir target/tsan --test threads \
-         --test behaviour --test crossings -- threads_of_all_verbs stress:: growth:: several:: in_flight:: lease:: reconfigure:: save::"
+         --test behaviour --test crossings -- threads_of_all_verbs stress:: growth:: several:: in_flight:: lease:: change:: save::"
     );
     plans.push(Plan::Run(Step::new("threads", &threads).with("RUSTFLAGS", "-Zsanitizer=thread")));
     plans

@@ -21,7 +21,7 @@ const ROUNDS: usize = 5;
 /// Returns all usual steps, then the long ones.
 pub(crate) fn everything() -> Vec<Plan> {
     let mut plans = test::everything();
-    let drawn = "cargo test --release --test model --test behaviour -- against_model:: reconfigure:: save::";
+    let drawn = "cargo test --release --test model --test behaviour -- against_model:: change:: save::";
     plans.push(Plan::Run(Step::new("more cases", drawn).with("PROPTEST_CASES", CASES)));
     let crossings = Step::new("crossings", "cargo test --release --test crossings");
     plans.push(Plan::Run(crossings.with("PROPTEST_CASES", CASES)));

@@ -84,7 +84,7 @@ impl<R, B> TollgateLayer<R, B> {
     /// `limits` are given as to [`Rule::new`](crate::Rule::new): as many as the rule has, in the
     /// same order. `inherit` says what happens to the debt of each key.
     ///
-    /// **Guarantee.** As for [`tollgate::Limiter::reconfigure`], all limits of the rule change
+    /// **Guarantee.** As for [`tollgate::Limiter::change`], all limits of the rule change
     /// at the same instant: every request is decided either by all of the old limits or by all of
     /// the new ones. `RateLimit-Policy` changes right after. Each limit keeps its algorithm, and
     /// its name in headers, even if the period changes. A limit [in flight](Limit::InFlight) takes
@@ -179,7 +179,7 @@ fn reconfigure_limit_set(
         Decider::Local(sets) => {
             sets[set].reconfigure(&Limit::quotas(&limits).ok_or_else(other_kind)?, inherit)
         }
-        Decider::InFlight(sets) => sets[set].0.reconfigure(Limit::in_flight(&limits).ok_or_else(other_kind)?),
+        Decider::InFlight(sets) => sets[set].0.set_limit(Limit::in_flight(&limits).ok_or_else(other_kind)?),
         Decider::Backend(_) => return Err(ReconfigureError::Backend { rule: name() }),
         Decider::PerRequest(_) => return Err(ReconfigureError::PerRequest { rule: name() }),
     };

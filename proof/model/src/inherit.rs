@@ -1,6 +1,6 @@
 //! What keys keep when their limit is replaced.
 
-/// What each key keeps over [`Model::reconfigure`](crate::Model::reconfigure).
+/// What each key keeps over [`Model::change`](crate::Model::change).
 ///
 /// *Available* is the cost that could be admitted at that time. Reservations beyond a full bucket
 /// remain as additional debt, except with `Reset`.
@@ -63,7 +63,7 @@ mod tests {
         {
             let mut model = Model::new(bucket(3, 5, 3));
             assert!(model.check("k", 0, 3).allowed);
-            model.reconfigure(bucket(60, 1_000, 60), inherit, 3); // 1.8 of 3
+            model.change(bucket(60, 1_000, 60), inherit, 3); // 1.8 of 3
             assert_eq!(model.peek("k", 3, 0).remaining, expected, "{inherit:?}");
         }
     }
@@ -74,7 +74,7 @@ mod tests {
             [(Inherit::AsIs, 3), (Inherit::Proportional, 60), (Inherit::Additive, 60), (Inherit::Reset, 60)]
         {
             let mut model = Model::new(bucket(3, 5, 3));
-            model.reconfigure(bucket(60, 1_000, 60), inherit, 7);
+            model.change(bucket(60, 1_000, 60), inherit, 7);
             assert_eq!(model.peek("k", 7, 0).remaining, expected, "{inherit:?}");
         }
     }
@@ -84,7 +84,7 @@ mod tests {
         for inherit in [Inherit::AsIs, Inherit::Proportional, Inherit::Additive] {
             let mut model = Model::new(bucket(500, 1_000, 500));
             assert!(model.check("k", 0, 500).allowed);
-            model.reconfigure(bucket(200, 1_000, 200), inherit, 0);
+            model.change(bucket(200, 1_000, 200), inherit, 0);
             assert_eq!(model.peek("k", 0, 0).remaining, 0, "{inherit:?}");
             assert_eq!(model.peek("k", 5, 0).remaining, 1, "{inherit:?}");
         }

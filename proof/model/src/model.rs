@@ -123,7 +123,7 @@ impl Model {
     /// # Panics
     ///
     /// When the limits are neither both buckets nor both fixed windows.
-    pub fn reconfigure(&mut self, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
+    pub fn change(&mut self, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
         let mut next = keys(algorithm);
         next.inherit(&self.keys.debts(now_ns), inherit, now_ns);
         self.keys = next;

@@ -131,13 +131,13 @@ impl MultiModel {
         self.limits.iter_mut().for_each(|limit| limit.reset(key));
     }
 
-    /// Replaces one limit as [`Model::reconfigure`] does; the others are unchanged.
+    /// Replaces one limit as [`Model::change`] does; the others are unchanged.
     ///
     /// # Panics
     ///
-    /// Like [`Model::reconfigure`]; and when there is no limit with this number.
-    pub fn reconfigure(&mut self, number: usize, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
-        self.limits[number].reconfigure(algorithm, inherit, now_ns);
+    /// Like [`Model::change`]; and when there is no limit with this number.
+    pub fn change(&mut self, number: usize, algorithm: Algorithm, inherit: Inherit, now_ns: u64) {
+        self.limits[number].change(algorithm, inherit, now_ns);
     }
 
     /// Aligns all limits to another Unix time: see [`Model::realign`].
@@ -240,9 +240,9 @@ mod tests {
     fn replacing_one_limit_leaves_the_others_unchanged() {
         let mut multi = MultiModel::new(&[bucket(10, SECOND), bucket(15, MINUTE)]);
         assert!(multi.check("k", 0, 8).allowed());
-        multi.reconfigure(1, bucket(30, MINUTE), Inherit::Additive, 0);
+        multi.change(1, bucket(30, MINUTE), Inherit::Additive, 0);
         assert_eq!(remaining(&multi, 0), [2, 22]);
-        multi.reconfigure(0, bucket(100, SECOND), Inherit::Proportional, 0);
+        multi.change(0, bucket(100, SECOND), Inherit::Proportional, 0);
         assert_eq!(remaining(&multi, 0), [20, 22]);
     }
 

@@ -71,7 +71,7 @@ impl Kind {
         self.is_bucket() || self == Self::Intervals
     }
 
-    /// Whether it can be reconfigured to another period, by every `Inherit`.
+    /// Whether it can be changed to another period, by every `Inherit`.
     pub fn converts(self) -> bool {
         self.is_bucket() || self == Self::Fixed
     }

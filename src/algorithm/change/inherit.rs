@@ -3,7 +3,7 @@
 use crate::algorithm::change::Unit;
 use crate::error::BuildError;
 
-/// The policy for the state of a key when its quota [changes](crate::Limiter::reconfigure) at run
+/// The policy for the state of a key when its quota [changes](crate::Limiter::change) at run
 /// time.
 ///
 /// *Available* is the cost that the limiter would admit for the key at the change: tokens in the
@@ -25,7 +25,7 @@ use crate::error::BuildError;
 ///     let quota = TokenBucket::new(Rate::per_second(10));
 ///     let limiter = Limiter::builder(quota).clock(ManualClock::new()).build()?;
 ///     assert!(limiter.check_n((), 4).is_allowed()); // 6 of 10 are left
-///     limiter.reconfigure(TokenBucket::new(Rate::per_second(100)), inherit)?;
+///     limiter.change().to(TokenBucket::new(Rate::per_second(100))).inherit(inherit).apply()?;
 ///     Ok::<u64, tollgate::BuildError>(limiter.account(()).at(limiter.now()).peek_n(0).remaining())
 /// };
 /// assert_eq!(carried(Inherit::AsIs)?, 6);
@@ -50,7 +50,7 @@ pub enum Inherit {
     Reset,
 }
 
-impl Change<'_> {
+impl Transition<'_> {
     /// `Ok` when the debt stays. Then words that count the same things under both quotas may stay
     /// unchanged.
     pub(crate) fn keeps(&self, limits: impl Iterator<Item = (u64, u64)>) -> Result<(), BuildError> {
@@ -67,7 +67,7 @@ impl Change<'_> {
 
 /// A change of the quota, as the rules of the new version receive it.
 #[derive(Clone, Copy, Debug)]
-pub struct Change<'c> {
+pub struct Transition<'c> {
     /// What each tier inherits.
     pub(crate) inherits: &'c [Inherit],
     /// The instant of the change on the clock of the limiter.

@@ -27,10 +27,10 @@ use crate::algorithm::{Moment, Payload, Rule, Stored};
 use crate::time::Timestamp;
 
 pub(crate) use carry::Carry;
-pub(crate) use inherit::Change;
 pub use inherit::Inherit;
 #[cfg(test)]
 pub(crate) use inherit::Step;
+pub(crate) use inherit::Transition;
 pub(crate) use past::{Past, WithPast};
 
 /// The unit in which one tier of a version counts.

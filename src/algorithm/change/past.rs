@@ -3,7 +3,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use crate::algorithm::change::Change;
+use crate::algorithm::change::Transition;
 use crate::algorithm::change::inherit::Step;
 use crate::algorithm::{AnyRule, Moment, Numbers, Payload, Ranged, Rule, Stored};
 use crate::error::BuildError;
@@ -54,7 +54,7 @@ impl Past {
     pub(crate) fn remember<R: Numbers>(
         olds: &[WithPast<AnyRule>],
         rules: &[R],
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Vec<WithPast<R>>, BuildError> {
         if !rules.iter().any(Ranged::is_ranged) {
             return Ok(rules.iter().map(|rule| (*rule, None)).collect());

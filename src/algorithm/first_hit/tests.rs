@@ -37,7 +37,7 @@ fn left(rule: &FirstHitRule, payload: Payload, now: u64) -> u64 {
 
 /// A change from `old` at `since`, whose horizon ended there.
 fn changed(old: FirstHitRule, new: FirstHit, since: u64) -> FirstHitRule {
-    let change = Change { inherits: &[Inherit::AsIs], since, until: since };
+    let change = Transition { inherits: &[Inherit::AsIs], since, until: since };
     FirstHit::recompile(&[new], 0, &[old], change).expect("there is room").remove(0)
 }
 

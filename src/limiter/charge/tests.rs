@@ -18,7 +18,7 @@ fn a_turn_that_a_change_makes_possible_counts_as_booked() {
     let (is_old, receipts) = (Cell::new(true), RefCell::new(Vec::new()));
     let time = || {
         if is_old.take() {
-            limiter.reconfigure(quotas(10), Inherit::Additive).unwrap();
+            limiter.change().to(quotas(10)).inherit(Inherit::Additive).apply().unwrap();
             let charge = || limiter.check_n(7, 4).receipt();
             receipts.replace(vec![charge(), charge()]);
         }

@@ -31,7 +31,7 @@ pub use owned::OwnedInFlight;
 /// deadline of their own.
 ///
 /// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of
-/// threads (after a [change](Self::reconfigure) to a lower one, no more than they held by then);
+/// threads (after a [change](Self::set_limit) to a lower one, no more than they held by then);
 /// and what a holder did before it gave back is visible to the next holder. A request that cannot
 /// be counted is refused: a key that finds its bucket full of keys with something in flight waits
 /// until one of them has nothing left. That is [`WhenFull::Deny`]; the other choices make no sense
@@ -176,7 +176,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
 
     /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
     ///
-    /// **Guarantee.** A request after `reconfigure` has returned is decided by the new limit, and a
+    /// **Guarantee.** A request after `set_limit` has returned is decided by the new limit, and a
     /// call that goes on meanwhile wholly by the old one, as if it had come before, or wholly
     /// by the new one; [`AcquireError::Never`], too. Guards that are out stay valid and hold
     /// what they took. Under a higher limit there is room at once. Under a lower one a key that
@@ -201,14 +201,14 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// let limiter = InFlightLimiter::builder(2).per::<str>().build()?;
     /// let (first, second) = (limiter.try_acquire("alice")?, limiter.try_acquire("alice")?);
     ///
-    /// limiter.reconfigure(1)?; // the server is busy
+    /// limiter.set_limit(1)?; // the server is busy
     /// drop(first);
     /// assert_eq!(limiter.try_acquire("alice").unwrap_err(), AcquireError::Busy);
     /// drop(second);
     /// assert!(limiter.try_acquire("alice").is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reconfigure(&self, limit: u64) -> Result<(), BuildError> {
+    pub fn set_limit(&self, limit: u64) -> Result<(), BuildError> {
         self.limit.put(InFlightRule::new(limit)?);
         Ok(())
     }

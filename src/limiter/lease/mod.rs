@@ -74,7 +74,7 @@ const TTL: u64 = 1_000_000;
 /// the request that is refused in the end counts as itself.
 ///
 /// **Cost.** Spending a permit: one reading of the limiter's clock, which the ttl is kept by, and
-/// one load of a word that only a reset and a [change](crate::Limiter::reconfigure) of the quota
+/// one load of a word that only a reset and a [change](crate::Limiter::change) of the quota
 /// write; no atomic write, no hash. With [`CoarseClock`](crate::CoarseClock) the clock costs one
 /// load.
 /// Taking: a check's compare-exchange. Never blocks, never allocates.

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use super::{NUMBER, Version, Versions, Writer, by_table, compile};
-use crate::algorithm::{Algorithm, AnyRule, Change, Inherit, Past, WithPast};
+use crate::algorithm::{Algorithm, AnyRule, Inherit, Past, Transition, WithPast};
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::sync::MutexGuard;
@@ -60,7 +60,7 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
             // The horizon lies beyond the change: it stops only threads that are late.
             let until = term.map_or(0, |term| term.extend(since - old.since));
             let number = writer.last + 1;
-            let change = Change { inherits, since, until };
+            let change = Transition { inherits, since, until };
             let version = self.following_version(old, &quotas, origin, number, change)?;
             self.put(number, version).ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
@@ -87,11 +87,11 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         let since = old.end_at(clock)?;
         let until = old.term().map_or(0, |term| term.extend(since - old.since));
         let number = writer.last + 1;
-        let change = Change { inherits: &inherits, since, until };
+        let change = Transition { inherits: &inherits, since, until };
         let next = self.following_version(old, &wanted, origin, number, change)?;
         let until = next.term().map_or(0, |term| term.extend(MINUTE));
         let inherits = vec![Inherit::Additive; inherits.len()];
-        let back = Change { inherits: &inherits, since: since.saturating_add(MINUTE), until };
+        let back = Transition { inherits: &inherits, since: since.saturating_add(MINUTE), until };
         self.following_version(&next, &writer.quotas, origin, number + 1, back).map(drop)
     }
 
@@ -102,7 +102,7 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         quotas: &[A],
         origin: u64,
         number: u64,
-        change: Change<'_>,
+        change: Transition<'_>,
     ) -> Result<Version<A::Rule, N>, BuildError> {
         // A limiter that was saved is built again with these quotas.
         compile(old.limits, quotas, origin)?;
@@ -112,7 +112,7 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
             let (tiers, inherits): (Vec<_>, Vec<Inherit>) = tiers.into_iter().unzip();
             let (quotas, olds): (Vec<A>, Vec<_>) = tiers.into_iter().unzip();
             let (olds, pasts): (Vec<A::Rule>, Vec<WithPast<AnyRule>>) = olds.into_iter().unzip();
-            let change = Change { inherits: &inherits, ..change };
+            let change = Transition { inherits: &inherits, ..change };
             let rules = A::recompile(&quotas, origin, &olds, change)?;
             Past::remember(&pasts, &rules, change)
         })?;

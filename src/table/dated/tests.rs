@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::algorithm::{
-    Algorithm, AnyRule, Change, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog, SlidingWindow,
-    TokenBucket,
+    Algorithm, AnyRule, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog, SlidingWindow,
+    TokenBucket, Transition,
 };
 use crate::rate::Rate;
 
@@ -39,7 +39,7 @@ impl Version {
     /// Changes the quota, seals this version, and returns the new one.
     fn changed(&self, quota: impl Into<Quota>, inherit: Inherit, since: u64) -> Self {
         let until = self.term.extend(since);
-        let change = Change { inherits: &[inherit], since, until };
+        let change = Transition { inherits: &[inherit], since, until };
         let rules = Quota::recompile(&[quota.into()], 0, &[self.rule], change).expect("there is room");
         let olds = [(self.rule, self.term.past().cloned())];
         let rules = Past::remember(&olds, &rules, change).expect("it is the first change");

@@ -147,9 +147,9 @@ fn a_reset_key_has_what_its_tier_gives_anew() {
             let builder = Limiter::builder(first).per::<u64>().tier(second).clock(ManualClock::new());
             let limiter = builder.build().unwrap();
             if let Quota::FixedWindow(_) = first {
-                let larger =
-                    [first, second].map(|old| Quota::from(FixedWindow::new(Rate::per_hour(old.limit() * 3))));
-                limiter.reconfigure_tiers(larger, Inherit::AsIs).unwrap();
+                let larger = |old: Quota| Quota::from(FixedWindow::new(Rate::per_hour(old.limit() * 3)));
+                let change = limiter.change().to(larger(first)).tier(1, larger(second));
+                change.inherit(Inherit::AsIs).apply().unwrap();
             }
             for key in [0, 1] {
                 let account = |name| limiter.account(name).tier(key as usize).unwrap();

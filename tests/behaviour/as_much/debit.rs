@@ -161,7 +161,7 @@ fn a_debit_outlives_a_change_of_the_quota() {
         {
             let (limiter, _) = limiter(quota);
             let debit = limiter.account(1).debit(35).unwrap();
-            limiter.reconfigure(quota, inherit).unwrap();
+            limiter.change().to(quota).inherit(inherit).apply().unwrap();
             let refused = limiter.check(1);
             if is_a_bucket(&quota) {
                 assert_eq!(refused.retry_after(), Some(Duration::from_millis(2_600)), "{inherit:?}");
@@ -184,9 +184,12 @@ fn a_debit_to_the_end_of_time_leaves_no_change() {
     let quota = TokenBucket::new(Rate::per_second(7));
     let (limiter, _) = limiter(quota);
     assert!(limiter.account(1).debit(1_000_000).unwrap().cost() == 1_000_000);
-    assert!(limiter.reconfigure(Quota::from(quota), Additive).is_ok());
+    assert!(limiter.change().to(Quota::from(quota)).inherit(Additive).apply().is_ok());
     assert!(limiter.account(1).debit(u64::MAX).is_ok());
-    assert_eq!(limiter.reconfigure(Quota::from(quota), Additive), Err(BuildError::ChangedTooOften));
+    assert_eq!(
+        limiter.change().to(Quota::from(quota)).inherit(Additive).apply(),
+        Err(BuildError::ChangedTooOften)
+    );
     assert!(limiter.check(2).is_allowed() && !limiter.check(1).is_allowed());
 }
 

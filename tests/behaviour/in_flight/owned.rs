@@ -89,7 +89,7 @@ fn guards_dropped_by_other_threads_give_back_once() {
             for turn in 0..30_000 {
                 let (key, units) = (random.u64(..KEYS), random.u64(1..=3));
                 if turn % 500 == 0 {
-                    limiter.reconfigure(random.u64(3..=4)).unwrap();
+                    limiter.set_limit(random.u64(3..=4)).unwrap();
                 }
                 let Ok(guard) = limiter.try_acquire_n_owned(key, units) else { continue };
                 granted += 1;

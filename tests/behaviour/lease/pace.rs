@@ -84,10 +84,10 @@ fn a_lease_acquires_an_eighth_of_the_current_limit() {
         };
         (0..4_000).map(held).max().unwrap()
     };
-    limiter.reconfigure(bucket(8_000), Inherit::Reset).unwrap();
+    limiter.change().to(bucket(8_000)).inherit(Inherit::Reset).apply().unwrap();
     assert_eq!(most(&mut lease), 1_000);
     // The reset ends the held permits, and the next acquisition takes only its share.
-    limiter.reconfigure(bucket(24), Inherit::Reset).unwrap();
+    limiter.change().to(bucket(24)).inherit(Inherit::Reset).apply().unwrap();
     assert!(lease.check().is_allowed());
     assert_eq!((lease.held(), left(&limiter)), (2, 21));
 }

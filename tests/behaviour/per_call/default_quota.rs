@@ -44,11 +44,14 @@ fn another_default_quota_keeps_every_debt() {
         limiter.check(8).receipt(),
     ];
     for inherit in [Inherit::AsIs, Inherit::Proportional, Inherit::Reset] {
-        let error = limiter.reconfigure(quota(1, 1_000), inherit).unwrap_err();
+        let error = limiter.change().to(quota(1, 1_000)).inherit(inherit).apply().unwrap_err();
         assert_eq!(error, BuildError::CannotInherit { field: "inherit" });
-        assert_eq!(limiter.reconfigure(quota(10, 100), inherit).is_ok(), inherit != Inherit::Reset);
+        assert_eq!(
+            limiter.change().to(quota(10, 100)).inherit(inherit).apply().is_ok(),
+            inherit != Inherit::Reset
+        );
     }
-    limiter.reconfigure(quota(1, 1_000), Inherit::Additive).unwrap();
+    limiter.change().to(quota(1, 1_000)).inherit(Inherit::Additive).apply().unwrap();
     assert_eq!([7, 8].map(|key| debt(&limiter, key)), [360, 10]);
     assert_eq!(limiter.check(7).remaining(), 639);
     // Lent quotas know no versions, and receipts of before the change are good.

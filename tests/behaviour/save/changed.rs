@@ -38,7 +38,7 @@ fn a_key_never_seen_has_no_more_after_a_restart() {
         let before = clock(BEGUN, shown);
         let limiter = built(quota(10), &before);
         assert!(limiter.check_n(1, 4).is_allowed());
-        limiter.reconfigure(quota(100), AsIs).unwrap();
+        limiter.change().to(quota(100)).inherit(AsIs).apply().unwrap();
         assert_eq!((left(&limiter, 1), left(&limiter, 2)), (6, 10));
         let mut file = saved(&limiter);
         // The window is over before the next clock begins.
@@ -70,7 +70,7 @@ fn a_lowered_sliding_window_keeps_its_counts_over_a_restart() {
     let before = clock(BEGUN, 0);
     let limiter = built(quota(4_000_000), &before);
     assert!(limiter.check_n(1, 4_000_000).is_allowed());
-    limiter.reconfigure(quota(60_000), Additive).unwrap();
+    limiter.change().to(quota(60_000)).inherit(Additive).apply().unwrap();
     let after = clock(BEGUN, 5 * SECOND);
     let restored = restored(quota(60_000), &saved(&limiter), &after);
     assert_eq!(limiter.resolution(), restored.resolution());
@@ -88,7 +88,7 @@ fn a_lowered_log_keeps_all_times_over_a_restart() {
     let before = clock(BEGUN, 0);
     let limiter = built(quota(10), &before);
     assert!(limiter.check_n(1, 10).is_allowed());
-    limiter.reconfigure(quota(3), Additive).unwrap();
+    limiter.change().to(quota(3)).inherit(Additive).apply().unwrap();
     let after = clock(BEGUN, SECOND);
     let restored = restored(quota(3), &saved(&limiter), &after);
     for units in [3, 3, 3, 1] {
@@ -97,7 +97,10 @@ fn a_lowered_log_keeps_all_times_over_a_restart() {
         assert_eq!(left(&limiter, 1), left(&restored, 1));
     }
     assert_eq!(left(&restored, 1), 3);
-    assert!(restored.reconfigure(quota(10), Additive).is_ok(), "its ring has room for ten still");
+    assert!(
+        restored.change().to(quota(10)).inherit(Additive).apply().is_ok(),
+        "its ring has room for ten still"
+    );
 }
 
 /// Some rates have no common grain that is fine enough. A later version has another range of
@@ -118,7 +121,8 @@ fn what_no_limiter_can_be_built_with_is_no_change() {
                 let limiter = build([first, second]).build().expect("these have a common grain");
                 clock.advance(Duration::from_nanos(wait));
                 let rates = [count, other].map(Rate::per_second);
-                let change = limiter.reconfigure_tiers(rates.map(TokenBucket::new), Additive);
+                let [one, two] = rates.map(TokenBucket::new);
+                let change = limiter.change().to(one).tier(1, two).inherit(Additive).apply();
                 if let Err(error) = build(rates).build() {
                     assert_eq!(change, Err(error), "{count} and {other} a second");
                     refused += 1;
@@ -262,7 +266,7 @@ fn restarts_after_changes_change_nothing(family: &[Quota], ops: &[Op]) -> Result
             }
             Op::Change { to, inherit } => {
                 let to = family[to % family.len()];
-                let [one, other] = both.each(|limiter| limiter.reconfigure(to, inherit));
+                let [one, other] = both.each(|limiter| limiter.change().to(to).inherit(inherit).apply());
                 prop_assert_eq!(&one, &other, "change of operation {}", number);
                 quota = if one.is_ok() { to } else { quota };
             }
@@ -307,6 +311,9 @@ fn tiers_are_restored_no_better(
             .max_keys(8)
             .clock(clock.clone())
     };
+    let change = |limiter: &Limiter<u64, Quota, 1, ManualClock>, [first, second]: [Quota; 2], inherit| {
+        limiter.change().to(first).tier(1, second).inherit(inherit).apply()
+    };
     let before = clock(BEGUN, 0);
     let (saved, mut unix, mut number) = (builder(0, &before).build().unwrap(), BEGUN, 0);
     // When each key was charged last, and under which tier.
@@ -314,7 +321,7 @@ fn tiers_are_restored_no_better(
     for op in ops {
         match *op {
             Op::Wait(nanos) => unix += nanos,
-            Op::Change { to, inherit } if saved.reconfigure_tiers(tiers[to % 2], inherit).is_ok() => {
+            Op::Change { to, inherit } if change(&saved, tiers[to % 2], inherit).is_ok() => {
                 (number, changes) = (to % 2, changes + 1);
             }
             Op::Check { key, cost } | Op::Refund { key, cost } => {

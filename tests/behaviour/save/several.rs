@@ -139,7 +139,7 @@ fn edited_bytes_of_several_limits_never_panic() {
                     let _ = limiter.refund(limiter.check_n(key, 2));
                     let _ = answer(&limiter.check(key));
                 }
-                let _ = limiter.reconfigure(ten().to_vec(), Inherit::Additive);
+                let _ = limiter.change().to(ten().to_vec()).inherit(Inherit::Additive).apply();
                 let _ = answer(&limiter.check(1));
                 file_of(&limiter);
             }
@@ -194,7 +194,7 @@ fn too_many_keys_for_smaller_tables_are_an_error() {
 }
 
 #[test]
-fn reconfigured_limits_are_restored_with_the_current_quotas() {
+fn changed_limits_are_restored_with_the_current_quotas() {
     let now = clock(BEGUN, SECOND);
     let limiter = built(&ten(), now.clone());
     assert!(limiter.check_n(1, 4).is_allowed());
@@ -203,16 +203,26 @@ fn reconfigured_limits_are_restored_with_the_current_quotas() {
     eight[0] = SlidingLog::new(rate).into();
     eight[2] = TokenBucket::new(Rate::per_minute(7)).burst(8).into();
     eight[3] = FixedWindow::new(Rate::per_day(8)).into();
-    limiter.reconfigure(eight.to_vec(), Inherit::Additive).unwrap();
+    limiter.change().to(eight.to_vec()).inherit(Inherit::Additive).apply().unwrap();
     let file = file_of(&limiter);
     assert!(matches!(restore(&ten(), now.clone(), &file), Err(RestoreError::Differs { .. })));
     let after = restore(&eight, clock(BEGUN, 5 * SECOND), &file).unwrap();
     for cost in [3, 1, 1] {
         assert_eq!(answer(&limiter.check_n(1, cost)), answer(&after.check_n(1, cost)));
     }
-    after.reconfigure(ten().to_vec(), Inherit::Additive).expect("its ring has room for ten still");
-    after.reconfigure(eight.to_vec(), Inherit::Additive).unwrap();
-    after.reconfigure_limit(3, FixedWindow::new(Rate::per_day(20)).into(), Inherit::Additive).unwrap();
+    after
+        .change()
+        .to(ten().to_vec())
+        .inherit(Inherit::Additive)
+        .apply()
+        .expect("its ring has room for ten still");
+    after.change().to(eight.to_vec()).inherit(Inherit::Additive).apply().unwrap();
+    after
+        .change()
+        .limit(3, FixedWindow::new(Rate::per_day(20)).into())
+        .inherit(Inherit::Additive)
+        .apply()
+        .unwrap();
 }
 
 /// Two threads charge all keys while a third saves. Nothing refills.

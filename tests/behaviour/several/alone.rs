@@ -124,7 +124,7 @@ proptest! {
         };
         for (at, (key, cost, pause, give_back)) in steps.into_iter().enumerate() {
             if at == change {
-                let [changed, too] = [&alone, &observed].map(|all| all.reconfigure(later.clone(), Inherit::AsIs));
+                let [changed, too] = [&alone, &observed].map(|all| all.change().to(later.clone()).inherit(Inherit::AsIs).apply());
                 prop_assert_eq!(changed, too);
             }
             clock.advance(Duration::from_nanos(pause));

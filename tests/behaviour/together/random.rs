@@ -31,9 +31,9 @@ proptest! {
         let list = Limiter::builder(quotas).per::<u64>().clock(clock.clone()).max_keys(100).build();
         let (Ok(alone), Ok(list)) = (alone, list) else { return Ok(()) };
         for (at, (key, cost, pause, give_back)) in steps.into_iter().enumerate() {
-            if at == change && list.check_reconfigure(later.clone(), Inherit::AsIs).is_ok() {
-                list.reconfigure(later.clone(), Inherit::AsIs).unwrap();
-                alone.iter().zip(&later).for_each(|(one, &quota)| one.reconfigure(quota, Inherit::AsIs).unwrap());
+            if at == change && list.change().to(later.clone()).inherit(Inherit::AsIs).check().is_ok() {
+                list.change().to(later.clone()).inherit(Inherit::AsIs).apply().unwrap();
+                alone.iter().zip(&later).for_each(|(one, &quota)| one.change().to(quota).inherit(Inherit::AsIs).apply().unwrap());
             }
             if at == resets {
                 // Whether a slot is known depends on who took it since: each table hashes anew.

@@ -275,8 +275,7 @@ impl<'l> Player<'l> {
             Verb::Change(change) => {
                 let Some((limits, only, inherits)) = self.changed(change) else { return Ok(vec![]) };
                 let inherit = change.inherit;
-                let (done, inner) =
-                    self.with_others(line, false, || engine.reconfigure(&limits, only, inherit));
+                let (done, inner) = self.with_others(line, false, || engine.change(&limits, only, inherit));
                 self.floor = self.floor.max(self.reached);
                 let outer = match done {
                     Ok(()) => {

@@ -70,7 +70,12 @@ impl Subject for Engine {
 
     fn change(&mut self, limit: Limit, at: u64) {
         self.clock.set(Timestamp::from_nanos(at));
-        self.limiter.reconfigure(quota(limit), Inherit::AsIs).expect("buckets change into buckets");
+        self.limiter
+            .change()
+            .to(quota(limit))
+            .inherit(Inherit::AsIs)
+            .apply()
+            .expect("buckets change into buckets");
     }
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {

@@ -53,7 +53,7 @@ impl Subject for Reference {
     }
 
     fn change(&mut self, limit: Limit, at: u64) {
-        self.model.reconfigure(algorithm(limit), Inherit::AsIs, at);
+        self.model.change(algorithm(limit), Inherit::AsIs, at);
     }
 
     fn reserve(&mut self, name: Option<&str>, key: &str, at: u64, cost: u64, max_wait: u64) -> Seen {

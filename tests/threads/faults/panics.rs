@@ -100,10 +100,10 @@ fn a_change_and_a_save_whose_clock_panics_change_nothing() {
     let limiter = limiter(TokenBucket::new(Rate::per_hour(5)).into());
     assert!(limiter.check_n(1, 2).is_allowed());
     let ten = || Quota::from(TokenBucket::new(Rate::per_hour(10)));
-    assert!(interrupted(1, || limiter.reconfigure(ten(), Inherit::Additive)));
+    assert!(interrupted(1, || limiter.change().to(ten()).inherit(Inherit::Additive).apply()));
     assert!(interrupted(1, || limiter.save(Vec::new())));
     assert_eq!(limiter.account(1).at(limiter.now()).peek_n(0).remaining(), 3, "the old quota is in force");
-    limiter.reconfigure(ten(), Inherit::Additive).unwrap();
+    limiter.change().to(ten()).inherit(Inherit::Additive).apply().unwrap();
     assert_eq!(limiter.account(1).at(limiter.now()).peek_n(0).remaining(), 8);
     assert_eq!(limiter.save(Vec::new()).unwrap(), 1);
 }

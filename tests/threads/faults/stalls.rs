@@ -70,7 +70,7 @@ const MEDDLINGS: &[Meddling] = &[
         "the quota is changed to itself",
         |limiter| {
             assert!(limiter.check(&KEY).is_allowed());
-            let _ = limiter.reconfigure(quota_of(limiter), Inherit::Additive);
+            let _ = limiter.change().to(quota_of(limiter)).inherit(Inherit::Additive).apply();
         },
         1,
     ),
@@ -203,7 +203,7 @@ fn a_cost_made_possible_during_its_check_is_charged() {
         };
         let (limiter, _) = limiter(quota, max_keys(quota));
         let same = limiter.clone();
-        let meddle = move || same.reconfigure(larger, Inherit::Additive).unwrap();
+        let meddle = move || same.change().to(larger).inherit(Inherit::Additive).apply().unwrap();
         let (decision, stalled) = at_reading(1, meddle, || limiter.check_n(&KEY, 6));
         assert!(stalled && decision.is_allowed(), "{quota}: six of nine");
         assert_eq!(drained(&limiter), 3, "{quota}");
@@ -226,7 +226,7 @@ fn an_insertion_that_a_change_overtakes_forgets_no_debt() {
     }
     let (same, later) = (limiter.clone(), clock.clone());
     let meddle = move || {
-        same.reconfigure(Quota::from(slow()), Inherit::AsIs).unwrap();
+        same.change().to(Quota::from(slow())).inherit(Inherit::AsIs).apply().unwrap();
         later.advance(Duration::from_millis(500));
     };
     // It stalls at its second reading, after the first has found nothing, and goes on half a second

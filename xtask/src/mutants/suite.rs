@@ -18,7 +18,7 @@ pub(super) const STAGES: [(&str, &str, &str); 8] = [
     ("tests/model/main.rs", "vectors::", "1"),
     ("tests/behaviour/main.rs", "refund:: reserve::", "1"),
     ("tests/model/main.rs", "against_model::", "20"),
-    ("tests/behaviour/main.rs", "reconfigure::", "1"),
+    ("tests/behaviour/main.rs", "change::", "1"),
     ("tests/behaviour/main.rs", "save::", "100"),
     ("tests/behaviour/main.rs", "lease:: several:: pitfalls:: in_flight::", "1"),
     ("tests/model/main.rs", "against_model::", "200"),

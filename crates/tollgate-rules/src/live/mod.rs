@@ -243,7 +243,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// **Cost.** New limiters are built and matchers compiled before any request notices. Then each
     /// rule whose numbers change takes some microseconds, for which requests wait, and about six
     /// kilobytes until it is gone: see
-    /// [`Limiter::reconfigure`](tollgate::Limiter::reconfigure).
+    /// [`Limiter::change`](tollgate::Limiter::change).
     ///
     /// # Errors
     ///

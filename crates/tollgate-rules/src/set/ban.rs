@@ -77,11 +77,11 @@ impl<C: Clock + 'static> Bans<C> {
 
     /// Makes bans last this long from now on.
     pub(crate) fn change(&self, length: Duration) -> Result<(), BuildError> {
-        self.limiter.reconfigure(quota(length), Inherit::Additive)
+        self.limiter.change().to(quota(length)).inherit(Inherit::Additive).apply()
     }
 
     /// Checks that a [`change`](Self::change) can be made, and taken back.
     pub(crate) fn check_change(&self, length: Duration) -> Result<(), BuildError> {
-        self.limiter.check_reconfigure(quota(length), Inherit::Additive)
+        self.limiter.change().to(quota(length)).inherit(Inherit::Additive).check()
     }
 }

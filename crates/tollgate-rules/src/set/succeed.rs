@@ -58,7 +58,7 @@ impl<C: Clock> Change<C> {
     {
         match &self.of {
             Of::Quotas { shared, new, inherit, .. } => {
-                shared.limiter.check_reconfigure(new.to_vec(), *inherit)
+                shared.limiter.change().to(new.to_vec()).inherit(*inherit).check()
             }
             // Any limit that a file may have.
             Of::AtOnce { .. } => Ok(()),
@@ -72,8 +72,10 @@ impl<C: Clock> Change<C> {
         C: 'static,
     {
         match &self.of {
-            Of::Quotas { shared, new, inherit, .. } => shared.limiter.reconfigure(new.to_vec(), *inherit),
-            Of::AtOnce { shared, new, .. } => shared.limiter.reconfigure(*new),
+            Of::Quotas { shared, new, inherit, .. } => {
+                shared.limiter.change().to(new.to_vec()).inherit(*inherit).apply()
+            }
+            Of::AtOnce { shared, new, .. } => shared.limiter.set_limit(*new),
             Of::Bans { bans, new, .. } => bans.change(*new),
         }
     }
@@ -87,13 +89,13 @@ impl<C: Clock> Change<C> {
         match &self.of {
             Of::Quotas { shared, old, new, .. } => {
                 let is_smaller = old.iter().zip(new).any(|(old, new)| new.limit() < old.limit());
-                let strictly = |inherit| shared.limiter.reconfigure(old.to_vec(), inherit);
+                let strictly = |inherit| shared.limiter.change().to(old.to_vec()).inherit(inherit).apply();
                 match is_smaller {
                     true => strictly(Inherit::AsIs).or_else(|_| strictly(Inherit::Additive)),
                     false => strictly(Inherit::Additive),
                 }
             }
-            Of::AtOnce { shared, old, .. } => shared.limiter.reconfigure(*old),
+            Of::AtOnce { shared, old, .. } => shared.limiter.set_limit(*old),
             Of::Bans { bans, old, .. } => bans.change(*old),
         }
     }
@@ -396,8 +398,8 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         let try_out = || {
             let built = Limiter::builder(current.shared.built.to_vec()).per::<[u8]>();
             let limiter = built.clock(ManualClock::new()).max_keys(1).memory_budget(usize::MAX).build()?;
-            limiter.reconfigure(old.to_vec(), Inherit::Additive)?;
-            limiter.reconfigure(quotas.to_vec(), inherit)
+            limiter.change().to(old.to_vec()).inherit(Inherit::Additive).apply()?;
+            limiter.change().to(quotas.to_vec()).inherit(inherit).apply()
         };
         try_out().map_err(Cause::Limit)
     }

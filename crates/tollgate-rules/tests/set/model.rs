@@ -352,7 +352,7 @@ impl Play {
             for (limit, model) in &mut rule.limits {
                 if limit.kind == Kind::Fixed && random.bool() {
                     limit.count = random.u64(1..=6);
-                    model.reconfigure(algorithm(limit), Inherit::Additive, self.now);
+                    model.change(algorithm(limit), Inherit::Additive, self.now);
                 }
             }
         }

@@ -39,7 +39,7 @@ impl LimitSet {
                 if quotas.len() == self.len() && queues(quotas) != self.queues {
                     return Err(BuildError::CannotInherit { field: "mode" });
                 }
-                limiter.reconfigure(quotas.to_vec(), inherit)?;
+                limiter.change().to(quotas.to_vec()).inherit(inherit).apply()?;
                 self.policies.change(quotas);
                 Ok(())
             })

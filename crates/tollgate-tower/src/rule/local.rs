@@ -69,7 +69,7 @@ impl LocalLimiter {
         let limiter = self.settings.builder(saved, clock).restore(input)?;
         let quotas = self.settings.quotas();
         if saved != &**quotas {
-            limiter.reconfigure(quotas.to_vec(), Inherit::Additive)?;
+            limiter.change().to(quotas.to_vec()).inherit(Inherit::Additive).apply()?;
         }
         drop(quotas);
         self.limiter = limiter;

@@ -181,7 +181,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             _ => saved.clone(),
         };
         if quotas != saved {
-            limiter.reconfigure(quotas.to_vec(), Inherit::Additive)?;
+            limiter.change().to(quotas.to_vec()).inherit(Inherit::Additive).apply()?;
         }
         let shared = Shared { limiter, built: saved };
         self.quotas = Some(Current::new(Arc::new(shared), quotas));

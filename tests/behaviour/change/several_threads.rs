@@ -67,7 +67,12 @@ fn threads_see_the_quotas_of_one_version_only() {
         let (limiter, _) = several(quotas(1, of[0][0], of[0][1]));
         let change = |number: u64| {
             let [first, second] = of[number as usize % 2];
-            limiter.reconfigure(list(quotas(1 + number % 2, first, second)), Inherit::AsIs).unwrap();
+            limiter
+                .change()
+                .to(list(quotas(1 + number % 2, first, second)))
+                .inherit(Inherit::AsIs)
+                .apply()
+                .unwrap();
         };
         let (admitted, refused) = contested(&limiter, change, of);
         // The clock stands still and available tokens stay, so the changes admit at most the
@@ -90,7 +95,12 @@ fn a_change_refuses_no_request() {
     let (limiter, clock) = several(quotas(PLENTY[0]));
     let change = |number: u64| {
         clock.advance(STEP);
-        limiter.reconfigure(list(quotas(PLENTY[number as usize % 2])), Inherit::Additive).unwrap();
+        limiter
+            .change()
+            .to(list(quotas(PLENTY[number as usize % 2])))
+            .inherit(Inherit::Additive)
+            .apply()
+            .unwrap();
     };
     let (admitted, refused) = contested(&limiter, change, PLENTY);
     assert_eq!(refused, 0, "of {admitted}");

@@ -119,7 +119,7 @@ proptest! {
                     clock.set(at(now));
                 }
                 Op::Change(limit, inherit) => {
-                    prop_assert_eq!(limiter.reconfigure(limit.quota(), inherit), Ok(()));
+                    prop_assert_eq!(limiter.change().to(limit.quota()).inherit(inherit).apply(), Ok(()));
                     for model in &mut keys {
                         model.advance(now);
                         model.change(limit, inherit);

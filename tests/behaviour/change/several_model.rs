@@ -67,16 +67,16 @@ proptest! {
                 }
                 Op::All(limits, inherit) => {
                     quotas = limits.iter().zip(&kinds).map(|(limit, kind)| limit.quota(*kind)).collect();
-                    prop_assert_eq!(limiter.reconfigure(quotas.clone(), *inherit), Ok(()));
+                    prop_assert_eq!(limiter.change().to(quotas.clone()).inherit(*inherit).apply(), Ok(()));
                     for (number, (limit, kind)) in limits.iter().zip(&kinds).enumerate() {
-                        model.reconfigure(number, limit.model(*kind, origin), told(*inherit), now);
+                        model.change(number, limit.model(*kind, origin), told(*inherit), now);
                     }
                 }
                 Op::One(number, limit, inherit) => {
                     let Some(kind) = kinds.get(*number) else { continue };
                     quotas[*number] = limit.quota(*kind);
-                    prop_assert_eq!(limiter.reconfigure_limit(*number, quotas[*number], *inherit), Ok(()));
-                    model.reconfigure(*number, limit.model(*kind, origin), told(*inherit), now);
+                    prop_assert_eq!(limiter.change().limit(*number, quotas[*number]).inherit(*inherit).apply(), Ok(()));
+                    model.change(*number, limit.model(*kind, origin), told(*inherit), now);
                 }
                 Op::Realign(by) => {
                     origin = origin.saturating_add_signed(*by);

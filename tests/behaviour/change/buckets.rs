@@ -17,7 +17,7 @@ fn each_inherit_policy_keeps_its_promise() {
         let (limiter, clock) = global(TokenBucket::new(per(3, 5)));
         assert!(limiter.check_n((), 3).is_allowed());
         clock.set(at(3)); // 1.8 tokens
-        limiter.reconfigure(TokenBucket::new(per(60, 1_000)), inherit).unwrap();
+        limiter.change().to(TokenBucket::new(per(60, 1_000))).inherit(inherit).apply().unwrap();
         assert_eq!(limiter.account(()).at(at(3)).peek_n(0).remaining(), expected, "{inherit:?}");
         assert!(limiter.check_n((), expected).is_allowed(), "{inherit:?}");
         assert!(!limiter.check(()).is_allowed(), "{inherit:?}");
@@ -28,7 +28,7 @@ fn each_inherit_policy_keeps_its_promise() {
 fn a_full_bucket_shrinks_to_the_new_burst() {
     for inherit in ALL {
         let (limiter, _) = keyed(bucket(500, 500));
-        limiter.reconfigure(bucket(200, 200), inherit).unwrap();
+        limiter.change().to(bucket(200, 200)).inherit(inherit).apply().unwrap();
         assert_eq!(left(&limiter, 7), 200, "{inherit:?}");
         assert!(limiter.check_n(7, 200).is_allowed() && !limiter.check(7).is_allowed(), "{inherit:?}");
     }
@@ -39,12 +39,12 @@ fn remaining_never_underflows() {
     for (inherit, expected) in [(AsIs, 0), (Proportional, 0), (Additive, 0), (Reset, 200)] {
         let (limiter, _) = keyed(bucket(500, 500));
         assert!(limiter.check_n(7, 500).is_allowed());
-        limiter.reconfigure(bucket(200, 200), inherit).unwrap();
+        limiter.change().to(bucket(200, 200)).inherit(inherit).apply().unwrap();
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
     }
     let (limiter, clock) = keyed(bucket(1, 500));
     assert!(limiter.check_n(7, 400).is_allowed());
-    limiter.reconfigure(bucket(1, 200), Additive).unwrap();
+    limiter.change().to(bucket(1, 200)).inherit(Additive).apply().unwrap();
     assert_eq!(left(&limiter, 7), 0, "100 less 300 is nothing, not less");
     clock.advance(Duration::from_secs(1));
     assert_eq!(left(&limiter, 7), 1);
@@ -54,7 +54,7 @@ fn remaining_never_underflows() {
 fn a_cost_that_was_never_possible_becomes_so() {
     let (limiter, _) = keyed(bucket(5, 5));
     assert!(limiter.check_n(7, 6).is_never());
-    limiter.reconfigure(bucket(5, 6), Additive).unwrap();
+    limiter.change().to(bucket(5, 6)).inherit(Additive).apply().unwrap();
     assert!(limiter.check_n(7, 6).is_allowed());
 }
 
@@ -62,7 +62,7 @@ fn a_cost_that_was_never_possible_becomes_so() {
 fn a_key_never_seen_had_the_old_burst() {
     for (inherit, expected) in [(AsIs, 10), (Proportional, 25), (Additive, 25), (Reset, 25)] {
         let (limiter, clock) = keyed(bucket(1, 10));
-        limiter.reconfigure(bucket(2, 25), inherit).unwrap();
+        limiter.change().to(bucket(2, 25)).inherit(inherit).apply().unwrap();
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
         assert!(!limiter.check_n(7, expected + 1).is_allowed());
         assert!(limiter.check_n(7, expected).is_allowed(), "{inherit:?}");
@@ -78,7 +78,7 @@ fn a_recovered_key_equals_a_new_one() {
     let (limiter, clock) = keyed(bucket(1, 10));
     assert!(limiter.check_n(7, 5).is_allowed());
     clock.advance(Duration::from_secs(5));
-    limiter.reconfigure(bucket(1, 30), AsIs).unwrap();
+    limiter.change().to(bucket(1, 30)).inherit(AsIs).apply().unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (10, 10));
     assert_eq!(limiter.usage().live_keys, 0, "it owes nothing that others do not");
     assert!(limiter.check_n(7, 10).is_allowed() && limiter.check_n(8, 10).is_allowed());
@@ -89,29 +89,10 @@ fn a_recovered_key_equals_a_new_one() {
 fn an_initial_debt_is_carried_too() {
     let (limiter, clock) = keyed(bucket(1, 10).initial(4));
     clock.advance(Duration::from_secs(2));
-    limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
+    limiter.change().to(bucket(1, 20)).inherit(AsIs).apply().unwrap();
     assert_eq!(left(&limiter, 7), 6);
-    limiter.reconfigure(bucket(1, 40), Proportional).unwrap();
+    limiter.change().to(bucket(1, 40)).inherit(Proportional).apply().unwrap();
     assert_eq!(left(&limiter, 7), 12);
-}
-
-#[test]
-fn each_tier_inherits_its_own() {
-    let clock = ManualClock::new();
-    let builder = Limiter::builder(bucket(10, 10)).per::<u64>().tier(bucket(100, 100)).clock(clock.clone());
-    let limiter = builder.build().unwrap();
-    let paid = limiter.account(100).tier(1).unwrap();
-    let left = |key| if key < 100 { left(&limiter, key) } else { paid.peek_n(0).remaining() };
-    assert!(limiter.check_n(1, 5).is_allowed() && paid.check_n(50).is_allowed());
-    limiter.reconfigure(bucket(20, 40), Proportional).unwrap();
-    assert_eq!((left(1), left(100)), (20, 50), "tier 0 only");
-    limiter.reconfigure_tiers([bucket(20, 10), bucket(10, 20)], Proportional).unwrap();
-    assert_eq!((left(1), left(100)), (5, 10));
-    assert_eq!(limiter.account(5).tier(1).unwrap().peek().limit(), 20);
-    limiter.reconfigure(bucket(20, 10), Reset).unwrap();
-    assert_eq!((left(1), left(100)), (10, 10), "what is owed under tier 1 stays");
-    let wrong = limiter.reconfigure_tiers([bucket(1, 1)], Reset);
-    assert_eq!(wrong, Err(BuildError::CannotInherit { field: "tiers" }));
 }
 
 #[test]
@@ -119,26 +100,26 @@ fn a_chain_of_changes_applies_each_of_them() {
     let (limiter, clock) = keyed(bucket(10, 10));
     assert!(limiter.check_n(7, 8).is_allowed()); // 2
     assert!(limiter.check_n(8, 8).is_allowed());
-    limiter.reconfigure(bucket(20, 20), Additive).unwrap(); // 12
+    limiter.change().to(bucket(20, 20)).inherit(Additive).apply().unwrap(); // 12
     clock.advance(Duration::from_millis(100)); // 14
     assert_eq!(left(&limiter, 7), 14);
-    limiter.reconfigure(bucket(5, 10), Proportional).unwrap(); // 7
-    limiter.reconfigure(bucket(1, 100), AsIs).unwrap(); // 7
+    limiter.change().to(bucket(5, 10)).inherit(Proportional).apply().unwrap(); // 7
+    limiter.change().to(bucket(1, 100)).inherit(AsIs).apply().unwrap(); // 7
     assert!(limiter.check_n(8, 3).is_allowed());
     let all = || [7, 8, 9].map(|key| left(&limiter, key));
     assert_eq!(all(), [7, 4, 10], "a key that was not seen inherits like one that was");
     clock.advance(Duration::from_secs(1)); // 8
     assert_eq!(all(), [8, 5, 11]);
-    limiter.reconfigure(bucket(1, 9), AsIs).unwrap(); // 8
+    limiter.change().to(bucket(1, 9)).inherit(AsIs).apply().unwrap(); // 8
     assert_eq!(all(), [8, 5, 9]);
     // The debts, 1 and 4, stay the same over any number of changes.
     for turn in 1..=100 {
-        limiter.reconfigure(bucket(1, 9 + turn), Additive).unwrap();
+        limiter.change().to(bucket(1, 9 + turn)).inherit(Additive).apply().unwrap();
         assert_eq!(all(), [8 + turn, 5 + turn, 9 + turn], "after {turn} changes");
     }
     clock.advance(Duration::from_secs(2)); // The debts are 0 and 2.
     assert_eq!(all(), [109, 107, 109]);
-    limiter.reconfigure(bucket(1, 9), Reset).unwrap();
+    limiter.change().to(bucket(1, 9)).inherit(Reset).apply().unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (9, 9));
 }
 
@@ -147,7 +128,7 @@ fn a_limiter_stands_a_million_changes() {
     let (limiter, clock) = keyed(bucket(100, 10));
     assert!(limiter.check_n(7, 10).is_allowed());
     for turn in 0..if cfg!(debug_assertions) { 20_000 } else { 1_000_000 } {
-        limiter.reconfigure(bucket(100 + turn % 7, 10), AsIs).unwrap();
+        limiter.change().to(bucket(100 + turn % 7, 10)).inherit(AsIs).apply().unwrap();
         clock.advance(Duration::from_nanos(50_000_000));
         let _ = limiter.check(turn % 9);
     }
@@ -162,7 +143,7 @@ fn too_many_changes_are_an_error() {
     assert!(limiter.check_n(7, 90).is_allowed());
     let changes = (0..10_000).take_while(|_| {
         let quota = TokenBucket::new(Rate::per_day(1)).burst(100);
-        match limiter.reconfigure(quota, AsIs) {
+        match limiter.change().to(quota).inherit(AsIs).apply() {
             Ok(()) => true,
             Err(error) => {
                 assert_eq!(error, BuildError::ChangedTooOften);
@@ -182,15 +163,15 @@ fn a_change_may_have_the_slowest_and_the_fastest_rate() {
     let fast = TokenBucket::new(Rate::per_second(1_000_000_000)).burst(1_000_000_000);
     let (limiter, clock) = keyed(slow);
     assert!(limiter.check_n(7, 4).is_allowed());
-    limiter.reconfigure(fast, AsIs).unwrap();
+    limiter.change().to(fast).inherit(AsIs).apply().unwrap();
     assert_eq!(left(&limiter, 7), 6);
     clock.advance(Duration::from_nanos(5));
     assert_eq!(left(&limiter, 7), 11);
-    limiter.reconfigure(slow, AsIs).unwrap();
+    limiter.change().to(slow).inherit(AsIs).apply().unwrap();
     assert_eq!(left(&limiter, 7), 10);
     assert!(limiter.check_n(7, 10).is_allowed());
     assert_eq!(limiter.check(7).retry_after(), Some(Duration::from_secs(86_400)));
-    limiter.reconfigure(fast, Proportional).unwrap();
+    limiter.change().to(fast).inherit(Proportional).apply().unwrap();
     assert_eq!(left(&limiter, 7), 0);
     clock.advance(Duration::from_nanos(1));
     assert_eq!(left(&limiter, 7), 1);
@@ -205,7 +186,12 @@ fn retry_after_is_exact_after_a_change() {
             let (limiter, clock) = global(TokenBucket::new(per(old.0, old.1)).burst(20));
             assert!(limiter.check_n((), 17).is_allowed());
             clock.set(at(3));
-            limiter.reconfigure(TokenBucket::new(per(new.0, new.1)).burst(40), inherit).unwrap();
+            limiter
+                .change()
+                .to(TokenBucket::new(per(new.0, new.1)).burst(40))
+                .inherit(inherit)
+                .apply()
+                .unwrap();
             while limiter.check_n((), 3).is_allowed() {}
             let wait = u64::try_from(limiter.check_n((), 3).retry_after().unwrap().as_nanos()).unwrap();
             assert!(!limiter.account(()).at(at(3 + wait - 1)).check_n(3).is_allowed(), "{inherit:?} {new:?}");
@@ -219,7 +205,7 @@ fn a_time_before_the_change_is_the_change() {
     let (limiter, clock) = keyed(bucket(10, 10));
     clock.set(at(SECOND));
     assert!(limiter.check_n(7, 10).is_allowed());
-    limiter.reconfigure(bucket(1, 10), AsIs).unwrap();
+    limiter.change().to(bucket(1, 10)).inherit(AsIs).apply().unwrap();
     for early in [0, 1, SECOND - 1, SECOND] {
         assert_eq!(limiter.account(7).at(at(early)).peek_n(0).remaining(), 0);
         let refused = limiter.account(7).at(at(early)).check();
@@ -227,7 +213,7 @@ fn a_time_before_the_change_is_the_change() {
         assert_eq!(limiter.account(8).at(at(early)).peek_n(0).remaining(), 10);
     }
     clock.set(at(0));
-    limiter.reconfigure(bucket(2, 10), AsIs).unwrap();
+    limiter.change().to(bucket(2, 10)).inherit(AsIs).apply().unwrap();
     assert_eq!(left(&limiter, 7), 0, "a clock that steps back brings nothing back");
 }
 
@@ -236,7 +222,7 @@ fn a_time_far_ahead_before_the_change_stays_paid() {
     // The word is far ahead of the clock.
     let (limiter, clock) = keyed(bucket(10, 10));
     assert!(limiter.account(7).at(at(100 * SECOND)).check_n(10).is_allowed());
-    limiter.reconfigure(bucket(20, 10), AsIs).unwrap();
+    limiter.change().to(bucket(20, 10)).inherit(AsIs).apply().unwrap();
     assert!(!limiter.check(7).is_allowed());
     clock.set(at(50 * SECOND));
     assert!(!limiter.check(7).is_allowed(), "1010 tokens were owed, 1000 are paid");
@@ -252,7 +238,7 @@ fn a_reservation_survives_a_change() {
         let place = limiter.account(7).reserve(2, Duration::from_secs(60)).unwrap();
         assert_eq!(place.delay(), Duration::from_secs(2));
         // 2 units are reserved ahead: -2 of 2 are available.
-        limiter.reconfigure(bucket(1, 4), inherit).unwrap();
+        limiter.change().to(bucket(1, 4)).inherit(inherit).apply().unwrap();
         let refused = limiter.account(7).reserve(4, Duration::ZERO);
         if inherit == Reset {
             assert!(refused.is_ok());
@@ -276,7 +262,7 @@ fn a_turn_of_a_global_limiter_survives_a_change() {
     assert!(limiter.check_n((), 2).is_allowed());
     let turn = limiter.account(()).reserve(2, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_secs(2));
-    limiter.reconfigure(bucket(1, 4), AsIs).unwrap();
+    limiter.change().to(bucket(1, 4)).inherit(AsIs).apply().unwrap();
     let refused = limiter.account(()).reserve(4, Duration::ZERO).map(|turn| turn.delay());
     assert_eq!(refused, Err(tollgate::ReserveError::TooLong { wait: Duration::from_secs(6) }));
 }
@@ -285,10 +271,20 @@ fn a_turn_of_a_global_limiter_survives_a_change() {
 fn a_queue_goes_on_at_the_new_pace() {
     let (limiter, clock) = keyed(LeakyBucket::queue(Rate::per_second(10)).capacity(5));
     assert_eq!(limiter.check_n(7, 3).delay(), Duration::ZERO);
-    limiter.reconfigure(LeakyBucket::queue(Rate::per_second(1)).capacity(5), Additive).unwrap();
+    limiter
+        .change()
+        .to(LeakyBucket::queue(Rate::per_second(1)).capacity(5))
+        .inherit(Additive)
+        .apply()
+        .unwrap();
     assert_eq!(limiter.check(7).delay(), Duration::from_secs(3));
     clock.advance(Duration::from_secs(1));
-    limiter.reconfigure(LeakyBucket::meter(Rate::per_second(1)).capacity(5), Additive).unwrap();
+    limiter
+        .change()
+        .to(LeakyBucket::meter(Rate::per_second(1)).capacity(5))
+        .inherit(Additive)
+        .apply()
+        .unwrap();
     assert_eq!(limiter.check(7).delay(), Duration::ZERO);
     assert_eq!(left(&limiter, 7), 1);
 }
@@ -300,7 +296,7 @@ fn a_refund_after_a_change_is_as_one_before_it() {
         let (limiter, _) = keyed(bucket(1, 10));
         assert!(limiter.check_n(7, 4).is_allowed());
         let taken = limiter.check_n(7, 3);
-        limiter.reconfigure(bucket(1, 20), inherit).unwrap();
+        limiter.change().to(bucket(1, 20)).inherit(inherit).apply().unwrap();
         assert_eq!(limiter.refund(taken), back, "{inherit:?}");
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
     }
@@ -310,7 +306,7 @@ fn a_refund_after_a_change_is_as_one_before_it() {
 fn a_refund_is_zero_once_the_new_quota_charged() {
     let (limiter, _) = keyed(bucket(1, 10));
     let taken = limiter.check_n(7, 3);
-    limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
+    limiter.change().to(bucket(1, 20)).inherit(AsIs).apply().unwrap();
     assert!(limiter.check(7).is_allowed());
     assert_eq!(limiter.refund(taken), 0);
     assert_eq!(left(&limiter, 7), 6);
@@ -324,7 +320,12 @@ fn a_refund_from_before_a_change_mints_nothing() {
     for cost in [3, 100] {
         let (limiter, _) = keyed(TokenBucket::new(Rate::per_day(1)).burst(100));
         let taken = limiter.check_n(7, cost);
-        limiter.reconfigure(TokenBucket::new(Rate::per_second(1_000)).burst(100), Reset).unwrap();
+        limiter
+            .change()
+            .to(TokenBucket::new(Rate::per_second(1_000)).burst(100))
+            .inherit(Reset)
+            .apply()
+            .unwrap();
         assert!(limiter.check_n(7, 100).is_allowed());
         assert_eq!(limiter.refund(taken), 0, "{cost}");
         assert!(!limiter.check(7).is_allowed(), "{cost}");
@@ -347,7 +348,7 @@ fn a_shared_allowance_is_carried_over_every_change() {
         for (key, taken) in (0..).zip(&mut taken) {
             *taken += if limiter.check_n(key, cost).is_allowed() { cost } else { 0 };
         }
-        limiter.reconfigure(quota, AsIs).unwrap();
+        limiter.change().to(quota).inherit(AsIs).apply().unwrap();
     }
     assert!(taken.iter().all(|&taken| taken <= 10), "{taken:?}");
     assert!(limiter.stats().shared > 0);
@@ -362,26 +363,9 @@ fn a_shared_allowance_is_carried_over_every_change() {
 fn a_reset_after_a_change_makes_a_key_new() {
     let (limiter, _) = keyed(bucket(1, 10));
     assert!(limiter.check_n(7, 10).is_allowed());
-    limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
+    limiter.change().to(bucket(1, 20)).inherit(AsIs).apply().unwrap();
     assert!(limiter.account(7).reset());
     assert_eq!(left(&limiter, 7), 10);
-}
-
-#[test]
-fn prepared_keys_batches_and_tiers_see_the_change() {
-    let clock = ManualClock::new();
-    let builder = Limiter::builder(bucket(1, 2)).per::<u64>().tier(bucket(1, 3)).clock(clock);
-    let limiter = builder.build().unwrap();
-    let (prepared, tier) = (limiter.account(7), limiter.account(7).tier(1).unwrap());
-    assert_eq!(prepared.check().remaining(), 1);
-    let mut batch = limiter.check_many(&[7, 7, 7, 7, 7]);
-    assert!(batch.next().unwrap().is_allowed());
-    assert!(!batch.next().unwrap().is_allowed());
-    limiter.reconfigure_tiers([bucket(1, 4), bucket(1, 8)], Additive).unwrap();
-    assert!(batch.next().unwrap().is_allowed());
-    assert_eq!(prepared.check().limit(), 4);
-    assert!(!prepared.check().is_allowed() && !batch.next().unwrap().is_allowed());
-    assert_eq!(tier.check_n(4).remaining(), 0);
 }
 
 #[test]
@@ -397,7 +381,7 @@ fn errors_change_nothing() {
         ),
     ];
     for (quota, expected) in wrong {
-        match (limiter.reconfigure(quota, Reset).unwrap_err(), expected) {
+        match (limiter.change().to(quota).inherit(Reset).apply().unwrap_err(), expected) {
             (
                 BuildError::OutOfRange { field, value, .. },
                 BuildError::OutOfRange { field: other, value: same, .. },
@@ -409,7 +393,12 @@ fn errors_change_nothing() {
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (6, 10));
     }
     // Token buckets and leaky buckets are the same rule.
-    limiter.reconfigure(Quota::from(LeakyBucket::meter(Rate::per_second(1)).capacity(12)), AsIs).unwrap();
+    limiter
+        .change()
+        .to(Quota::from(LeakyBucket::meter(Rate::per_second(1)).capacity(12)))
+        .inherit(AsIs)
+        .apply()
+        .unwrap();
     assert_eq!(left(&limiter, 7), 6);
 }
 
@@ -419,7 +408,7 @@ fn the_least_debt_across_quotas_is_evicted() {
     let limiter = builder.when_full(WhenFull::Share).clock(ManualClock::new()).build().unwrap();
     let owing: Vec<_> = (0..200_u64).map(|key| (key, limiter.check_n(key, 9))).collect();
     let mut in_slots = owing.into_iter().filter(|(_, taken)| taken.is_allowed());
-    limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(10), Additive).unwrap();
+    limiter.change().to(TokenBucket::new(Rate::per_day(1)).burst(10)).inherit(Additive).apply().unwrap();
     // One key is charged under the new quota: it has the largest word and the least debt.
     let (key, taken) = in_slots.next().unwrap();
     assert_eq!(limiter.refund_part(&mut taken.receipt(), 8), 8);
@@ -439,7 +428,7 @@ fn a_debt_in_the_overflow_word_survives_a_change() {
     let known = |key: &u64| limiter.account(key).at(limiter.now()).peek_n(10).remaining() < 10;
     let shared: Vec<_> = keys().filter(|key| limiter.check_n(key, 5).is_allowed()).collect();
     assert!(!in_slots.is_empty() && !shared.is_empty() && shared.iter().all(known));
-    limiter.reconfigure(TokenBucket::new(Rate::per_day(1)).burst(40), Additive).unwrap();
+    limiter.change().to(TokenBucket::new(Rate::per_day(1)).burst(40)).inherit(Additive).apply().unwrap();
     // The keys in slots have less debt than the overflow word, so they are evicted.
     assert!(in_slots.into_iter().all(|taken| limiter.refund_part(&mut taken.receipt(), 5) == 5));
     assert!((200..206).all(|key| limiter.check(key).is_allowed()));
@@ -469,7 +458,7 @@ fn a_full_bucket_keeps_all_debt_across_a_change() {
             };
             let _ = (ask(&limiter, 1), ask(&limiter, 2));
             let before = ask(&limiter, 4);
-            limiter.reconfigure(quota(new), inherit).unwrap();
+            limiter.change().to(quota(new)).inherit(inherit).apply().unwrap();
             let after = [1, 3, 1, 5, 2, 1, 1].map(|cost| ask(&limiter, cost)).pop_last();
             for (before, after) in before.into_iter().zip(after) {
                 let had = old.1 - before;

@@ -11,6 +11,7 @@ mod several;
 mod several_model;
 mod several_threads;
 mod threads;
+mod tiers;
 mod verbs;
 mod windows;
 

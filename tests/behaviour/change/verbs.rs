@@ -23,7 +23,7 @@ fn a_prepared_key_is_checked_by_the_new_quota() {
     let (prepared, of_tier) = (limiter.account(7), tier(8));
     let mut batch = limiter.check_many(&[1, 2]);
     assert_eq!(batch.next().unwrap().limit(), 10);
-    limiter.reconfigure_tiers([bucket(10, 30), bucket(20, 40)], Additive).unwrap();
+    limiter.change().to(bucket(10, 30)).tier(1, bucket(20, 40)).inherit(Additive).apply().unwrap();
     assert_eq!(prepared.check_n(30).limit(), 30);
     assert_eq!((prepared.peek().limit(), prepared.peek().remaining()), (30, 0));
     assert_eq!((tier(9).check().limit(), of_tier.check_n(40).remaining()), (40, 0));
@@ -41,9 +41,21 @@ fn decisions_by_the_new_quota_are_observed() {
     });
     let limiter = limiter.build().unwrap();
     assert!(limiter.check(7).is_allowed());
-    limiter.reconfigure(bucket(10, 300), AsIs).unwrap();
+    limiter.change().to(bucket(10, 300)).inherit(AsIs).apply().unwrap();
     assert!(limiter.check(7).is_allowed() && limiter.check_n(7, 299).retry_after().is_some());
     assert_eq!(told.load(Ordering::Relaxed), 10 + 300 + 300);
+}
+
+#[test]
+fn a_change_that_names_nothing_changes_nothing() {
+    let limiter = Limiter::builder(bucket(1, 10)).per::<u64>().clock(ManualClock::new()).build().unwrap();
+    assert!(limiter.check_n(7, 4).is_allowed());
+    limiter.change().inherit(Reset).check().unwrap();
+    limiter.change().inherit(Reset).apply().unwrap();
+    assert_eq!(left(&limiter, 7), 6);
+    // Unless it says otherwise, the debt stays.
+    limiter.change().to(bucket(1, 20)).apply().unwrap();
+    assert_eq!(left(&limiter, 7), 16);
 }
 
 #[test]
@@ -52,7 +64,7 @@ fn permits_of_a_lease_outlive_a_change_but_no_reset() {
         let (limiter, _) = keyed(bucket(1, 10));
         let mut lease = limiter.account(7).lease().permits(4);
         assert!(lease.check().is_allowed());
-        limiter.reconfigure(bucket(1, 8), inherit).unwrap();
+        limiter.change().to(bucket(1, 8)).inherit(inherit).apply().unwrap();
         let spent = (0..100).filter(|_| lease.check().is_allowed()).count() as u64;
         // Four units were charged before the change, which left six of ten.
         let expected = match inherit {
@@ -70,7 +82,7 @@ fn a_lease_acquires_under_the_new_quota() {
     let (limiter, _) = global(bucket(1, 10));
     let mut lease = limiter.account(()).lease().permits(50);
     assert!((0..10).all(|_| lease.check().is_allowed()) && !lease.check().is_allowed());
-    limiter.reconfigure(bucket(1, 60), Additive).unwrap();
+    limiter.change().to(bucket(1, 60)).inherit(Additive).apply().unwrap();
     assert!(lease.check().is_allowed());
     assert_eq!(lease.held(), 49);
 }
@@ -79,14 +91,14 @@ fn a_lease_acquires_under_the_new_quota() {
 fn a_reset_after_a_change_gives_the_new_burst() {
     let (limiter, clock) = keyed(bucket(1, 10));
     assert!(limiter.check_n(7, 10).is_allowed() && limiter.check_n(8, 10).is_allowed());
-    limiter.reconfigure(bucket(1, 20), Additive).unwrap();
+    limiter.change().to(bucket(1, 20)).inherit(Additive).apply().unwrap();
     assert!(limiter.account(7).reset());
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (20, 10));
     clock.advance(Duration::from_secs(10));
     assert_eq!(limiter.usage().live_keys, 0);
     let (limiter, _) = global(bucket(1, 10));
     assert!(limiter.check_n((), 10).is_allowed());
-    limiter.reconfigure(bucket(1, 20), AsIs).unwrap();
+    limiter.change().to(bucket(1, 20)).inherit(AsIs).apply().unwrap();
     limiter.account(()).reset();
     // As a new bucket.
     assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 10);
@@ -105,14 +117,14 @@ fn restarted<A: tollgate::Algorithm>(
 }
 
 #[test]
-fn a_reconfigured_limiter_is_restored_with_the_current_quota() {
+fn a_changed_limiter_is_restored_with_the_current_quota() {
     for inherit in ALL {
         for (old, new) in [((10, 10), (1, 40)), ((3, 100), (7, 50)), ((14_500, 60), (1, 100))] {
             let (limiter, clock) = keyed(bucket(old.0, old.1));
             clock.set(at(5 * SECOND));
             assert!(limiter.check_n(7, 8).is_allowed() && limiter.check_n(8, 8).is_allowed());
             let quota = bucket(new.0, new.1);
-            limiter.reconfigure(quota, inherit).unwrap();
+            limiter.change().to(quota).inherit(inherit).apply().unwrap();
             clock.set(at(6 * SECOND));
             let _ = (limiter.check_n(8, 2), limiter.check_n(9, 3));
             for later in [0, SECOND, 9 * SECOND] {
@@ -132,13 +144,13 @@ fn a_reconfigured_limiter_is_restored_with_the_current_quota() {
 }
 
 #[test]
-fn windows_and_logs_that_were_reconfigured_are_restored() {
+fn windows_and_logs_that_were_changed_are_restored() {
     let fixed = |limit, nanos| FixedWindow::new(per(limit, nanos));
     let (limiter, clock) = keyed(fixed(10, SECOND));
     clock.set(at(5 * SECOND));
     assert!(limiter.check_n(7, 4).is_allowed());
     let quota = fixed(25, 60 * SECOND);
-    limiter.reconfigure(quota, Additive).unwrap();
+    limiter.change().to(quota).inherit(Additive).apply().unwrap();
     assert!(limiter.check_n(8, 5).is_allowed());
     let again = restarted(&limiter, quota, SECOND);
     assert_eq!([7, 8, 9].map(|key| left(&again, key)), [21, 20, 25]);
@@ -148,7 +160,7 @@ fn windows_and_logs_that_were_reconfigured_are_restored() {
     let sliding = |limit| SlidingWindow::new(per(limit, SECOND));
     let (limiter, _) = keyed(sliding(1_000_000));
     assert!(limiter.check_n(7, 600_000).is_allowed());
-    limiter.reconfigure(sliding(700_000), Additive).unwrap();
+    limiter.change().to(sliding(700_000)).inherit(Additive).apply().unwrap();
     let again = restarted(&limiter, sliding(700_000), 0);
     assert_eq!((left(&again, 7), left(&again, 8)), (100_000, 700_000));
 
@@ -157,13 +169,13 @@ fn windows_and_logs_that_were_reconfigured_are_restored() {
     assert!(limiter.check_n(7, 5).is_allowed());
     clock.set(at(SECOND / 2));
     assert!(limiter.check_n(7, 3).is_allowed());
-    limiter.reconfigure(log(6), Additive).unwrap();
+    limiter.change().to(log(6)).inherit(Additive).apply().unwrap();
     assert_eq!(left(&restarted(&limiter, log(6), 0), 7), 0);
     assert_eq!(left(&restarted(&limiter, log(6), SECOND / 2), 7), 3);
 }
 
 #[test]
-fn a_restored_limiter_can_be_reconfigured() {
+fn a_restored_limiter_can_be_changed() {
     let (limiter, clock) = keyed(TokenBucket::new(Rate::per_hour(100)).burst(100));
     assert!(limiter.check_n(7, 90).is_allowed());
     // A reservation far ahead of the next process's clock.
@@ -173,7 +185,7 @@ fn a_restored_limiter_can_be_reconfigured() {
     clock.set(at(SECOND));
     let quota = TokenBucket::new(Rate::per_hour(100)).burst(100);
     let again = restarted(&limiter, quota, 0);
-    again.reconfigure(quota.burst(200), Additive).unwrap();
+    again.change().to(quota.burst(200)).inherit(Additive).apply().unwrap();
     assert_eq!(left(&again, 7), 110);
     let wait = again.check_n(8, 200).retry_after().unwrap();
     assert!(wait > Duration::from_secs(3_600 * 2 - 10), "{wait:?}");
@@ -190,7 +202,12 @@ fn ten_years_of_uptime_hold_a_hundred_changes() {
         now += YEAR / 10;
         clock.set(at(now - 1));
         assert!(limiter.check_n(7, limiter.peek(7).limit()).is_allowed(), "{turn}");
-        limiter.reconfigure(bucket(1_000 + turn % 3, 1_000 + turn % 5), Proportional).unwrap();
+        limiter
+            .change()
+            .to(bucket(1_000 + turn % 3, 1_000 + turn % 5))
+            .inherit(Proportional)
+            .apply()
+            .unwrap();
         assert!(!limiter.check(7).is_allowed(), "{turn}");
         clock.set(at(now + SECOND));
         assert!(limiter.check_n(7, 900).is_allowed(), "{turn}");
@@ -204,7 +221,7 @@ fn times_far_ahead_need_room_and_mint_nothing() {
     assert!(limiter.account(7).at(ahead).check_n(10).is_allowed());
     // The horizon is eight years ahead: there is room for a few more such versions.
     let mut changes = 0;
-    while limiter.reconfigure(bucket(10, 10), AsIs).is_ok() && changes < 100 {
+    while limiter.change().to(bucket(10, 10)).inherit(AsIs).apply().is_ok() && changes < 100 {
         assert!(
             limiter.account(7).at(ahead + Duration::from_secs(10)).check_n(10).is_allowed() || changes > 0
         );
@@ -221,7 +238,7 @@ fn refused_requests_that_count_go_on_counting() {
     let quota = |limit| FixedWindow::new(per(limit, SECOND)).count(CountPolicy::All);
     let (limiter, clock) = keyed(quota(4));
     assert!(limiter.check_n(7, 4).is_allowed() && !limiter.check_n(7, 2).is_allowed());
-    limiter.reconfigure(quota(8), Additive).unwrap();
+    limiter.change().to(quota(8)).inherit(Additive).apply().unwrap();
     assert_eq!(left(&limiter, 7), 2);
     assert!(!limiter.check_n(7, 3).is_allowed());
     assert_eq!(left(&limiter, 7), 0, "that counted, too");
@@ -237,7 +254,7 @@ fn concurrent_changes_exclude_one_another() {
             let limiter = &limiter;
             scope.spawn(move || {
                 for _ in 0..200 {
-                    limiter.reconfigure(bucket(1, burst), AsIs).unwrap();
+                    limiter.change().to(bucket(1, burst)).inherit(AsIs).apply().unwrap();
                     let _ = limiter.account(()).at(Timestamp::ZERO).check();
                 }
             });
@@ -252,11 +269,11 @@ fn a_change_keeps_ten_years_of_a_longer_debt() {
     let fast = per(1, 1);
     let (limiter, _) = global(TokenBucket::new(fast));
     assert_eq!(limiter.account(()).debit(5_000_000_000).unwrap().cost(), 5_000_000_000);
-    limiter.reconfigure(TokenBucket::new(Rate::per_second(1)), AsIs).unwrap();
+    limiter.change().to(TokenBucket::new(Rate::per_second(1))).inherit(AsIs).apply().unwrap();
     let wait = limiter.check(()).retry_after().unwrap();
     assert!(wait > 10 * Duration::from_secs(31_557_600), "{wait:?}");
     // The rest is not remembered.
-    limiter.reconfigure(TokenBucket::new(fast), AsIs).unwrap();
+    limiter.change().to(TokenBucket::new(fast)).inherit(AsIs).apply().unwrap();
     let wait = limiter.check(()).retry_after().unwrap().as_nanos();
     assert!((315_576_000..5_000_000_000).contains(&wait), "{wait}");
 }

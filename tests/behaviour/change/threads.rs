@@ -33,7 +33,7 @@ fn contested<A: Algorithm>(quotas: [A; 2], inherit: Inherit, changes: u64) -> (u
         };
         let askers: Vec<_> = (0..3).map(|_| scope.spawn(ask)).collect();
         for change in 1..=changes {
-            limiter.reconfigure(quotas[(change % 2) as usize], inherit).unwrap();
+            limiter.change().to(quotas[(change % 2) as usize]).inherit(inherit).apply().unwrap();
             if change % 16 == 0 {
                 thread::yield_now();
             }

@@ -108,7 +108,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_reconfigured_limiter_decides_as_the_model_does(
+    fn a_changed_limiter_decides_as_the_model_does(
         kind in prop::sample::select(vec![
             Kind::Bucket, Kind::Meter, Kind::Queue, Kind::Fixed, Kind::Intervals,
         ]),
@@ -134,8 +134,8 @@ proptest! {
                 Op::Change(limit, inherit) => {
                     quota = limit.quota(kind);
                     receipts.clear();
-                    prop_assert_eq!(limiter.reconfigure(quota, inherit), Ok(()));
-                    model.reconfigure(limit.model(kind, origin), told(inherit), now);
+                    prop_assert_eq!(limiter.change().to(quota).inherit(inherit).apply(), Ok(()));
+                    model.change(limit.model(kind, origin), told(inherit), now);
                     continue;
                 }
                 Op::Realign(by) => {

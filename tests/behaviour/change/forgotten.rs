@@ -31,7 +31,7 @@ fn play(limiter: &Subject, random: &mut Random, taken: &mut [u64], seed: u64) {
     for turn in 0..400 {
         let (key, cost) = (random.u64(..taken.len() as u64), random.u64(1..=12));
         match random.u64(..20) {
-            0 => limiter.reconfigure(quota(), Additive).unwrap(),
+            0 => limiter.change().to(quota()).inherit(Additive).apply().unwrap(),
             1..=4 if !held.is_empty() => {
                 let (key, cost, decision) = held.swap_remove(random.usize(..held.len()));
                 let back = limiter.refund(decision);

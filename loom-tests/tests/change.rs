@@ -16,7 +16,7 @@ fn change<A: Algorithm>(limiter: &Shared<A>, quotas: &'static [A], carry: Inheri
     let limiter = limiter.clone();
     Box::new(move || {
         for quota in quotas {
-            limiter.reconfigure(*quota, carry).expect("the model's quota is valid");
+            limiter.change().to(*quota).inherit(carry).apply().expect("the model's quota is valid");
         }
         0
     })
@@ -50,7 +50,7 @@ fn nobody_is_refused<A: Algorithm>(old: A, new: A) {
         assert!(limiter.check_n(&X, 1).is_allowed());
         let charges = limiter.clone();
         let changes: Run = Box::new(move || {
-            charges.reconfigure(new, Inherit::Additive).expect("the model's quota is valid");
+            charges.change().to(new).inherit(Inherit::Additive).apply().expect("the model's quota is valid");
             u64::from(charges.check(&X).is_allowed())
         });
         assert_eq!(admitted([changes, take(&limiter, &[(X, 1)], X)]), 2);
@@ -123,7 +123,7 @@ fn a_full_bucket_refuses_nobody_for_a_change() {
         let shares = limiter.clone();
         let changes: Run = Box::new(move || {
             let larger = TokenBucket::new(Rate::per_minute(30)).burst(20);
-            shares.reconfigure(larger, Inherit::Additive).expect("the model's quota is valid");
+            shares.change().to(larger).inherit(Inherit::Additive).apply().expect("the model's quota is valid");
             u64::from(shares.check(&Y).is_allowed())
         });
         assert_eq!(admitted([changes, take(&limiter, &[(W, 1)], W)]), 2);
@@ -144,7 +144,7 @@ fn keys_that_enter_by_two_quotas_are_forgiven_nothing() {
         let enters = limiter.clone();
         let changes: Run = Box::new(move || {
             let slower = TokenBucket::new(Rate::per_minute(30)).burst(4);
-            enters.reconfigure(slower, Inherit::Additive).expect("the model's quota is valid");
+            enters.change().to(slower).inherit(Inherit::Additive).apply().expect("the model's quota is valid");
             let _ = enters.check(&W);
             0
         });
@@ -162,7 +162,7 @@ fn a_refund_during_a_change_lowers_no_new_word() {
         assert!(limiter.check_n(&X, 2).is_allowed());
         let charges = limiter.clone();
         let changes: Run = Box::new(move || {
-            charges.reconfigure(TWO, Inherit::AsIs).expect("the model's quota is valid");
+            charges.change().to(TWO).inherit(Inherit::AsIs).apply().expect("the model's quota is valid");
             u64::from(charges.check(&X).is_allowed())
         });
         let kept = admitted([changes, take_and_return(&limiter, X, 1)]);
@@ -214,7 +214,7 @@ fn a_peek_during_a_change_shows_one_quotas_numbers() {
         });
         let charges = limiter.clone();
         let changes: Run = Box::new(move || {
-            charges.reconfigure(TWO, Inherit::AsIs).expect("the model's quota is valid");
+            charges.change().to(TWO).inherit(Inherit::AsIs).apply().expect("the model's quota is valid");
             assert!(charges.check(&X).is_allowed());
             0
         });

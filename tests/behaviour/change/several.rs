@@ -53,7 +53,7 @@ fn each_limit_inherits_as_the_change_says() {
         let quotas = |one, two| [Quota::from(bucket(1, one)), FixedWindow::new(Rate::per_hour(two)).into()];
         let (limiter, _) = several(quotas(10, 20));
         assert!(limiter.check_n(7, 4).is_allowed());
-        limiter.reconfigure(list(quotas(20, 30)), inherit).unwrap();
+        limiter.change().to(list(quotas(20, 30))).inherit(inherit).apply().unwrap();
         assert_eq!(left(&limiter, 7), expected, "{inherit:?}");
         let most = expected[0].min(expected[1]);
         assert!(limiter.check_n(7, most).is_allowed() && !limiter.check(7).is_allowed(), "{inherit:?}");
@@ -67,7 +67,7 @@ fn a_turn_of_one_limit_survives_a_change() {
     assert!(limiter.check_n(7, 2).is_allowed());
     let turn = limiter.account(7).reserve(2, Duration::MAX).unwrap();
     assert_eq!(turn.delay(), Duration::from_secs(2));
-    limiter.reconfigure(list([bucket(1, 4)]), AsIs).unwrap();
+    limiter.change().to(list([bucket(1, 4)])).inherit(AsIs).apply().unwrap();
     let refused = limiter.account(7).reserve(4, Duration::ZERO).map(|turn| turn.delay());
     assert_eq!(refused, Err(ReserveError::TooLong { wait: Duration::from_secs(6) }));
 }
@@ -78,7 +78,7 @@ fn a_change_of_one_limit_keeps_the_others_debt() {
         let (limiter, _) = several(every(10));
         assert!(limiter.check_n(7, 4).is_allowed());
         // The log has room for ten times, so its limit shrinks.
-        limiter.reconfigure_limit(number, every(8)[number], Additive).unwrap();
+        limiter.change().limit(number, every(8)[number]).inherit(Additive).apply().unwrap();
         let mut expected = [6; 7];
         expected[number] = 4;
         assert_eq!(left(&limiter, 7), expected, "{number}");
@@ -97,7 +97,7 @@ fn one_limit_is_forgiven_and_no_other() {
     for number in [1, 2, 4, 5] {
         let (limiter, _) = several(every(10));
         assert!(limiter.check_n(7, 4).is_allowed());
-        limiter.reconfigure_limit(number, every(10)[number], Reset).unwrap();
+        limiter.change().limit(number, every(10)[number]).inherit(Reset).apply().unwrap();
         let mut expected = [6; 7];
         expected[number] = 10;
         assert_eq!(left(&limiter, 7), expected, "{number}");
@@ -108,9 +108,9 @@ fn one_limit_is_forgiven_and_no_other() {
 fn a_change_can_make_a_cost_possible_or_impossible() {
     let (limiter, _) = several([bucket(1, 5), bucket(1, 9)]);
     assert!(limiter.check_n(7, 6).is_never());
-    limiter.reconfigure(list([bucket(1, 7), bucket(1, 9)]), Additive).unwrap();
+    limiter.change().to(list([bucket(1, 7), bucket(1, 9)])).inherit(Additive).apply().unwrap();
     assert!(limiter.check_n(7, 6).is_allowed());
-    limiter.reconfigure_limit(1, bucket(1, 2).into(), Additive).unwrap();
+    limiter.change().limit(1, bucket(1, 2).into()).inherit(Additive).apply().unwrap();
     let never = limiter.check_n(8, 3);
     assert_eq!((never.is_never(), never.refused_by()), (true, Some(1)));
     assert!(limiter.check_n(8, 2).is_allowed());
@@ -138,7 +138,7 @@ fn a_change_that_one_limit_refuses_changes_none() {
         (other, Reset, "inherit"),
     ];
     for (quotas, inherit, field) in cases {
-        match limiter.reconfigure(list(quotas), inherit) {
+        match limiter.change().to(list(quotas)).inherit(inherit).apply() {
             Err(BuildError::CannotInherit { field: named } | BuildError::OutOfRange { field: named, .. }) => {
                 assert_eq!(named, field);
             }
@@ -146,16 +146,16 @@ fn a_change_that_one_limit_refuses_changes_none() {
         }
     }
     assert_eq!(
-        limiter.reconfigure(list(other.into_iter().skip(1)), Additive),
+        limiter.change().to(list(other.into_iter().skip(1))).inherit(Additive).apply(),
         Err(BuildError::CannotInherit { field: "limits" })
     );
-    let outside = limiter.reconfigure_limit(7, other[0], Additive);
+    let outside = limiter.change().limit(7, other[0]).inherit(Additive).apply();
     assert_eq!(outside, Err(BuildError::OutOfRange { field: "limit", value: 7, min: 0, max: 6 }));
     assert_eq!((left(&limiter, 7), limits(&limiter.peek(7))), (vec![6; 7], vec![10; 7]));
     // Nor do they come with the next change.
-    limiter.reconfigure_limit(6, every(10)[6], Additive).unwrap();
+    limiter.change().limit(6, every(10)[6]).inherit(Additive).apply().unwrap();
     assert_eq!((left(&limiter, 7), limits(&limiter.peek(7))), (vec![6; 7], vec![10; 7]));
-    limiter.reconfigure(list(other), Additive).unwrap();
+    limiter.change().to(list(other)).inherit(Additive).apply().unwrap();
     assert_eq!(limits(&limiter.peek(7)), [10, 12, 12, 12, 12, 12, 12]);
 }
 
@@ -163,7 +163,7 @@ fn a_change_that_one_limit_refuses_changes_none() {
 fn a_decision_keeps_the_numbers_of_its_quotas() {
     let (limiter, _) = several([bucket(1, 10), bucket(1, 20)]);
     let decision = limiter.check_n(7, 4);
-    limiter.reconfigure(list([bucket(1, 100), bucket(1, 200)]), Reset).unwrap();
+    limiter.change().to(list([bucket(1, 100), bucket(1, 200)])).inherit(Reset).apply().unwrap();
     assert_eq!((limits(&decision), decision.remaining()), (vec![10, 20], 6));
 }
 
@@ -172,11 +172,11 @@ fn a_refund_after_a_change_is_as_one_before_it() {
     let (limiter, _) = several([bucket(1, 10), bucket(1, 20)]);
     assert!(limiter.check_n(7, 4).is_allowed());
     let taken = limiter.check_n(7, 3);
-    limiter.reconfigure(list([bucket(1, 20), bucket(1, 40)]), Proportional).unwrap();
+    limiter.change().to(list([bucket(1, 20), bucket(1, 40)])).inherit(Proportional).apply().unwrap();
     assert_eq!(limiter.refund(taken), 3);
     assert_eq!(left(&limiter, 7), [12, 32]);
     let kept = limiter.check_n(7, 2);
-    limiter.reconfigure(list([bucket(1, 20), bucket(1, 40)]), AsIs).unwrap();
+    limiter.change().to(list([bucket(1, 20), bucket(1, 40)])).inherit(AsIs).apply().unwrap();
     assert!(limiter.check(7).is_allowed());
     assert_eq!(limiter.refund(kept), 0, "the key was charged under the new quotas");
     assert_eq!(left(&limiter, 7), [9, 29]);
@@ -186,7 +186,7 @@ fn a_refund_after_a_change_is_as_one_before_it() {
 fn a_reset_after_a_change_forgives_every_limit() {
     let (limiter, _) = several(every(10));
     assert!(limiter.check_n(7, 10).is_allowed());
-    limiter.reconfigure(list(every(9)), Additive).unwrap();
+    limiter.change().to(list(every(9))).inherit(Additive).apply().unwrap();
     assert_eq!(left(&limiter, 7), [0; 7]);
     assert!(limiter.account(7).reset());
     assert_eq!((left(&limiter, 7), limiter.usage().live_keys), (vec![9; 7], 0));
@@ -198,7 +198,7 @@ fn keys_in_debt_across_a_change_are_counted() {
     for key in 0..50 {
         assert!(limiter.check_n(key, 10).is_allowed());
     }
-    limiter.reconfigure(list([bucket(1, 20), bucket(1, 40)]), Additive).unwrap();
+    limiter.change().to(list([bucket(1, 20), bucket(1, 40)])).inherit(Additive).apply().unwrap();
     assert_eq!(limiter.usage().live_keys, 50);
     assert!((0..50).all(|key| left(&limiter, key) == [10, 30]));
     clock.advance(Duration::from_secs(10));
@@ -211,11 +211,13 @@ fn too_many_changes_are_an_error() {
     let slow = TokenBucket::new(Rate::per_day(1)).burst(100);
     let (limiter, _) = several([bucket(10, 10), slow]);
     assert!(limiter.check_n(7, 9).is_allowed());
-    let changes = (0..10_000).take_while(|_| match limiter.reconfigure(list([bucket(10, 10), slow]), AsIs) {
-        Ok(()) => true,
-        Err(error) => {
-            assert_eq!(error, BuildError::ChangedTooOften);
-            false
+    let changes = (0..10_000).take_while(|_| {
+        match limiter.change().to(list([bucket(10, 10), slow])).inherit(AsIs).apply() {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error, BuildError::ChangedTooOften);
+                false
+            }
         }
     });
     let changes = changes.count();
@@ -232,10 +234,10 @@ fn a_checked_change_can_be_made_and_taken_back() {
     let refused = (1..10_000).find_map(|change| {
         clock.advance(Duration::from_secs(1));
         let before = left(&limiter, 7);
-        let checked = limiter.check_reconfigure(list(slow(200 + change % 2)), Additive);
+        let checked = limiter.change().to(list(slow(200 + change % 2))).inherit(Additive).check();
         assert_eq!(left(&limiter, 7), before, "a check changes nothing");
         match checked {
-            Ok(()) => limiter.reconfigure(list(slow(200 + change % 2)), Additive).unwrap(),
+            Ok(()) => limiter.change().to(list(slow(200 + change % 2))).inherit(Additive).apply().unwrap(),
             Err(error) => return Some((change, error)),
         }
         None
@@ -244,11 +246,11 @@ fn a_checked_change_can_be_made_and_taken_back() {
     assert_eq!(error, BuildError::ChangedTooOften);
     assert!((100..=1_024).contains(&change), "{change}");
     clock.advance(Duration::from_secs(59));
-    limiter.reconfigure(list(slow(201)), Additive).unwrap();
+    limiter.change().to(list(slow(201))).inherit(Additive).apply().unwrap();
     assert_eq!(left(&limiter, 7), [111]);
     let none: [Quota; 0] = [];
     assert_eq!(
-        limiter.check_reconfigure(list(none), Additive),
+        limiter.change().to(list(none)).inherit(Additive).check(),
         Err(BuildError::CannotInherit { field: "limits" })
     );
 }
@@ -267,7 +269,7 @@ fn time_goes_on_for_every_limit_between_and_after_changes() {
         clock.set(at(minute * 60 * SECOND));
         assert_eq!(wait, Some(Duration::from_secs(1)), "minute {minute}");
         if minute % 3 == 0 {
-            limiter.reconfigure_limit(0, bucket(1, 3).into(), Reset).unwrap();
+            limiter.change().limit(0, bucket(1, 3).into()).inherit(Reset).apply().unwrap();
         } else {
             clock.set(at(minute * 60 * SECOND + 2 * SECOND));
         }
@@ -301,7 +303,7 @@ fn a_check_during_a_change_uses_one_version_only() {
         assert!(!known || limiter.check(7).is_allowed());
         let (changes, time) = (limiter.clone(), clock.time.clone());
         *clock.hook.lock().unwrap() = Some(Box::new(move || {
-            changes.reconfigure(list(quotas(Rate::per_day(1), [11, 21])), Additive).unwrap();
+            changes.change().to(list(quotas(Rate::per_day(1), [11, 21]))).inherit(Additive).apply().unwrap();
             time.set(at(8 * SECOND));
         }));
         let decision = limiter.check_n(7, 8);
@@ -324,7 +326,12 @@ fn a_meter_that_becomes_a_queue_leases_no_permits() {
     let limiter = Arc::new(builder.build().unwrap());
     let (changes, later) = (limiter.clone(), clock.clone());
     let change = move || {
-        changes.reconfigure([LeakyBucket::queue(Rate::per_second(10)), meter], Additive).unwrap();
+        changes
+            .change()
+            .to([LeakyBucket::queue(Rate::per_second(10)), meter])
+            .inherit(Additive)
+            .apply()
+            .unwrap();
         assert!(changes.account(7).at(at(0)).check().is_allowed());
     };
     // During the second reading: the first is the lease's own.

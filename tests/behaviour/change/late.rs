@@ -43,13 +43,19 @@ fn a_change_at_the_clocks_end_gives_nothing_anew() {
             let (mut script, mut admitted) = (String::new(), 0);
             let spans = [0, 1, 7, 1 << 28, 1 << 29, 1 << 30, 1 << 31];
             clock.set(at(u64::MAX - spans[random.usize(..spans.len())]));
-            let _ = limiter.reconfigure(quota, Additive);
+            let _ = limiter.change().to(quota).inherit(Additive).apply();
             admitted += drained(&limiter);
             for _ in 0..random.usize(2..20) {
                 match random.u32(..3) {
                     0 => clock.set(at(spans[random.usize(..spans.len())])),
                     1 => admitted += drained(&limiter),
-                    _ => drop(limiter.reconfigure(quota, if random.bool() { Additive } else { AsIs })),
+                    _ => drop(
+                        limiter
+                            .change()
+                            .to(quota)
+                            .inherit(if random.bool() { Additive } else { AsIs })
+                            .apply(),
+                    ),
                 }
                 script += &format!("{} {admitted}; ", limiter.now().as_nanos());
                 assert!(admitted <= 10, "{quota}, seed {seed}: {script}");
@@ -70,11 +76,15 @@ fn a_change_after_centuries_is_an_error() {
     ] {
         let (limiter, clock) = keyed(TokenBucket::new(RATE));
         clock.set(at(shown));
-        assert_eq!(limiter.reconfigure(TokenBucket::new(RATE), AsIs), expected, "at {shown}");
+        assert_eq!(limiter.change().to(TokenBucket::new(RATE)).inherit(AsIs).apply(), expected, "at {shown}");
         // Windows and logs have no time of their own in each version.
         let (limiter, clock) = keyed(SlidingLog::new(RATE));
         clock.set(at(shown));
-        assert_eq!(limiter.reconfigure(SlidingLog::new(RATE), Additive), Ok(()), "at {shown}");
+        assert_eq!(
+            limiter.change().to(SlidingLog::new(RATE)).inherit(Additive).apply(),
+            Ok(()),
+            "at {shown}"
+        );
     }
 }
 
@@ -87,7 +97,7 @@ fn a_turn_of_several_limits_after_a_late_change_returns() {
             let clock = ManualClock::new();
             let limiter = Limiter::builder(limits).per::<u64>().clock(clock.clone()).build().unwrap();
             clock.set(at(u64::MAX - back));
-            let _ = limiter.reconfigure(limits, Additive);
+            let _ = limiter.change().to(limits).inherit(Additive).apply();
             assert!(limiter.check_n(1, 2).is_allowed());
             clock.set(at(later));
             for cost in [1, 2, 2] {

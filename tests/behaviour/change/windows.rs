@@ -23,7 +23,7 @@ fn a_fixed_window_inherits_by_all_meanings() {
         let (limiter, clock) = keyed(fixed(10, SECOND));
         clock.set(at(SECOND / 2));
         assert!(limiter.check_n(7, 4).is_allowed());
-        limiter.reconfigure(fixed(25, SECOND), inherit).unwrap();
+        limiter.change().to(fixed(25, SECOND)).inherit(inherit).apply().unwrap();
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (known, unknown), "{inherit:?}");
         for (key, left) in [(7, known), (8, unknown)] {
             assert!(
@@ -41,7 +41,7 @@ fn a_fixed_window_shrinks_and_never_underflows() {
     for (inherit, known, unknown) in [(AsIs, 1, 5), (Proportional, 0, 5), (Additive, 0, 5), (Reset, 5, 5)] {
         let (limiter, clock) = keyed(fixed(10, SECOND));
         assert!(limiter.check_n(7, 9).is_allowed());
-        limiter.reconfigure(fixed(5, SECOND), inherit).unwrap();
+        limiter.change().to(fixed(5, SECOND)).inherit(inherit).apply().unwrap();
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (known, unknown), "{inherit:?}");
         clock.set(at(SECOND));
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (5, 5), "{inherit:?}");
@@ -54,15 +54,15 @@ fn a_fixed_window_may_change_its_period() {
     let (limiter, clock) = keyed(second);
     clock.set(at(90 * SECOND));
     assert!(limiter.check_n(7, 2).is_allowed());
-    limiter.reconfigure(minute, AsIs).unwrap();
+    limiter.change().to(minute).inherit(AsIs).apply().unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (3, 5));
     assert_eq!(limiter.check_n(7, 4).retry_after(), Some(Duration::from_secs(30)));
     clock.set(at(120 * SECOND));
     assert!(limiter.check_n(7, 20).is_allowed());
-    limiter.reconfigure(hour, Additive).unwrap();
+    limiter.change().to(hour).inherit(Additive).apply().unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (80, 100));
     assert_eq!(limiter.check_n(7, 81).retry_after(), Some(Duration::from_secs(3_600 - 120)));
-    limiter.reconfigure(second, Proportional).unwrap();
+    limiter.change().to(second).inherit(Proportional).apply().unwrap();
     assert_eq!((left(&limiter, 7), left(&limiter, 8)), (4, 5));
     clock.set(at(121 * SECOND));
     assert_eq!(left(&limiter, 7), 5);
@@ -75,7 +75,7 @@ fn a_fixed_window_allows_changes_while_windows_pass() {
     for turn in 1..=2_000 {
         clock.set(at(turn * 2 * SECOND));
         assert!(limiter.check_n((), 10).is_allowed());
-        limiter.reconfigure(fixed(10, SECOND), AsIs).unwrap();
+        limiter.change().to(fixed(10, SECOND)).inherit(AsIs).apply().unwrap();
         assert!(!limiter.check(()).is_allowed());
     }
 }
@@ -84,7 +84,7 @@ fn a_fixed_window_allows_changes_while_windows_pass() {
 fn windows_stay_aligned_to_the_unix_epoch() {
     let clock = ManualClock::starting_at(Duration::from_secs(59));
     let limiter = Limiter::builder(fixed(2, SECOND)).per::<u64>().clock(clock.clone()).build().unwrap();
-    limiter.reconfigure(fixed(2, 60 * SECOND), Reset).unwrap();
+    limiter.change().to(fixed(2, 60 * SECOND)).inherit(Reset).apply().unwrap();
     assert!(limiter.check_n(7, 2).is_allowed());
     assert_eq!(limiter.check(7).retry_after(), Some(Duration::from_secs(1)));
     clock.set(at(SECOND));
@@ -97,7 +97,7 @@ fn retry_after_is_exact_after_a_window_changes() {
         let (limiter, clock) = keyed(fixed(10, 1_000));
         clock.set(at(1_300));
         assert!(limiter.check_n(7, 9).is_allowed());
-        limiter.reconfigure(fixed(8, 700), inherit).unwrap();
+        limiter.change().to(fixed(8, 700)).inherit(inherit).apply().unwrap();
         while limiter.check(7).is_allowed() {}
         let wait = u64::try_from(limiter.check(7).retry_after().unwrap().as_nanos()).unwrap();
         assert!(!limiter.account(7).at(at(1_300 + wait - 1)).check().is_allowed());
@@ -111,7 +111,7 @@ fn a_windows_time_before_a_change_is_the_change() {
     let (limiter, clock) = keyed(fixed(10, 1_000));
     clock.set(at(5_500));
     assert!(limiter.check_n(7, 10).is_allowed());
-    limiter.reconfigure(fixed(20, 1_000), AsIs).unwrap();
+    limiter.change().to(fixed(20, 1_000)).inherit(AsIs).apply().unwrap();
     assert!(!limiter.account(7).at(at(0)).check().is_allowed());
     assert_eq!(limiter.account(7).at(at(4_000)).check().retry_after(), Some(Duration::from_nanos(2_000)));
     assert_eq!(limiter.account(8).at(at(0)).peek_n(0).remaining(), 10);
@@ -121,7 +121,7 @@ fn a_windows_time_before_a_change_is_the_change() {
 fn a_window_that_began_anew_owes_nothing_to_refunds() {
     let (limiter, clock) = keyed(fixed(10, SECOND));
     let taken = limiter.check_n(7, 10);
-    limiter.reconfigure(fixed(20, SECOND), AsIs).unwrap();
+    limiter.change().to(fixed(20, SECOND)).inherit(AsIs).apply().unwrap();
     clock.advance(Duration::from_secs(1));
     assert_eq!((limiter.refund(taken), left(&limiter, 7)), (0, 20));
 }
@@ -131,7 +131,7 @@ fn a_window_refunds_over_a_change() {
     let (limiter, clock) = keyed(fixed(10, SECOND));
     assert!(limiter.check_n(7, 4).is_allowed());
     let taken = limiter.check_n(7, 3);
-    limiter.reconfigure(fixed(20, SECOND), Additive).unwrap();
+    limiter.change().to(fixed(20, SECOND)).inherit(Additive).apply().unwrap();
     assert_eq!(limiter.refund(taken), 3);
     assert_eq!(left(&limiter, 7), 16);
     let taken = limiter.check_n(7, 3);
@@ -153,7 +153,7 @@ fn a_full_bucket_of_windows_forgets_nothing_over_a_change() {
             (0..200).map(|key| if limiter.check_n(key, cost).is_allowed() { cost } else { 0 }).collect()
         };
         let before: Vec<u64> = [1, 2, 3].map(ask).into_iter().reduce(add).unwrap();
-        limiter.reconfigure(fixed(limit, SECOND), inherit).unwrap();
+        limiter.change().to(fixed(limit, SECOND)).inherit(inherit).apply().unwrap();
         let after: Vec<u64> = [30, 1, 1, 2, 4, 1].map(ask).into_iter().reduce(add).unwrap();
         for (before, after) in before.into_iter().zip(after) {
             let had = 10 - before;
@@ -180,27 +180,27 @@ fn a_sliding_window_changes_its_limit_and_keeps_its_counts() {
         };
         let (limiter, clock) = keyed(quota);
         assert!(limiter.check_n(7, 8).is_allowed());
-        limiter.reconfigure(limit(4), Additive).unwrap();
+        limiter.change().to(limit(4)).inherit(Additive).apply().unwrap();
         assert_eq!((left(&limiter, 7), left(&limiter, 8)), (0, 4));
-        limiter.reconfigure(limit(9), Additive).unwrap();
+        limiter.change().to(limit(9)).inherit(Additive).apply().unwrap();
         assert_eq!(left(&limiter, 7), 1);
         let refused = |error| Err(BuildError::CannotInherit { field: error });
-        assert_eq!(limiter.reconfigure(limit(5), AsIs), refused("inherit"));
+        assert_eq!(limiter.change().to(limit(5)).inherit(AsIs).apply(), refused("inherit"));
         // With the same limit, every policy but `Reset` keeps the debt.
-        assert_eq!(limiter.reconfigure(limit(9), Reset), refused("inherit"));
+        assert_eq!(limiter.change().to(limit(9)).inherit(Reset).apply(), refused("inherit"));
         for stays in [AsIs, Proportional, Additive] {
-            limiter.reconfigure(limit(9), stays).unwrap();
+            limiter.change().to(limit(9)).inherit(stays).apply().unwrap();
         }
         assert_eq!(left(&limiter, 7), 1);
         assert_eq!(
-            limiter.reconfigure(SlidingWindow::new(per(9, SECOND)).subwindows(3), Additive),
+            limiter.change().to(SlidingWindow::new(per(9, SECOND)).subwindows(3)).inherit(Additive).apply(),
             refused("subwindows")
         );
         clock.set(at(3 * SECOND));
         assert_eq!(left(&limiter, 7), 9);
     }
     let (limiter, _) = keyed(SlidingWindow::new(per(10, SECOND)));
-    let other = limiter.reconfigure(SlidingWindow::new(per(10, 2 * SECOND)), Additive);
+    let other = limiter.change().to(SlidingWindow::new(per(10, 2 * SECOND))).inherit(Additive).apply();
     assert_eq!(other, Err(BuildError::CannotInherit { field: "rate.period" }));
 }
 
@@ -209,14 +209,14 @@ fn a_change_that_cannot_inherit_says_what_works() {
     let (limiter, _) = keyed(Quota::from(SlidingWindow::new(per(10, SECOND))));
     let window = |count, length| Quota::from(SlidingWindow::new(per(count, length)));
     let says = |quota, inherit, works: &str| {
-        let message = limiter.reconfigure(quota, inherit).unwrap_err().to_string();
+        let message = limiter.change().to(quota).inherit(inherit).apply().unwrap_err().to_string();
         assert!(message.contains(works), "{message}");
     };
     says(window(9, SECOND), AsIs, "under another inherit: Inherit::Additive works");
-    limiter.reconfigure(window(9, SECOND), Additive).unwrap();
+    limiter.change().to(window(9, SECOND)).inherit(Additive).apply().unwrap();
     says(window(9, SECOND), Reset, "and AsIs and Proportional if the limit stays");
-    limiter.reconfigure(window(9, SECOND), AsIs).unwrap();
-    limiter.reconfigure(window(9, SECOND), Proportional).unwrap();
+    limiter.change().to(window(9, SECOND)).inherit(AsIs).apply().unwrap();
+    limiter.change().to(window(9, SECOND)).inherit(Proportional).apply().unwrap();
     says(window(9, 2 * SECOND), Additive, "under another rate.period: leave it as it is");
     says(FixedWindow::new(per(9, SECOND)).into(), Additive, "give a quota of the same algorithm");
 }
@@ -228,16 +228,16 @@ fn a_log_changes_its_limit_within_its_ring() {
     assert!(limiter.check_n((), 6).is_allowed());
     clock.set(at(SECOND / 2));
     assert!(limiter.check_n((), 2).is_allowed());
-    limiter.reconfigure(log(5), Additive).unwrap();
+    limiter.change().to(log(5)).inherit(Additive).apply().unwrap();
     assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 0);
     assert_eq!(limiter.check(()).retry_after(), Some(Duration::from_nanos(SECOND / 2)));
     clock.set(at(SECOND));
     assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 3);
-    limiter.reconfigure(log(10), Additive).unwrap();
+    limiter.change().to(log(10)).inherit(Additive).apply().unwrap();
     assert_eq!(limiter.account(()).at(limiter.now()).peek_n(0).remaining(), 8);
-    let longer = limiter.reconfigure(log(11), Additive);
+    let longer = limiter.change().to(log(11)).inherit(Additive).apply();
     assert!(matches!(longer, Err(BuildError::OutOfRange { field: "rate.count", max: 10, .. })), "{longer:?}");
-    let reset = limiter.reconfigure(log(9), Reset);
+    let reset = limiter.change().to(log(9)).inherit(Reset).apply();
     assert_eq!(reset, Err(BuildError::CannotInherit { field: "inherit" }));
     assert!(limiter.check_n((), 8).is_allowed() && !limiter.check(()).is_allowed());
 }
