@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tollgate::{Builder, Limiter, ManualClock, Quota, RestoreError, Timestamp};
+use tollgate::{Builder, Inherit, Limiter, ManualClock, Quota, RestoreError, Timestamp};
 use tollgate_testing::limits::{Kind, Limit};
 
 use limits::{AnyLimit, Number};
@@ -92,6 +92,12 @@ fuzz_target!(|input: Input<'_>| {
     let passed = saved_at.saturating_add(input.later.value()).min(UPTIME);
     let moved = input.moved.value().min(passed);
     let clock = clock_at(origin + moved, passed - moved);
+    // A file may say that it was saved under another quota.
+    let continued = builder(&limit, &clock).memory_budget(2 * MAX_MEMORY);
+    if let Ok(continued) = continued.restore_changed(&file[..], Inherit::Additive) {
+        assert_within_the_limit(&limit, &continued, &clock);
+        clock.set(Timestamp::from_nanos(passed - moved));
+    }
     match builder(&limit, &clock).restore(&file[..]) {
         Err(error) => assert_meaningful(&error),
         Ok(restored) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::{Algorithm, Settings, Transition, sealed};
+use crate::algorithm::{Algorithm, Transition, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -192,7 +192,7 @@ impl Algorithm for CallQuota {
     }
 
     /// A key's debt means the same under every quota, so a saved limiter is continued under any.
-    fn settings(&self) -> Settings {
-        Settings { algorithm: "call-quota", values: Vec::new() }
+    fn saved_as(&self) -> String {
+        "call-quota".to_owned()
     }
 }

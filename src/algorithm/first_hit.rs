@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::UPTIME;
 use crate::algorithm::windows::{shared, shared_period};
-use crate::algorithm::{Algorithm, FixedWindow, Ranged, Settings, Transition, sealed};
+use crate::algorithm::{Algorithm, FixedWindow, Ranged, Transition, sealed};
 use crate::error::BuildError;
 
 mod rule;
@@ -77,8 +77,8 @@ impl sealed::Sealed for FirstHit {}
 impl Algorithm for FirstHit {
     type Rule = FirstHitRule;
 
-    fn settings(&self) -> Settings {
-        Settings { algorithm: "fixed-window-first-hit", ..self.0.settings() }
+    fn saved_as(&self) -> String {
+        self.to_string()
     }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<FirstHitRule>, BuildError> {

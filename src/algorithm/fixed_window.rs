@@ -6,7 +6,7 @@ use crate::algorithm::change::Unit;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
     Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
-    Rule, Settings, Stored, Taken, Transition, Verdict, sealed,
+    Rule, Stored, Taken, Transition, Verdict, sealed,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -81,8 +81,8 @@ impl sealed::Sealed for FixedWindow {}
 impl Algorithm for FixedWindow {
     type Rule = FixedRule;
 
-    fn settings(&self) -> Settings {
-        Settings::new("fixed-window", self.rate).and_count(self.count)
+    fn saved_as(&self) -> String {
+        self.to_string()
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<FixedRule>, BuildError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Settings, Transition, sealed};
+use crate::algorithm::{Algorithm, Transition, sealed};
 use crate::error::BuildError;
 use crate::rate::Rate;
 
@@ -97,8 +97,8 @@ impl sealed::Sealed for LeakyBucket {}
 impl Algorithm for LeakyBucket {
     type Rule = Gcra;
 
-    fn settings(&self) -> Settings {
-        Settings::new("leaky-bucket", self.rate).and("capacity", self.capacity).and_mode(self.mode)
+    fn saved_as(&self) -> String {
+        self.to_string()
     }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, BuildError> {

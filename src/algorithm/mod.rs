@@ -34,7 +34,6 @@ mod parse;
 mod payload;
 mod quota;
 mod refill;
-mod settings;
 mod sliding_log;
 mod sliding_window;
 pub(crate) mod staircase;
@@ -64,7 +63,6 @@ pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
 pub use payload::{Payload, Stored};
 pub use quota::Quota;
-pub(crate) use settings::Settings;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
@@ -140,9 +138,9 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
         change: Transition<'_>,
     ) -> Result<Vec<Self::Rule>, BuildError>;
 
-    /// The settings as a list of names and values.
+    /// The quota as text, by which a restore compares it with the saved one.
     #[doc(hidden)]
-    fn settings(&self) -> Settings;
+    fn saved_as(&self) -> String;
 }
 
 pub(crate) mod sealed {

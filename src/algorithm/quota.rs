@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithm::{
-    Algorithm, AnyRule, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, Settings, SlidingLog,
-    SlidingWindow, ToAny, TokenBucket, Transition, sealed,
+    Algorithm, AnyRule, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, SlidingLog, SlidingWindow,
+    ToAny, TokenBucket, Transition, sealed,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
@@ -49,6 +49,15 @@ macro_rules! from {
         impl From<$algorithm> for Quota {
             fn from(algorithm: $algorithm) -> Self {
                 Self::$algorithm(algorithm)
+            }
+        }
+
+        /// The error is the quota, which is of another algorithm.
+        impl TryFrom<Quota> for $algorithm {
+            type Error = Quota;
+
+            fn try_from(quota: Quota) -> Result<Self, Quota> {
+                if let Quota::$algorithm(algorithm) = quota { Ok(algorithm) } else { Err(quota) }
             }
         }
     )*};
@@ -158,28 +167,22 @@ impl sealed::Sealed for Quota {}
 impl Algorithm for Quota {
     type Rule = AnyRule;
 
-    fn settings(&self) -> Settings {
-        for_quota!(self, algorithm => algorithm.settings())
+    fn saved_as(&self) -> String {
+        for_quota!(self, algorithm => algorithm.saved_as())
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<AnyRule>, BuildError> {
-        fn all<A: Algorithm>(
+        fn all<A: Algorithm + TryFrom<Quota>>(
             tiers: &[Quota],
             origin: u64,
-            pick: impl Fn(&Quota) -> Option<A>,
         ) -> Result<Vec<AnyRule>, BuildError> {
-            let same: Option<Vec<A>> = tiers.iter().map(pick).collect();
-            let rules = A::compile(&same.ok_or(BuildError::TiersDiffer { field: "algorithm" })?, origin)?;
-            Ok(rules.into_iter().map(ToAny::any).collect())
+            Ok(A::compile(&same::<A>(tiers)?, origin)?.into_iter().map(ToAny::any).collect())
         }
         macro_rules! compile {
             ($($algorithm:ident),*) => {
                 match tiers.first() {
                     None => Ok(Vec::new()),
-                    $(Some(Self::$algorithm(_)) => all(tiers, origin, |quota| match quota {
-                        Self::$algorithm(algorithm) => Some(*algorithm),
-                        _ => None,
-                    }),)*
+                    $(Some(Self::$algorithm(_)) => all::<$algorithm>(tiers, origin),)*
                 }
             };
         }
@@ -198,15 +201,11 @@ impl Algorithm for Quota {
                 match tiers.first() {
                     None => Ok(Vec::new()),
                     $(Some(Self::$algorithm(_)) => {
-                        let tiers: Option<Vec<$algorithm>> = tiers.iter().map(|quota| match quota {
-                            Self::$algorithm(algorithm) => Some(*algorithm),
-                            _ => None,
-                        }).collect();
+                        let tiers = same::<$algorithm>(tiers)?;
                         let olds: Option<Vec<_>> = olds.iter().map(|old| match old {
                             AnyRule::$rule(rule) => Some(*rule),
                             _ => None,
                         }).collect();
-                        let tiers = tiers.ok_or(BuildError::TiersDiffer { field: "algorithm" })?;
                         let rules = $algorithm::recompile(&tiers, origin, &olds.ok_or(other)?, change)?;
                         Ok(rules.into_iter().map(ToAny::any).collect())
                     })*
@@ -222,4 +221,10 @@ impl Algorithm for Quota {
             FirstHit as FirstHit
         )
     }
+}
+
+/// The quotas of tiers, which must all be of one algorithm.
+fn same<A: TryFrom<Quota>>(tiers: &[Quota]) -> Result<Vec<A>, BuildError> {
+    let same = tiers.iter().map(|&quota| A::try_from(quota));
+    same.collect::<Result<_, _>>().map_err(|_| BuildError::TiersDiffer { field: "algorithm" })
 }

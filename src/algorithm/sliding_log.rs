@@ -5,7 +5,7 @@ use std::fmt;
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
     Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged,
-    Refund, Ringed, Rule, Settings, Stored, Taken, Transition, UPTIME, Verdict, sealed,
+    Refund, Ringed, Rule, Stored, Taken, Transition, UPTIME, Verdict, sealed,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -95,8 +95,8 @@ impl sealed::Sealed for SlidingLog {}
 impl Algorithm for SlidingLog {
     type Rule = LogRule;
 
-    fn settings(&self) -> Settings {
-        Settings::new("sliding-log", self.rate).and_count(self.count)
+    fn saved_as(&self) -> String {
+        self.to_string()
     }
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<LogRule>, BuildError> {

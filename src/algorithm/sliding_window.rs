@@ -7,7 +7,7 @@ use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
     Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
-    Rule, Settings, Taken, Transition, Verdict, sealed,
+    Rule, Taken, Transition, Verdict, sealed,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -161,9 +161,8 @@ impl sealed::Sealed for SlidingWindow {}
 impl Algorithm for SlidingWindow {
     type Rule = SlidingRule;
 
-    fn settings(&self) -> Settings {
-        let subwindows = self.subwindows.unwrap_or(0).into();
-        Settings::new("sliding-window", self.rate).and("subwindows", subwindows).and_count(self.count)
+    fn saved_as(&self) -> String {
+        self.to_string()
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<SlidingRule>, BuildError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Settings, Transition, sealed};
+use crate::algorithm::{Algorithm, Transition, sealed};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -131,10 +131,9 @@ impl sealed::Sealed for TokenBucket {}
 impl Algorithm for TokenBucket {
     type Rule = Gcra;
 
-    fn settings(&self) -> Settings {
-        let initial = self.initial.unwrap_or(self.burst);
-        let algorithm = if self.intervals { "token-bucket-intervals" } else { "token-bucket" };
-        Settings::new(algorithm, self.rate).and("burst", self.burst).and("initial", initial)
+    fn saved_as(&self) -> String {
+        // A bucket that begins full, said or not.
+        Self { initial: self.initial.filter(|&tokens| tokens != self.burst), ..*self }.to_string()
     }
 
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Gcra>, BuildError> {

@@ -4,12 +4,13 @@ use std::fmt;
 use std::io::Read;
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, Quota, sealed};
+use crate::algorithm::{Algorithm, Inherit, Quota, sealed};
 use crate::clock::{Clock, TscClock};
 use crate::error::BuildError;
 use crate::limiter::Limiter;
 use crate::limiter::core::{Core, Given, OnDecision};
 use crate::limiter::decision::Decision;
+use crate::limiter::restore::Changed;
 use crate::limiter::space::Space;
 use crate::observe::Observer;
 use crate::receipt::MOST_LIMITS;
@@ -287,15 +288,68 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     /// let six = TokenBucket::new(Rate::per_hour(6));
     /// let error = Limiter::builder(six).per::<str>().restore(&file[..]).unwrap_err();
     /// assert!(matches!(error, RestoreError::Differs { .. }));
-    /// assert_eq!(error.to_string(), "rate.count is 6, but was 5 when the limiter was saved");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the quota is token-bucket:6/h,burst=6, but was token-bucket:5/h,burst=5 when the \
+    ///      limiter was saved: restore_changed continues it"
+    /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(self, input: impl Read) -> Result<Limiter<K, A, N, C>, RestoreError> {
+        self.resume(None, input)
+    }
+
+    /// [`restore`](Self::restore) under other quotas than the saved ones, as many of them: the
+    /// limiter begins as it was saved, and is [changed](Limiter::change) at once.
+    ///
+    /// When would I want this? When limits are in a file or in the code, and a new one comes with a
+    /// restart. No key gets a new day by that.
+    ///
+    /// **Guarantee.** That of `restore`, and then that of [`change`](Limiter::change): a key has
+    /// what [`Inherit`] says of what it had available. A quota that is the same keeps its debts.
+    ///
+    /// **Cost.** That of both. The table is the saved quotas': a log has a ring of their limit.
+    ///
+    /// # Errors
+    ///
+    /// As `restore`; [`RestoreError::Build`] where the change is none that a running limiter could
+    /// make: then begin without the debts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Inherit, Limiter, Rate, TokenBucket};
+    ///
+    /// let mut file = Vec::new();
+    /// let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(5))).per::<str>().build()?;
+    /// assert!(limiter.check_n("alice", 4).is_allowed());
+    /// limiter.save(&mut file)?;
+    ///
+    /// let six = Limiter::builder(TokenBucket::new(Rate::per_hour(6))).per::<str>();
+    /// let limiter = six.restore_changed(&file[..], Inherit::Additive)?;
+    /// assert_eq!(limiter.check("alice").remaining(), 1); // the debt of 4 remains, and this one
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_changed(
+        self,
+        input: impl Read,
+        inherit: Inherit,
+    ) -> Result<Limiter<K, A, N, C>, RestoreError>
+    where
+        A: TryFrom<Quota>,
+    {
+        let quota = |text: &str| A::try_from(text.parse::<Quota>().ok()?).ok();
+        self.resume(Some(Changed { inherit, quota }), input)
+    }
+
+    fn resume(
+        self,
+        changed: Option<Changed<A>>,
+        input: impl Read,
+    ) -> Result<Limiter<K, A, N, C>, RestoreError> {
         let Self { quotas, space, clock, observer, .. } = self;
-        Ok(Limiter {
-            core: Core::restore(&quotas, space, || clock.get(), observer, input)?,
-            key: PhantomData,
-        })
+        let core = Core::restore(&quotas, changed, space, || clock.get(), observer, input)?;
+        Ok(Limiter { core, key: PhantomData })
     }
 }
 

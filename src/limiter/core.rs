@@ -51,6 +51,11 @@ pub(crate) struct Given<A> {
 }
 
 impl<A: Algorithm> Given<A> {
+    /// As many others.
+    pub(crate) fn with(&self, all: Vec<A>) -> Self {
+        Self { all, ..*self }
+    }
+
     /// The first tier's.
     pub(crate) fn new(quotas: Vec<A>) -> Self {
         Self { limits: quotas.len(), all: quotas, is_even: true }

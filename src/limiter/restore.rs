@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::algorithm::{Algorithm, Carry, Payload, Rule, Settings};
+use crate::algorithm::{Algorithm, Carry, Inherit, Payload, Rule};
 use crate::clock::Clock;
 use crate::key::KeyHasher;
 use crate::limiter::core::{Core, Given, OnDecision};
@@ -14,10 +14,19 @@ use crate::table::dated::Dated;
 use crate::table::{Debt, Fingerprint, Table};
 use crate::time::{Reading, Shift, Timestamp, nanos};
 
+/// How a limiter continues one that was saved under other quotas: what keys inherit, and the saved
+/// quota by its text. `None` for one that the limiter's type cannot have.
+pub(crate) struct Changed<A> {
+    pub(crate) inherit: Inherit,
+    pub(crate) quota: fn(&str) -> Option<A>,
+}
+
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
-    /// [`new`](Self::new) for a limiter that begins with the debts that were saved.
+    /// [`new`](Self::new) for a limiter that begins with the debts that were saved: under the same
+    /// quotas, or under others if it is told how.
     pub(crate) fn restore(
         quotas: &Given<A>,
+        changed: Option<Changed<A>>,
         space: Space,
         clock: impl FnOnce() -> C,
         observer: Observer<OnDecision<N>>,
@@ -25,19 +34,45 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     ) -> Result<Self, RestoreError> {
         let mut input = Reader::begin(input)?;
         let header = Header::read(&mut input)?;
-        let settings: Vec<Settings> = quotas.all.iter().map(Algorithm::settings).collect();
-        header.is_of(Kind::of(space.has_keys, quotas.limits), &settings)?;
-        let hasher = hasher(&header, space.trusted_keys)?;
-        let saved = saved_rules(&header, quotas)?;
+        header.is_of(Kind::of(space.has_keys, quotas.limits), quotas.all.len())?;
+        let texts: Vec<String> = quotas.all.iter().map(Algorithm::saved_as).collect();
+        let Err(differs) = header.has_quotas(&texts) else {
+            return Self::resume(quotas, &header, space, clock, observer, input);
+        };
+        let Some(Changed { inherit, quota }) = changed else { return Err(differs) };
+        let saved: Option<Vec<A>> = header.tiers.iter().map(|tier| quota(&tier.quota)).collect();
+        let saved = quotas.with(saved.ok_or(differs)?);
+        let core = Self::resume(&saved, &header, space, clock, observer, input)?;
+        core.change(|olds| {
+            let renew = |number: usize, old: A| match header.tiers[number].quota == texts[number] {
+                true => (old, Inherit::Additive),
+                false => (quotas.all[number], inherit),
+            };
+            Ok(core.renewed(olds, renew))
+        })?;
+        Ok(core)
+    }
+
+    /// Builds the limiter of these quotas, which were saved, and enters its debts.
+    fn resume(
+        quotas: &Given<A>,
+        header: &Header,
+        space: Space,
+        clock: impl FnOnce() -> C,
+        observer: Observer<OnDecision<N>>,
+        mut input: Reader<impl Read>,
+    ) -> Result<Self, RestoreError> {
+        let hasher = hasher(header, space.trusted_keys)?;
+        let saved = saved_rules(header, quotas)?;
         let rooms: Vec<u64> = header.tiers.iter().map(|tier| tier.room).collect();
         let mut core = Self::new(quotas, &rooms, space, hasher, clock, observer)?;
-        let (shift, now) = shift(&header, &core.clock);
+        let (shift, now) = shift(header, &core.clock);
         // The rules as the limiter has them, in the order of charging.
         let tiers = saved.chunks(quotas.limits);
         let places = || (0..quotas.limits).map(|place| core.tables.number(place));
         let in_order: Vec<A::Rule> = tiers.flat_map(|tier| places().map(|number| tier[number])).collect();
         core.versions.resume(&in_order, shift);
-        let debts = SavedDebts { header: &header, now, max_keys: core.space.keys() };
+        let debts = SavedDebts { header, now, max_keys: core.space.keys() };
         let version = core.versions.current();
         let mut room = Ok(());
         for place in core.tables.as_given() {
@@ -132,7 +167,7 @@ fn saved_rules<A: Algorithm>(header: &Header, quotas: &Given<A>) -> Result<Vec<A
         return Err(RestoreError::Corrupt);
     }
     let rules = rules.into_iter().zip(&header.tiers);
-    let rule = |(rule, tier): (A::Rule, &Tier<_>)| Some(rule.with_room(tier.room)?.with_origin(tier.origin));
+    let rule = |(rule, tier): (A::Rule, &Tier)| Some(rule.with_room(tier.room)?.with_origin(tier.origin));
     rules.map(rule).collect::<Option<_>>().ok_or(RestoreError::Corrupt)
 }
 

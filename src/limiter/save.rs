@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::algorithm::{Algorithm, Moment, Numbers, Rule, Settings};
+use crate::algorithm::{Algorithm, Moment, Numbers, Rule};
 use crate::clock::Clock;
 use crate::key::KeyHasher;
 use crate::limiter::core::Core;
@@ -22,7 +22,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let book = Book::new(version, limits, quotas, unix_at_zero, reading);
             let tiers = book.tiers.chunks(limits);
             let given = tiers.flat_map(|tier| self.tables.as_given().filter_map(|place| tier.get(place)));
-            let given: Vec<&Tier<Settings>> = given.collect();
+            let given: Vec<&Tier> = given.collect();
             // The tables of several limits are of one size.
             let kind = Kind::of(self.space.has_keys, limits);
             let naming = naming(kind, &self.hasher, Some(&self.tables.first));
@@ -69,7 +69,7 @@ struct Book<'l, R, const N: usize> {
     /// The rules in a new limiter, tier by tier.
     fresh: Vec<R>,
     now: Timestamp,
-    tiers: Vec<Tier<Settings>>,
+    tiers: Vec<Tier>,
 }
 
 impl<'l, R: Numbers, const N: usize> Book<'l, R, N> {
@@ -88,7 +88,7 @@ impl<'l, R: Numbers, const N: usize> Book<'l, R, N> {
         let fresh: Vec<R> = fresh.into_iter().zip(olds()).map(with_room).collect();
         let rules = olds().zip(&fresh).zip(quotas);
         let tier = |((old, fresh), quota): ((R, &R), &A)| Tier {
-            settings: quota.settings(),
+            quota: quota.saved_as(),
             origin: old.origin(fresh, now),
             room: old.room(),
         };

@@ -35,12 +35,12 @@ pub enum RestoreError {
     Truncated,
     /// The input is damaged: a checksum is wrong, or the bytes that it guards make no sense.
     Corrupt,
-    /// The limiter was saved under another setting, and the debts of its keys have no exact meaning
-    /// under this one.
+    /// The limiter was saved under another setting. Where that is a quota,
+    /// [`restore_changed`](crate::Builder::restore_changed) may continue it.
     Differs {
         /// Which setting, as it is called in the API.
         field: String,
-        /// Its value in the saved limiter. Durations are in nanoseconds.
+        /// Its value in the saved limiter.
         saved: String,
         /// Its value in the builder.
         given: String,
@@ -67,7 +67,12 @@ impl fmt::Display for RestoreError {
             Self::Truncated => write!(f, "the saved limiter ends too soon"),
             Self::Corrupt => write!(f, "the saved limiter is damaged"),
             Self::Differs { field, saved, given } => {
-                write!(f, "{field} is {given}, but was {saved} when the limiter was saved")
+                write!(f, "{field} is {given}, but was {saved} when the limiter was saved")?;
+                if field.starts_with("the quota") {
+                    write!(f, ": restore_changed continues it")
+                } else {
+                    Ok(())
+                }
             }
             Self::NoRoom { keys, max_keys } => write!(
                 f,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kind: u8 | Unix time of the clock's zero: u64 | clock, Unix time at the save: u64 each
-//!   tiers: u32 | each: algorithm: text | settings: u8 | each: text, u64 || origin: u64 | room: u64
+//!   tiers: u32 | each: quota: text | origin: u64 | room: u64
 //!   trusted: u8 | secret: 10 u64 | fingerprint: u64 | buckets: u64
 //! ```
 //!
@@ -15,7 +15,7 @@
 
 use std::io::{self, Read, Write};
 
-use crate::algorithm::{PAYLOAD_BITS, Settings};
+use crate::algorithm::PAYLOAD_BITS;
 use crate::key::Secret;
 use crate::saved::{Reader, RestoreError, Writer};
 use crate::time::Reading;
@@ -57,18 +57,13 @@ pub(crate) struct Naming {
 }
 
 /// A tier.
-pub(crate) struct Tier<T> {
-    pub(crate) settings: T,
+pub(crate) struct Tier {
+    /// As text.
+    pub(crate) quota: String,
     /// The payload that its rule counts from.
     pub(crate) origin: u64,
     /// What its words and rings have room for.
     pub(crate) room: u64,
-}
-
-/// Settings as they were read.
-pub(crate) struct Found {
-    algorithm: String,
-    values: Vec<(String, u64)>,
 }
 
 /// A header, as it was read.
@@ -76,7 +71,7 @@ pub(crate) struct Header {
     kind: Kind,
     pub(crate) unix_at_zero: u64,
     pub(crate) reading: Reading,
-    pub(crate) tiers: Vec<Tier<Found>>,
+    pub(crate) tiers: Vec<Tier>,
     pub(crate) naming: Naming,
 }
 
@@ -100,7 +95,7 @@ impl Header {
         kind: Kind,
         unix_at_zero: u64,
         reading: Reading,
-        tiers: &[&Tier<Settings>],
+        tiers: &[&Tier],
         naming: &Naming,
     ) -> io::Result<()> {
         to.byte(kind as u8)?;
@@ -108,13 +103,8 @@ impl Header {
             to.word(time)?;
         }
         to.half(tiers.len() as u32)?;
-        for Tier { settings, origin, room } in tiers {
-            to.text(settings.algorithm)?;
-            to.byte(settings.values.len() as u8)?;
-            for (name, value) in &settings.values {
-                to.text(name)?;
-                to.word(*value)?;
-            }
+        for Tier { quota, origin, room } in tiers {
+            to.text(quota)?;
             to.word(*origin)?;
             to.word(*room)?;
         }
@@ -136,13 +126,8 @@ impl Header {
         let reading = Reading { at: from.word()?, unix: from.word()? };
         let mut tiers = Vec::new();
         for _ in 0..from.half()? {
-            let algorithm = from.text()?;
-            let mut values = Vec::new();
-            for _ in 0..from.byte()? {
-                values.push((from.text()?, from.word()?));
-            }
-            let (origin, room) = (payload(from.word()?)?, from.word()?);
-            tiers.push(Tier { settings: Found { algorithm, values }, origin, room });
+            let (quota, origin, room) = (from.text()?, payload(from.word()?)?, from.word()?);
+            tiers.push(Tier { quota, origin, room });
         }
         let trusted = from.byte()? != 0;
         let mut words = [0; 10];
@@ -154,26 +139,29 @@ impl Header {
         Ok(Self { kind, unix_at_zero, reading, tiers, naming })
     }
 
-    /// Checks that the saved limiter was of this kind and had these settings, tier by tier.
-    pub(crate) fn is_of(&self, kind: Kind, given: &[Settings]) -> Result<(), RestoreError> {
+    /// Checks that the saved limiter was of this kind, and had so many quotas.
+    pub(crate) fn is_of(&self, kind: Kind, quotas: usize) -> Result<(), RestoreError> {
         same("the kind", self.kind.name(), kind.name())?;
         // One limit under several tiers is saved as several limits are: the kind tells them apart.
         let limits = |kind, quotas| if kind == Kind::List { quotas } else { 1 };
-        same("the number of limits", limits(self.kind, self.tiers.len()), limits(kind, given.len()))?;
-        let quota = if kind == Kind::List { "limit" } else { "tier" };
-        same(&format!("the number of {quota}s"), self.tiers.len(), given.len())?;
-        for (number, (tier, given)) in self.tiers.iter().zip(given).enumerate() {
-            let of =
-                |field: &str| if number == 0 { field.into() } else { format!("{quota} {number}'s {field}") };
-            let saved = &tier.settings;
-            same(&of("algorithm"), saved.algorithm.as_str(), given.algorithm)?;
-            same(&of("number of settings"), saved.values.len(), given.values.len())?;
-            for ((saved_name, saved), (name, given)) in saved.values.iter().zip(&given.values) {
-                same(&of("setting"), saved_name.as_str(), name)?;
-                same(&of(name), saved, given)?;
-            }
-        }
-        Ok(())
+        same("the number of limits", limits(self.kind, self.tiers.len()), limits(kind, quotas))?;
+        same(&format!("the number of {}s", self.place()), self.tiers.len(), quotas)
+    }
+
+    /// Checks that the saved limiter had these quotas.
+    pub(crate) fn has_quotas(&self, given: &[String]) -> Result<(), RestoreError> {
+        self.tiers.iter().zip(given).enumerate().try_for_each(|(number, (tier, given))| {
+            let field = match number {
+                0 => "the quota".to_owned(),
+                _ => format!("the quota of {} {number}", self.place()),
+            };
+            same(&field, &tier.quota, given)
+        })
+    }
+
+    /// What its quotas are of.
+    fn place(&self) -> &'static str {
+        if self.kind == Kind::List { "limit" } else { "tier" }
     }
 }
 

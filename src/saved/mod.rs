@@ -29,7 +29,7 @@ pub(crate) use file::replace;
 pub(crate) use header::{Header, Kind, Naming, Tier, payload, same};
 
 /// The version written, and the only one read.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// The first bytes of a saved limiter. No text file begins so, and a transfer that converts line
 /// ends changes them.

@@ -9,6 +9,7 @@ mod meanwhile;
 mod sealed;
 mod settings;
 mod several;
+mod successor;
 
 use std::time::Duration;
 

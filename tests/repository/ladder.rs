@@ -21,7 +21,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "algorithm::packing algorithm::windows",
             "algorithm::refill algorithm::sub_windows",
             "algorithm::as_much algorithm::gcra algorithm::in_flight",
-            "algorithm::settings algorithm::leaky_bucket",
+            "algorithm::leaky_bucket",
             "algorithm::token_bucket algorithm::fixed_window algorithm::sliding_window algorithm::sliding_log \
              algorithm::call_quota",
             "algorithm::first_hit",

@@ -39,6 +39,7 @@ fn the_matrix_has_each_verb_of_a_limiter() {
         "lease",
         "save",
         "restore",
+        "restore_changed",
         "change",
         "realign",
         "on_decision",

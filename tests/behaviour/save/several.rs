@@ -157,10 +157,10 @@ fn a_restore_needs_the_same_limits_in_order() {
     };
     let mut other = ten();
     other[3] = FixedWindow::new(Rate::per_hour(11)).into();
-    assert_eq!(field(&other, &file), "limit 3's rate.count");
+    assert_eq!(field(&other, &file), "the quota of limit 3");
     other = ten();
     other.swap(0, 1);
-    assert_eq!(field(&other, &file), "algorithm");
+    assert_eq!(field(&other, &file), "the quota");
     assert_eq!(field(&ten()[..4], &file), "the number of limits");
     let one = Limiter::builder(ten()[0]).per::<u64>().max_keys(8).clock(clock(BEGUN, SECOND));
     assert_eq!(field(&ten()[..2], &saved(&one.build().unwrap())), "the number of limits");
