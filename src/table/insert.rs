@@ -348,6 +348,27 @@ mod tests {
         assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
     }
 
+    /// The caller asks the next quota then: see `Versions::after`.
+    #[test]
+    fn a_refusal_by_a_quota_that_has_ended_says_so() {
+        let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
+        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
+        let current = Current { rule, term: Term::of_first(&rule) };
+        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Deny).unwrap();
+        let newcomer = |nth: u64| Fingerprint::from_bits(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2);
+        let check = |nth, now| {
+            let key = newcomer(nth);
+            let (ruling, at) = table.view(key).check(&current, key.kept(), 10, || now);
+            (ruling.allowed, at)
+        };
+        assert!((0..SLOTS as u64).all(|nth| check(nth, NOW).0));
+        assert_eq!(check(77, NOW), (false, NOW));
+        let (until, horizon) = (current.term.until(), current.term.horizon().unwrap());
+        assert!(horizon.seal(until, 2, NOW.as_nanos()));
+        let (allowed, at) = check(77, Timestamp::from_nanos(NOW.as_nanos() + 5));
+        assert!(!allowed && !current.dated().is_timely(at), "{at:?}");
+    }
+
     /// An insertion that stalls right before its commit, while 65,536 requests charge the
     /// overflow word, must not commit: it has not seen their charges.
     #[test]

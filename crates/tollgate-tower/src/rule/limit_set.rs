@@ -33,8 +33,8 @@ impl LimitSet {
 
     /// Makes other quotas and their `RateLimit-Policy` current.
     pub(crate) fn reconfigure(&self, quotas: &[Quota], inherit: Inherit) -> Result<(), BuildError> {
-        // The lock of the limiter first: it waits for a save, and requests wait for the other lock.
-        self.limiter.change(quotas, |limiter| {
+        // A save is waited for before the turns are locked: requests wait for those.
+        self.limiter.change(|limiter| {
             self.turns.change_limits(|| {
                 if quotas.len() == self.len() && queues(quotas) != self.queues {
                     return Err(BuildError::CannotInherit { field: "mode" });

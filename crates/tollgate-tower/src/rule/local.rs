@@ -1,4 +1,4 @@
-//! The engine's limiter behind a rule, and what it takes to save and restore it.
+//! The engine's limiter behind a rule, and what it takes to restore it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -19,8 +19,9 @@ pub(crate) struct LocalLimiter {
 
 /// What a limiter is built with.
 struct Settings {
-    /// The current quotas. Locked during a change and during a save, which writes debts by these.
-    quotas: Mutex<Vec<Quota>>,
+    quotas: Vec<Quota>,
+    /// Locked during a change and during a save.
+    alone: Mutex<()>,
     /// The engine's default if `None`.
     max_keys: Option<usize>,
     when_full: WhenFull,
@@ -34,61 +35,39 @@ impl LocalLimiter {
         when_full: WhenFull,
         clock: SharedClock,
     ) -> Result<Self, BuildError> {
-        let settings = Settings { quotas: Mutex::new(quotas.to_vec()), max_keys, when_full };
-        let limiter = settings.builder(quotas, clock).build()?;
+        let settings = Settings { quotas: quotas.to_vec(), alone: Mutex::default(), max_keys, when_full };
+        let limiter = settings.builder(clock).build()?;
         Ok(Self { limiter, settings: Box::new(settings) })
     }
 
-    /// Makes other quotas current by `change`. Waits for a save.
-    pub(crate) fn change(
-        &self,
-        quotas: &[Quota],
-        change: impl FnOnce(&Engine) -> Result<(), BuildError>,
-    ) -> Result<(), BuildError> {
-        let mut current = self.settings.quotas();
-        change(&self.limiter)?;
-        *current = quotas.to_vec();
-        Ok(())
+    /// Changes the quotas. Waits for a save before `change` begins, and not in it.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&Engine) -> T) -> T {
+        let _alone = self.alone();
+        change(&self.limiter)
     }
 
-    /// Shows the current quotas to `open`, and writes the debts by them to what it returns. Returns
-    /// the number of debts.
-    pub(crate) fn save<W: Write>(&self, open: impl FnOnce(&[Quota]) -> io::Result<W>) -> io::Result<usize> {
-        let quotas = self.settings.quotas();
-        self.limiter.save(open(&quotas)?)
+    /// Writes the debts down. Returns how many there are.
+    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
+        let _alone = self.alone();
+        self.limiter.save(out)
     }
 
-    /// Begins with the debts of a limiter that was saved under these quotas, as debts to the
-    /// current ones. Stays as it is if that is an error.
-    pub(crate) fn restore(
-        &mut self,
-        saved: &[Quota],
-        input: impl Read,
-        clock: SharedClock,
-    ) -> Result<(), RestoreError> {
-        let limiter = self.settings.builder(saved, clock).restore(input)?;
-        let quotas = self.settings.quotas();
-        if saved != &**quotas {
-            limiter.change().to(quotas.to_vec()).inherit(Inherit::Additive).apply()?;
-        }
-        drop(quotas);
-        self.limiter = limiter;
+    fn alone(&self) -> MutexGuard<'_, ()> {
+        self.settings.alone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins with the debts of a limiter that was saved, as debts to the quotas that this one was
+    /// built with. Stays as it is if that is an error.
+    pub(crate) fn restore(&mut self, input: impl Read, clock: SharedClock) -> Result<(), RestoreError> {
+        self.limiter = self.settings.builder(clock).restore_changed(input, Inherit::Additive)?;
         Ok(())
     }
 }
 
 impl Settings {
-    fn builder(
-        &self,
-        quotas: &[Quota],
-        clock: SharedClock,
-    ) -> Builder<[u8], Quota, MOST_LIMITS, SharedClock> {
-        let builder = Limiter::builder(quotas.to_vec()).per().when_full(self.when_full).clock(clock);
+    fn builder(&self, clock: SharedClock) -> Builder<[u8], Quota, MOST_LIMITS, SharedClock> {
+        let builder = Limiter::builder(self.quotas.clone()).per().when_full(self.when_full).clock(clock);
         if let Some(keys) = self.max_keys { builder.max_keys(keys) } else { builder }
-    }
-
-    fn quotas(&self) -> MutexGuard<'_, Vec<Quota>> {
-        self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

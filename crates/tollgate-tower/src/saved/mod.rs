@@ -3,12 +3,11 @@
 //! ```text
 //!   magic: 8 | version: u32 | section | section | ... | END | checksum: u64
 //!
-//!   section:  TIER        | rule: text | tier: u32          | quotas | limiter
-//!             KEY         | rule: text | length: u32, bytes | quotas | limiter
-//!             BAN         | rule: text                      | quotas | limiter
-//!             FALLBACK    | rule: text                      | quotas | limiter
+//!   section:  TIER        | rule: text | tier: u32          | limiter
+//!             KEY         | rule: text | length: u32, bytes | limiter
+//!             BAN         | rule: text                      | limiter
+//!             FALLBACK    | rule: text                      | limiter
 //!             PER_REQUEST | rule: text
-//!   quotas:   count: u8 | each: text
 //!   limiter:  length: u32, so many bytes | length: u32, so many bytes | ... | 0: u32
 //! ```
 //!
@@ -89,11 +88,8 @@ impl<R, B> TollgateLayer<R, B> {
         let mut debts = 0;
         for rule in self.rules() {
             for (part, limiter) in rule.limiters() {
-                debts += limiter.save(|quotas| {
-                    file.section(&rule.name, part)?;
-                    file.quotas(quotas)?;
-                    Ok(file.pieces())
-                })?;
+                file.section(&rule.name, part)?;
+                debts += limiter.save(file.pieces())?;
                 file.end_pieces()?;
             }
             if let Decider::PerRequest(_) = rule.decider {
@@ -186,7 +182,7 @@ fn restore(
 ) -> Result<Vec<NotRestored>, RestoreError> {
     let mut input = Reader::begin(input)?;
     let mut forgotten = Vec::new();
-    while let Some(Section { rule, part, quotas }) = input.section()? {
+    while let Some(Section { rule, part }) = input.section()? {
         let Some(limits) = part.limits() else {
             forgotten.push(NotRestored::PerRequest { rule });
             continue;
@@ -195,7 +191,7 @@ fn restore(
         let is_known = compiled.is_some();
         let restored = compiled
             .and_then(|compiled| compiled.limiter_mut(&part))
-            .map(|limiter| limiter.restore(&quotas, input.pieces(), clock.clone()));
+            .map(|limiter| limiter.restore(input.pieces(), clock.clone()));
         input.end_pieces()?;
         match restored {
             Some(Ok(())) => {}

@@ -3,7 +3,7 @@
 use super::error::SavedLimits;
 
 /// The version written, and the only one read.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The first bytes of a saved layer. No text file begins so, and a transfer that converts line ends
 /// changes them.

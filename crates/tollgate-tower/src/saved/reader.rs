@@ -2,8 +2,6 @@
 
 use std::io::{self, Read};
 
-use tollgate::Quota;
-
 use super::error::RestoreError;
 use super::part::{BAN, END, FALLBACK, KEY, MAGIC, PER_REQUEST, PIECE, Part, TIER, VERSION};
 use super::summed::Summed;
@@ -23,8 +21,6 @@ pub(super) struct Reader<R> {
 pub(super) struct Section {
     pub(super) rule: String,
     pub(super) part: Part<Vec<u8>>,
-    /// Empty for a part without a limiter.
-    pub(super) quotas: Vec<Quota>,
 }
 
 impl<R: Read> Reader<R> {
@@ -65,13 +61,11 @@ impl<R: Read> Reader<R> {
             }
             BAN => Part::Ban,
             FALLBACK => Part::Fallback,
-            PER_REQUEST => return Ok(Some(Section { rule, part: Part::PerRequest, quotas: Vec::new() })),
+            PER_REQUEST => return Ok(Some(Section { rule, part: Part::PerRequest })),
             _ => return Err(self.corrupt()),
         };
-        let [count] = self.array()?;
-        let quotas = (0..count).map(|_| self.quota()).collect::<Result<_, _>>()?;
         self.left = Some(0);
-        Ok(Some(Section { rule, part, quotas }))
+        Ok(Some(Section { rule, part }))
     }
 
     /// Returns what reads the section's limiter.
@@ -92,10 +86,6 @@ impl<R: Read> Reader<R> {
     /// The error of bytes that make no sense.
     pub(super) fn corrupt(&self) -> RestoreError {
         RestoreError::Corrupt { rule: self.rule.clone() }
-    }
-
-    fn quota(&mut self) -> Result<Quota, RestoreError> {
-        self.text()?.parse().map_err(|_| self.corrupt())
     }
 
     fn text(&mut self) -> Result<String, RestoreError> {

@@ -2,8 +2,6 @@
 
 use std::io::{self, Write};
 
-use tollgate::Quota;
-
 use super::part::{END, MAGIC, PIECE, Part, VERSION};
 use super::summed::Summed;
 
@@ -37,11 +35,6 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    pub(super) fn quotas(&mut self, quotas: &[Quota]) -> io::Result<()> {
-        self.0.write_all(&[u8::try_from(quotas.len()).map_err(io::Error::other)?])?;
-        quotas.iter().try_for_each(|quota| self.text(&quota.to_string()))
-    }
-
     /// Returns what writes the section's limiter.
     pub(super) fn pieces(&mut self) -> Pieces<'_, W> {
         Pieces(&mut self.0)
@@ -59,7 +52,7 @@ impl<W: Write> Writer<W> {
         self.0.flush()
     }
 
-    /// A string of at most 255 bytes: names of rules and quotas are shorter.
+    /// A string of at most 255 bytes: names of rules are shorter.
     fn text(&mut self, text: &str) -> io::Result<()> {
         self.0.write_all(&[u8::try_from(text.len()).map_err(io::Error::other)?])?;
         self.0.write_all(text.as_bytes())

@@ -49,7 +49,7 @@ async fn every_damaged_byte_is_found() {
             let error = restore(&damaged[..]).expect_err("a damaged file");
             let expected = match at {
                 0..8 => matches!(error, RestoreError::Foreign),
-                8..12 => matches!(error, RestoreError::Version { known: 1, .. }),
+                8..12 => matches!(error, RestoreError::Version { known: 2, .. }),
                 _ => matches!(error, RestoreError::Corrupt { .. } | RestoreError::Truncated),
             };
             assert!(expected, "byte {at}, {change}: {error:?}");
