@@ -433,8 +433,8 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// of the new quota, and the debt is what the key inherited.
     ///
     /// **Guarantee.** In any interval, admissions less refunds exceed the algorithm's bound by at
-    /// most the units that credits gave. [Receipts](crate::Receipt) and reservations from before
-    /// may give back less afterwards.
+    /// most the units that credits gave; of several limits, gave each. [Receipts](crate::Receipt)
+    /// and reservations from before may give back less afterwards.
     ///
     /// While a refund of the key, or of another that shares a mark with it, is overtaken by a reset
     /// and still runs in another thread, nothing is given: 0. Ask again then. It is rare.
@@ -460,7 +460,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     }
 
     /// Forgives the key its debt, to every limit, as if it had never been seen under its tier.
-    /// `false` when it has no slot.
+    /// `false` when it has no slot, or was never charged.
     ///
     /// A bucket's shared allowance ([`WhenFull::Share`](crate::WhenFull::Share)) is not one key's
     /// to reset. A key that inherited another's slot is forgiven what it inherited, too. A request

@@ -84,7 +84,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         given.min().unwrap_or(0)
     }
 
-    /// Forgives the key its debt to every limit. `false` when no limit has a slot for it.
+    /// Forgives the key its debt to every limit. `false` when it was charged to none.
     pub(super) fn reset<'l>(
         &'l self,
         tier: &'l Tier<A::Rule, N>,
@@ -92,15 +92,17 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         time: impl Fn() -> Timestamp,
     ) -> bool {
         let mut tier = self.versions.renewed(tier);
+        let mut is_forgiven = false;
         loop {
-            let (now, mut known) = (time(), false);
+            let now = time();
             for (place, table) in self.tables.iter().enumerate() {
-                known |= table.reset(tier.dated(place), fingerprint, now, || self.versions.count_reset());
+                is_forgiven |=
+                    table.reset(tier.dated(place), fingerprint, now, || self.versions.count_reset());
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.after(tier, now) {
                 Some(later) => tier = later,
-                None => return known,
+                None => return is_forgiven,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A key's account: resets, refunds, credits, and which keys are in debt.
 
-use crate::algorithm::{Moment, Refund, Rule, Stored, Taken};
+use crate::algorithm::{Moment, Payload, Refund, Rule, Stored, Taken};
 use crate::ring::Ring;
 use crate::table::Table;
 use crate::table::dated::{Dated, ThenAndNow};
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 
 impl Table {
     /// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false`
-    /// when the key has no slot.
+    /// when the key has no slot, or was never charged there.
     pub(crate) fn reset<R: Rule>(
         &self,
         rule: Dated<'_, R>,
@@ -29,14 +29,16 @@ impl Table {
                 Found::Mine(index, word) => {
                     let slot = view.bucket.slot(index);
                     // Held meanwhile, so that no other key is forgiven: see `Slot::refund`.
+                    let is_charged = word.payload() != Payload::UNSEEN.stored();
                     let forgiven = |payload| {
                         running.forgive(count(), at.tick);
-                        Some(Refund::of(rule.forgive(payload, at), 0))
+                        // What was never charged stays so: no debt is saved of it.
+                        is_charged.then(|| Refund::of(rule.forgive(payload, at), 0))
                     };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
                         && slot.refund(word, fingerprint, forgiven).is_some()
                     {
-                        return true;
+                        return is_charged;
                     }
                     // The key was charged meanwhile: forgive that, too.
                 }

@@ -240,6 +240,21 @@ fn a_global_limiter_reserves_and_cancels() {
 }
 
 /// A bucket that gets more at once than it holds: what does not fit is lost, also to turns.
+/// What is left of the running interval goes to a turn of a later one.
+#[test]
+fn a_turn_by_intervals_comes_back_from_its_departure_on() {
+    let quota = TokenBucket::new(Rate::per_hour(6)).burst(6).by_intervals();
+    let limiter = Limiter::builder(quota).clock(ManualClock::new()).build().unwrap();
+    let account = limiter.account(());
+    assert!(account.check_n(5).is_allowed());
+    let now = account.reserve(1, Duration::ZERO).unwrap();
+    assert_eq!((now.cancel(), account.peek_n(0).remaining()), (1, 1), "in this interval all comes back");
+    let later = account.reserve(2, Duration::from_secs(3_600)).unwrap();
+    assert_eq!((later.cancel(), account.peek_n(0).remaining()), (2, 0));
+    let then = limiter.now() + Duration::from_secs(3_600);
+    assert_eq!(account.at(then).peek_n(0).remaining(), 6);
+}
+
 #[test]
 fn turns_departing_at_once_fit_a_bucket_by_intervals() {
     for (count, burst) in [(6, 4), (3, 2), (2, 4), (100, 7)] {

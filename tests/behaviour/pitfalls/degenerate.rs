@@ -9,6 +9,7 @@ use tollgate::{
 };
 
 use super::{HOUR, MINUTE, MS, One, SECOND, UPTIME, bucket, per};
+use tollgate_testing::limits;
 
 /// Returns the error of a quota.
 fn refusal<A: Algorithm>(quota: A) -> BuildError {
@@ -231,4 +232,18 @@ fn a_limit_for_everything_has_one_ring() {
     let refused = limiter.check(());
     assert!(!refused.is_allowed());
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(3_600)));
+}
+
+/// A limit for everything has its key from the beginning, and that was never charged.
+#[test]
+fn a_reset_before_the_first_charge_forgives_nothing() {
+    for quota in limits::every(Rate::per_hour(5)) {
+        let clock = ManualClock::starting_at(Duration::from_secs(1_700_000_000));
+        clock.advance(Duration::from_secs(7_200));
+        let limiter = Limiter::builder(quota).clock(clock.clone()).build().unwrap();
+        let keyed = Limiter::builder(quota).per::<u64>().clock(clock.clone()).build().unwrap();
+        assert!(!limiter.account(()).reset() && !keyed.account(7).reset(), "{quota}");
+        assert_eq!(limiter.save(&mut Vec::new()).unwrap(), 0, "{quota}");
+        assert!(limiter.check(()).is_allowed() && limiter.account(()).reset(), "{quota}");
+    }
 }
