@@ -291,7 +291,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     /// assert_eq!(
     ///     error.to_string(),
     ///     "the quota is token-bucket:6/h,burst=6, but was token-bucket:5/h,burst=5 when the \
-    ///      limiter was saved: restore_changed continues it"
+    ///      limiter was saved"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -67,12 +67,7 @@ impl fmt::Display for RestoreError {
             Self::Truncated => write!(f, "the saved limiter ends too soon"),
             Self::Corrupt => write!(f, "the saved limiter is damaged"),
             Self::Differs { field, saved, given } => {
-                write!(f, "{field} is {given}, but was {saved} when the limiter was saved")?;
-                if field.starts_with("the quota") {
-                    write!(f, ": restore_changed continues it")
-                } else {
-                    Ok(())
-                }
+                write!(f, "{field} is {given}, but was {saved} when the limiter was saved")
             }
             Self::NoRoom { keys, max_keys } => write!(
                 f,

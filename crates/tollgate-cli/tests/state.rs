@@ -99,7 +99,7 @@ fn an_unusable_state_is_reported_with_the_reason() {
         assert!(run.err.contains(&format!("{}: ", state.text())), "{}", run.err);
         run.err
     };
-    assert!(refused("fixed-window:5/10s").contains("rate.count is 5, but was 4"));
+    assert!(refused("fixed-window:5/10s").contains("fixed-window:5/10s, but was fixed-window:4/10s"));
     assert!(refused("fixed-window:4/10s token-bucket:1/s").contains("the number of limits is 2, but was 1"));
 
     let mut bytes = std::fs::read(state.path()).expect("it was written");
@@ -120,7 +120,8 @@ fn debt_under_several_limits_is_saved_in_one_file() {
     assert!(saved.err.contains("saved the debt of 3 keys"), "{}", saved.err);
     let run = replay("fixed-window:4/d token-bucket:6/d", &["--restore", state.text()], &lines());
     assert_eq!(run.code, Some(2));
-    assert!(run.err.contains("limit 1's rate.count is 6, but was 5"), "{}", run.err);
+    let told = "the quota of limit 1 is token-bucket:6/d,burst=6, but was token-bucket:5/d,burst=5";
+    assert!(run.err.contains(told), "{}", run.err);
 }
 
 #[test]
