@@ -207,8 +207,8 @@ impl<'l, A: Algorithm, const N: usize, C: Clock> Reservation<'l, A, N, C> {
     /// middle of the line the less, the more stand behind it. A
     /// [`reset`](crate::Account::reset) that forgave the charge leaves nothing to come back.
     /// Several limits are given back as from the departure on, and so is a bucket
-    /// [by intervals](crate::TokenBucket::by_intervals): a turn in a later interval takes what is
-    /// left of the one that runs, and that does not come back.
+    /// [by intervals](crate::TokenBucket::by_intervals): a turn in a later interval takes the
+    /// tokens left in the running one, and those do not come back.
     ///
     /// **Cost.** That of a [refund](crate::Limiter::refund); too late, one reading of the clock.
     ///

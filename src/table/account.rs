@@ -32,7 +32,7 @@ impl Table {
                     let is_charged = word.payload() != Payload::UNSEEN.stored();
                     let forgiven = |payload| {
                         running.forgive(count(), at.tick);
-                        // What was never charged stays so: no debt is saved of it.
+                        // A key that was never charged stays so: a save writes no debt of it.
                         is_charged.then(|| Refund::of(rule.forgive(payload, at), 0))
                     };
                     if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))

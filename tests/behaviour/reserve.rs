@@ -240,7 +240,7 @@ fn a_global_limiter_reserves_and_cancels() {
 }
 
 /// A bucket that gets more at once than it holds: what does not fit is lost, also to turns.
-/// What is left of the running interval goes to a turn of a later one.
+/// A turn of a later interval takes the tokens left in the running one.
 #[test]
 fn a_turn_by_intervals_comes_back_from_its_departure_on() {
     let quota = TokenBucket::new(Rate::per_hour(6)).burst(6).by_intervals();
