@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::algorithm::{Algorithm, Inherit};
 use crate::clock::Clock;
 use crate::error::{BuildError, within};
-use crate::limiter::core::Core;
+use crate::limiter::core::{Core, renew};
 use crate::limiter::{Limiter, Quotas};
 use crate::time::nanos;
 
@@ -193,15 +193,6 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Change<'_, K, A, N, C> {
             self.quotas = Err(wrong);
         }
         self
-    }
-}
-
-/// The quota that follows `old`, by its number, and what keys inherit. One that stays keeps its
-/// debts.
-fn renew<A: Algorithm>(quotas: &[Option<A>], inherit: Inherit) -> impl Fn(usize, A) -> (A, Inherit) {
-    move |number, old| match quotas[number] {
-        Some(new) => (new, inherit),
-        None => (old, Inherit::Additive),
     }
 }
 

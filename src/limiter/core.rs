@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use crate::algorithm::{Algorithm, Carry, Resolution, Ringed, Rule, ToAny};
+use crate::algorithm::{Algorithm, Carry, Inherit, Resolution, Ringed, Rule, ToAny};
 use crate::clock::Clock;
 use crate::error::{BuildError, within};
 use crate::key::{Key, KeyHasher};
@@ -213,5 +213,17 @@ impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
     /// For `Debug`: the rules, in the order in which they are charged.
     pub(crate) fn rules(&self) -> impl fmt::Debug {
         self.versions.current().all().map(|(_, shown)| &shown.any).collect::<Vec<_>>()
+    }
+}
+
+/// The quota that follows `old`, by its number, and what keys inherit. One that stays keeps its
+/// debts.
+pub(crate) fn renew<A: Algorithm>(
+    quotas: &[Option<A>],
+    inherit: Inherit,
+) -> impl Fn(usize, A) -> (A, Inherit) {
+    move |number, old| match quotas[number] {
+        Some(new) => (new, inherit),
+        None => (old, Inherit::Additive),
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use crate::algorithm::{Algorithm, Carry, Inherit, Payload, Rule};
 use crate::clock::Clock;
 use crate::key::KeyHasher;
-use crate::limiter::core::{Core, Given, OnDecision};
+use crate::limiter::core::{Core, Given, OnDecision, renew};
 use crate::limiter::space::Space;
 use crate::limiter::version::compile;
 use crate::observe::Observer;
@@ -43,13 +43,10 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let saved: Option<Vec<A>> = header.tiers.iter().map(|tier| quota(&tier.quota)).collect();
         let saved = quotas.with(saved.ok_or(differs)?);
         let core = Self::resume(&saved, &header, space, clock, observer, input)?;
-        core.change(|olds| {
-            let renew = |number: usize, old: A| match header.tiers[number].quota == texts[number] {
-                true => (old, Inherit::Additive),
-                false => (quotas.all[number], inherit),
-            };
-            Ok(core.renewed(olds, renew))
-        })?;
+        let others = header.tiers.iter().zip(&texts).zip(&quotas.all);
+        let others: Vec<Option<A>> =
+            others.map(|((tier, text), &quota)| (tier.quota != *text).then_some(quota)).collect();
+        core.change(|olds| Ok(core.renewed(olds, renew(&others, inherit))))?;
         Ok(core)
     }
 
