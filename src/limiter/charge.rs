@@ -38,7 +38,7 @@ use crate::outcome::Outcome;
 use crate::table::Fingerprint;
 use crate::table::dated::Dated;
 use crate::table::look::Look;
-use crate::table::ruling::{Ask, Ruling, Standing};
+use crate::table::ruling::{Ask, Ruling};
 use crate::time::Timestamp;
 
 /// How a verb charges a request, where that is not a plain check.
@@ -109,18 +109,15 @@ impl<R: Numbers, const N: usize> Pending<'_, R, N> {
 
     /// Sets what the limit at this place said.
     pub(super) fn set(&mut self, place: usize, ruling: Ruling<'_>) {
-        let Ruling { payload, ring, basis, .. } = ruling;
-        self.answer.payloads[place] = payload;
-        self.answer.places[place] = self.answer.tables[place].place_of(ring, basis);
+        let shown = self.answer.tables[place].shown(ruling);
+        (self.answer.payloads[place], self.answer.places[place]) = shown;
     }
 
     /// Shows the limit at this place without the request.
     pub(super) fn show_without_request(&mut self, place: usize) {
-        let (rule, table) = (self.tier.dated(place), &self.answer.tables[place]);
-        let ask = Ask { rule, fingerprint: self.answer.fingerprint, cost: 1 };
-        let found = table.probe(ask, rule.moment_to_read(self.answer.now));
-        let Standing { payload, ring, basis } = found.unwrap_or_else(Standing::from);
-        (self.answer.payloads[place], self.answer.places[place]) = (payload, table.place_of(ring, basis));
+        let Decision { tables, fingerprint, now, .. } = &self.answer;
+        let standing = tables[place].standing(self.tier.dated(place), *fingerprint, *now);
+        (self.answer.payloads[place], self.answer.places[place]) = standing;
     }
 
     /// The limits that do not refuse show what they hold without the request.

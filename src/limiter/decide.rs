@@ -87,19 +87,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         };
         let mut refused = Set::default();
         refused.add_if(!allowed, 0);
-        Decision {
-            tables: &self.tables,
-            by: &tier.shown,
-            fingerprint,
-            cost,
-            now,
-            since: now,
-            resets,
-            outcome: if allowed { Outcome::Allowed } else { Outcome::Denied },
-            refused,
-            places: [place; N],
-            payloads: [payload; N],
-        }
+        let outcome = if allowed { Outcome::Allowed } else { Outcome::Denied };
+        let answer = self.answer(tier, fingerprint, cost, now, resets, [payload; N]);
+        Decision { outcome, refused, places: [place; N], ..answer }
     }
 
     /// Decides by a list of limits, whose number is known when the limiter is built.

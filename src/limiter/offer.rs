@@ -31,9 +31,8 @@ use crate::limiter::part::{Part, read_at};
 use crate::limiter::version::Tier;
 use crate::outcome::Outcome;
 use crate::receipt::{Charged, ChargedBy, Receipt};
-use crate::table::dated::Current;
 use crate::table::look::Look;
-use crate::table::ruling::{Ask, Ruling, Standing};
+use crate::table::ruling::Ask;
 use crate::table::{Fingerprint, RingPlace, Table};
 use crate::time::Timestamp;
 
@@ -270,11 +269,6 @@ impl<'l> Offer<'l> {
         }
         (self.outcome, self.stage) = (outcome, Stage::Closed);
     }
-
-    fn set(&mut self, ruling: Ruling<'_>) {
-        let Ruling { payload, ring, basis, .. } = ruling;
-        (self.look.payload, self.look.place) = (payload, self.from.table().place_of(ring, basis));
-    }
 }
 
 impl fmt::Debug for Offer<'_> {
@@ -317,29 +311,17 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     #[inline(never)]
     fn decide_anew<'l>(&'l self, offer: &mut Offer<'l>) {
         let Offer { fingerprint, cost, now, .. } = *offer;
-        let table = &self.tables.first;
-        table.events(fingerprint).retried(offer.look.slot.is_some_and(|_| offer.look.place.is_none()).into());
-        loop {
-            offer.resets = self.versions.state().resets();
-            let tier = self.tier_by(offer.by).map(|tier| self.versions.renewed(tier));
-            offer.by = tier.map_or(offer.by, |tier| &tier.shown[0]);
-            offer.refuses = tier.is_some_and(|tier| !tier.has_room_for(cost));
-            if offer.refuses {
-                offer.outcome = Outcome::Never;
-                return self.show_without_request(offer);
-            }
-            let view = table.view(fingerprint);
-            let key = fingerprint.kept();
-            let (ruling, at) =
-                self.by_rule(offer.by, |rule| view.check_displaced::<_, false>(rule, key, cost, now, || now));
-            offer.set(ruling);
-            // A refusal is no answer while a later version may be current.
-            if ruling.allowed || tier.is_none_or(|tier| self.versions.after(tier, at).is_none()) {
-                offer.refuses = !ruling.allowed;
-                offer.outcome = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
-                return;
-            }
-        }
+        let was_looked_at = offer.look.slot.is_some() && offer.look.place.is_none();
+        self.tables.first.events(fingerprint).retried(was_looked_at.into());
+        let by = self.by_tier(offer.by, |tier| {
+            let decision = self.charge(tier, fingerprint, cost, None, &|| now);
+            let Some(decision) = decision else { unreachable!("every rule decides plain requests") };
+            (offer.look.payload, offer.look.place) = (decision.payloads[0], decision.places[0]);
+            (offer.resets, offer.outcome) = (decision.resets, decision.outcome());
+            offer.refuses = !decision.is_allowed();
+            decision.by[0].charged_by()
+        });
+        offer.by = self.tier_of(by).map_or(offer.by, |tier| &tier.shown[0]);
     }
 
     #[inline(never)]
@@ -348,10 +330,11 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
         let table = &self.tables.first;
         if offer.look.counts {
             // If the word admits it by now, the charge stays: it counts the request, too.
-            let (view, key) = (table.view(fingerprint), fingerprint.kept());
-            let (ruling, _) =
-                self.by_rule(offer.by, |rule| view.check_displaced::<_, false>(rule, key, cost, now, || now));
-            offer.set(ruling);
+            self.by_tier(offer.by, |tier| {
+                let (ruling, _) =
+                    table.check_anywhere(Ask { rule: tier.dated(0), fingerprint, cost }, || now);
+                (offer.look.payload, offer.look.place) = table.shown(ruling);
+            });
         } else if offer.outcome == Outcome::Denied {
             table.events(fingerprint).refused(offer.look.place.basis());
         }
@@ -360,21 +343,15 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     #[inline(never)]
     fn show_without_request(&self, offer: &mut Offer<'_>) {
         let Offer { fingerprint, now, .. } = *offer;
-        let table = &self.tables.first;
-        let Standing { payload, ring, basis } = self.by_rule(offer.by, |rule| {
-            let rule = rule.dated();
-            let found = table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
-            found.unwrap_or_else(Standing::from)
-        });
-        (offer.look.payload, offer.look.place) = (payload, table.place_of(ring, basis));
+        let standing = |tier: &Tier<A::Rule, N>| self.tables.first.standing(tier.dated(0), fingerprint, now);
+        (offer.look.payload, offer.look.place) = self.by_tier(offer.by, standing);
     }
 
     fn foresee(&self, offer: &Offer<'_>) -> (Payload, RingPlace) {
-        let Offer { fingerprint, cost, now, .. } = *offer;
-        let table = &self.tables.first;
-        let ruling =
-            self.by_rule(offer.by, |rule| table.peek(Ask { rule: rule.dated(), fingerprint, cost }, now));
-        (ruling.payload, table.place_of(ruling.ring, ruling.basis))
+        let (&Offer { fingerprint, cost, now, .. }, table) = (offer, &self.tables.first);
+        self.by_tier(offer.by, |tier| {
+            table.shown(table.peek(Ask { rule: tier.dated(0), fingerprint, cost }, now))
+        })
     }
 
     fn give_back(&self, receipt: Receipt) {
@@ -387,11 +364,6 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
 }
 
 impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
-    /// The tier that made such decisions. `None`: its quota came with the call.
-    fn tier_by(&self, by: &Shown) -> Option<&Tier<A::Rule, N>> {
-        self.tier_of(by.charged_by())
-    }
-
     /// The tier that charged a request. `None`: its quota came with the call.
     pub(super) fn tier_of(&self, by: ChargedBy) -> Option<&Tier<A::Rule, N>> {
         match by {
@@ -402,15 +374,15 @@ impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
         }
     }
 
-    /// Hands over the rule that made such decisions.
-    fn by_rule<T>(&self, by: &Shown, act: impl FnOnce(&Current<A::Rule>) -> T) -> T {
+    /// Hands over the tier that made such decisions.
+    fn by_tier<T>(&self, by: &Shown, act: impl FnOnce(&Tier<A::Rule, N>) -> T) -> T {
         let lent = match &by.any {
             AnyRule::Gcra(rule) if by.version == Shown::LENT => A::Rule::of_call(rule.price, rule.full),
             _ => None,
         };
-        match (lent, self.tier_by(by)) {
-            (Some(lent), _) => act(&Current::endless(lent)),
-            (None, Some(tier)) => act(&tier.rules[0]),
+        match (lent, self.tier_of(by.charged_by())) {
+            (Some(lent), _) => act(&Tier::lent(lent)),
+            (None, Some(tier)) => act(tier),
             (None, None) => unreachable!("a quota that came with a call is lent to its own kind"),
         }
     }

@@ -37,6 +37,7 @@
 
 mod changes;
 
+use std::array::from_fn;
 use std::sync::{OnceLock, PoisonError};
 
 use crate::algorithm::{Algorithm, Carry, Numbers, WithPast};
@@ -97,26 +98,24 @@ pub(crate) struct Tier<R, const N: usize> {
     pub(crate) shown: [Shown; N],
 }
 
-impl<R: Numbers> Tier<R, 1> {
+impl<R: Numbers, const N: usize> Tier<R, N> {
     /// The tier of a quota that comes with calls.
     #[inline]
     pub(crate) fn lent(rule: R) -> Self {
-        let shown = Shown { any: rule.any(), version: Shown::LENT, index: 0 };
-        Self { rules: [Current::endless(rule)], shown: [shown] }
+        let shown = |_| Shown { any: rule.any(), version: Shown::LENT, index: 0 };
+        Self { rules: from_fn(|_| Current::endless(rule)), shown: from_fn(shown) }
     }
-}
 
-impl<R: Numbers, const N: usize> Tier<R, N> {
     /// The rules of this tier's limits are `rules`; the number of the first among those of the
     /// version is `first`.
     fn new(mut rules: impl Iterator<Item = (R, Term)>, version: u32, first: usize) -> Self {
         let Some((rule, term)) = rules.next() else { unreachable!("a tier has at least one limit") };
         let mut rules = std::iter::once((rule, term)).chain(rules);
-        let rules = std::array::from_fn(|_| {
+        let rules = from_fn(|_| {
             let (rule, term) = rules.next().unwrap_or_else(|| (rule, Term::endless(u64::MAX)));
             Current { rule, term }
         });
-        let shown = std::array::from_fn(|index| {
+        let shown = from_fn(|index| {
             let rule: &Current<R> = &rules[index];
             Shown { any: rule.rule.any(), version, index: (first + index) as u16 }
         });

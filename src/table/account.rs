@@ -7,8 +7,10 @@ use crate::table::dated::{Dated, ThenAndNow};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::refunds::Refunding;
 use crate::table::ruling::Ask;
+use crate::table::slot::Slot;
 use crate::table::slot_index::SlotIndex;
 use crate::table::view::{Found, View};
+use crate::table::word::Word;
 use crate::time::Timestamp;
 
 impl Table {
@@ -21,33 +23,19 @@ impl Table {
         now: Timestamp,
         count: impl Fn() -> u32,
     ) -> bool {
-        let (begin, fingerprint) = (self.view(fingerprint), fingerprint.kept());
+        let (view, fingerprint) = (self.view(fingerprint), fingerprint.kept());
         let (at, running) = (rule.moment(now), self.refunds.begin_reset(fingerprint));
-        loop {
-            let (view, header) = begin.home_bucket(fingerprint);
-            match view.scan(fingerprint, header, |_| ()) {
-                Found::Mine(index, word) => {
-                    let slot = view.bucket.slot(index);
-                    // Held meanwhile, so that no other key is forgiven: see `Slot::refund`.
-                    let is_charged = word.payload() != Payload::UNSEEN.stored();
-                    let forgiven = |payload| {
-                        running.forgive(count(), at.tick);
-                        // A key that was never charged stays so: a save writes no debt of it.
-                        is_charged.then(|| Refund::of(rule.forgive(payload, at), 0))
-                    };
-                    if rule.erase(word.payload(), view.ring::<R>(index), || slot.is_still(word))
-                        && slot.refund(word, fingerprint, forgiven).is_some()
-                    {
-                        return is_charged;
-                    }
-                    // The key was charged meanwhile: forgive that, too.
-                }
-                // In a bucket that stayed the same, the key has no slot.
-                Found::Others if !view.has_changed_since(header) => return false,
-                // The bucket changed during the scan: look again.
-                Found::Others | Found::Changed => {}
-            }
-        }
+        let mut is_charged = false;
+        let erase = |slot: &Slot, word: Word, ring: Ring<'_>| {
+            rule.erase(word.payload(), ring, || slot.is_still(word))
+        };
+        let forgive = |payload, _: Ring<'_>| {
+            running.forgive(count(), at.tick);
+            // A key that was never charged stays so: a save writes no debt of it.
+            is_charged = payload != Payload::UNSEEN.stored();
+            is_charged.then(|| Refund::of(rule.forgive(payload, at), 0))
+        };
+        view.lower::<R>(fingerprint, erase, forgive).is_some() && is_charged
     }
 
     /// Gives back the units `taken`, which were `charged` at this time and after the reset of this
@@ -65,8 +53,8 @@ impl Table {
         let begun = Refunding::begin(&self.refunds, fingerprint, taken, charged, clock);
         // One still runs beside which a reset forgave.
         let Some(mut refunding) = begun else { return (0, taken.cost) };
-        let units = view.lower::<R>(fingerprint, |payload, _| refunding.less(rules, payload));
-        (units, refunding.done())
+        let units = view.lower::<R>(fingerprint, keep_ring, |payload, _| refunding.less(rules, payload));
+        (units.unwrap_or(0), refunding.done())
     }
 
     /// Gives the key up to `ask.cost` units without a receipt. Returns how many; 0 when the key has
@@ -74,30 +62,40 @@ impl Table {
     pub(crate) fn credit<R: Rule>(&self, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
         let (view, ask) = (self.view(ask.fingerprint), ask.kept());
         let Some(running) = self.refunds.begin(ask.fingerprint) else { return 0 };
-        view.lower::<R>(ask.fingerprint, |payload, ring| running.credit(ask, payload, ring, clock()))
+        let less = |payload, ring: Ring<'_>| running.credit(ask, payload, ring, clock());
+        view.lower::<R>(ask.fingerprint, keep_ring, less).unwrap_or(0)
     }
 }
 
+/// The ring of a key whose word is lowered by some units needs nothing done before.
+fn keep_ring(_: &Slot, _: Word, _: Ring<'_>) -> bool {
+    true
+}
+
 impl<'a> View<'a> {
-    /// Changes the key's word as `less` says while it is held. Returns the units that came back; 0
-    /// when the bucket does not hold the key.
+    /// Changes the key's word as `less` says while it is held, so that no other key is lowered: see
+    /// [`Slot::refund`]. `prepare` does with the ring what must be done before; `false`: the word
+    /// has changed. Returns the units that came back; `None` when the bucket does not hold the key.
     fn lower<R: Rule>(
         self,
         fingerprint: Fingerprint,
+        prepare: impl Fn(&Slot, Word, Ring<'a>) -> bool,
         mut less: impl FnMut(Stored, Ring<'a>) -> Option<Refund>,
-    ) -> u64 {
+    ) -> Option<u64> {
         loop {
             let (view, header) = self.home_bucket(fingerprint);
             match view.scan(fingerprint, header, |_| ()) {
                 Found::Mine(index, word) => {
-                    let less = |payload| less(payload, view.ring::<R>(index));
-                    if let Some(units) = view.bucket.slot(index).refund(word, fingerprint, less) {
-                        return units;
+                    let (slot, ring) = (view.bucket.slot(index), view.ring::<R>(index));
+                    if prepare(slot, word, ring)
+                        && let Some(units) = slot.refund(word, fingerprint, |payload| less(payload, ring))
+                    {
+                        return Some(units);
                     }
                     // The key was charged meanwhile: lower the word that is there now.
                 }
                 // In a bucket that stayed the same, the key has no slot.
-                Found::Others if !view.has_changed_since(header) => return 0,
+                Found::Others if !view.has_changed_since(header) => return None,
                 // The bucket changed during the scan: look again.
                 Found::Others | Found::Changed => {}
             }

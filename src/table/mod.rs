@@ -295,6 +295,25 @@ impl Table {
         self.view(ask.fingerprint).probe(ask.kept(), at)
     }
 
+    /// The same as a decision keeps it: the key's payload, and its ring. Of a key without room, the
+    /// answer's.
+    pub(crate) fn standing<R: Rule>(
+        &self,
+        rule: Dated<'_, R>,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> (Payload, RingPlace) {
+        let found = self.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
+        let Standing { payload, ring, basis } = found.unwrap_or_else(Standing::from);
+        (payload, self.place_of(ring, basis))
+    }
+
+    /// An answer as a decision keeps it.
+    #[inline]
+    pub(crate) fn shown(&self, Ruling { payload, ring, basis, .. }: Ruling<'_>) -> (Payload, RingPlace) {
+        (payload, self.place_of(ring, basis))
+    }
+
     /// What a check would decide now. Writes nothing.
     pub(crate) fn peek<R: Rule>(&self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'_> {
         self.view(ask.fingerprint).peek(ask.kept(), now)
