@@ -21,7 +21,6 @@ use crate::time::nanos;
 /// assert_eq!(Rate::new(5, Duration::from_secs(10)).to_string(), "5/10s");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Rate {
     count: u64,
     period: Duration,

@@ -53,7 +53,6 @@ use rule::Ticks;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FirstHit(pub(super) FixedWindow);
 
 impl FixedWindow {

@@ -47,10 +47,8 @@ use crate::time::{Shift, Timestamp};
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct FixedWindow {
     pub(super) rate: Rate,
-    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) count: CountPolicy,
 }
 

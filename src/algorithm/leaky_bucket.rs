@@ -42,7 +42,6 @@ use crate::rate::Rate;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct LeakyBucket {
     pub(super) rate: Rate,
     pub(super) capacity: u64,
@@ -51,7 +50,6 @@ pub struct LeakyBucket {
 
 /// What a leaky bucket does with a request that it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Mode {
     /// The request may act at once.

@@ -78,7 +78,6 @@ pub(crate) const LONGEST: u64 = (1 << 61) - 1;
 
 /// Which requests a window counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum CountPolicy {
     /// Only admitted requests. A client that keeps sending is admitted again as soon as there is

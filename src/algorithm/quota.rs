@@ -10,7 +10,7 @@ use crate::error::BuildError;
 use crate::rate::Rate;
 
 /// Any of the five algorithms, for limits from a command line or a file: as text through
-/// [`FromStr`](#impl-FromStr-for-Quota), or with the feature `serde`.
+/// [`FromStr`](#impl-FromStr-for-Quota). With the feature `serde` it is that text in any format.
 ///
 /// A limiter of a `Quota` decides exactly as a limiter of the algorithm, in more instructions: 107
 /// for a check of a known key, where a limiter of a [`TokenBucket`] takes 87 (x86-64;
@@ -27,7 +27,6 @@ use crate::rate::Rate;
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Quota {
     /// A [`TokenBucket`].

@@ -55,10 +55,8 @@ use crate::time::{Shift, Timestamp, div_ceil};
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingLog {
     pub(super) rate: Rate,
-    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) count: CountPolicy,
 }
 

@@ -52,12 +52,9 @@ use crate::time::{Shift, Timestamp};
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct SlidingWindow {
     pub(super) rate: Rate,
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub(super) subwindows: Option<u32>,
-    #[cfg_attr(feature = "serde", serde(default))]
     pub(super) count: CountPolicy,
 }
 

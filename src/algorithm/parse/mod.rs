@@ -11,6 +11,8 @@
 mod error;
 mod number;
 mod options;
+#[cfg(feature = "serde")]
+mod serde;
 
 use std::str::FromStr;
 
