@@ -56,7 +56,9 @@ mod table;
 mod time;
 mod timer;
 #[cfg(all(test, not(loom)))]
-mod writes;
+mod tests {
+    mod writes;
+}
 
 pub use algorithm::{
     Algorithm, CallQuota, CountPolicy, FirstHit, FixedWindow, Inherit, LeakyBucket, Mode, ParseQuotaError,

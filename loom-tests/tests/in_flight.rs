@@ -13,7 +13,7 @@ const V: Named = Named::new(3);
 
 /// A limiter of two slots a bucket, and what its users know without it.
 struct Model {
-    limiter: InFlightLimiter<Named>,
+    limiter: Arc<InFlightLimiter<Named>>,
     /// The units held of each key. Not loom's: all threads read the latest value.
     held: [Counter; 4],
     /// How often X was held: read and written in two steps, as only its one holder may.
@@ -23,6 +23,7 @@ struct Model {
 fn model(limit: u64) -> Arc<Model> {
     let limiter =
         InFlightLimiter::builder(limit).per().max_keys(1).build().expect("the model's limit is valid");
+    let limiter = Arc::new(limiter);
     Arc::new(Model { limiter, held: [const { Counter::new(0) }; 4], turns: AtomicU64::new(0) })
 }
 
@@ -210,5 +211,125 @@ fn a_new_limit_counts_no_units_returned_before_it() {
             granted
         });
         assert_eq!(admitted([pass_and_lower, keep(&model, None)]), 2);
+    });
+}
+
+/// Waits for X, holds it and gives it back.
+fn wait(model: &Arc<Model>) -> Run {
+    let model = model.clone();
+    Box::new(move || {
+        let guard = loom::future::block_on(model.limiter.acquire(&X)).expect("X keeps its slot");
+        assert!(model.held(X).fetch_add(1, Relaxed) < model.limiter.limit(), "more than the limit at once");
+        model.give_back(X, guard);
+        1
+    })
+}
+
+/// Waits for X, and gives up after the first look.
+fn give_up(model: &Arc<Model>) -> Run {
+    let model = model.clone();
+    Box::new(move || {
+        let mut future = std::pin::pin!(model.limiter.acquire(&X));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let guard = future.as_mut().poll(&mut context);
+        drop(guard);
+        0
+    })
+}
+
+/// Gives back a unit of X that was taken before.
+fn release(model: &Arc<Model>) -> Run {
+    let guard = model.limiter.try_acquire_owned(&X).expect("there is room");
+    model.held(X).fetch_add(1, Relaxed);
+    let model = model.clone();
+    Box::new(move || {
+        model.held(X).fetch_sub(1, Relaxed);
+        drop(guard);
+        0
+    })
+}
+
+/// The waiter looks while the unit comes back: it finds room, or is woken.
+#[test]
+fn a_waiter_is_woken_by_the_unit_that_it_missed() {
+    explore(Some(4), || {
+        let model = model(1);
+        let released = release(&model);
+        assert_eq!(admitted([wait(&model), released]), 1);
+        model.is_as_new();
+    });
+}
+
+/// The second is woken by the first, when that leaves the line.
+#[test]
+fn each_of_two_waiters_is_woken() {
+    explore(Some(2), || {
+        let model = model(1);
+        let released = release(&model);
+        assert_eq!(admitted([wait(&model), wait(&model), released]), 2);
+        model.is_as_new();
+    });
+}
+
+/// Two units come back at once for two waiters, one wake-up each or one after the other.
+#[test]
+fn two_units_that_come_back_at_once_wake_two() {
+    explore(Some(2), || {
+        let model = model(2);
+        let released = [release(&model), release(&model)];
+        let both: Run = Box::new(move || released.into_iter().map(|release| release()).sum());
+        assert_eq!(admitted([wait(&model), wait(&model), both]), 2);
+        model.is_as_new();
+    });
+}
+
+/// One that gives up may have been woken: it wakes the next.
+#[test]
+fn a_waiter_behind_one_that_gives_up_is_woken() {
+    explore(Some(2), || {
+        let model = model(1);
+        let released = release(&model);
+        assert_eq!(admitted([wait(&model), give_up(&model), released]), 1);
+        model.is_as_new();
+    });
+}
+
+/// The guard finds nobody in the line and takes the mark off, while another joins.
+#[test]
+fn a_waiter_that_joins_beside_an_unmarking_is_woken() {
+    explore(Some(3), || {
+        let model = model(2);
+        let (first, second) = (release(&model), release(&model));
+        give_up(&model)();
+        let both: Run = Box::new(move || first() + second());
+        assert_eq!(admitted([wait(&model), both]), 1);
+        model.is_as_new();
+    });
+}
+
+/// Y takes X's slot as soon as it is empty; X waits meanwhile, and finds room elsewhere.
+#[test]
+fn a_waiter_whose_slot_goes_to_another_key_is_woken() {
+    explore(Some(2), || {
+        let model = model(1);
+        let released = release(&model);
+        assert_eq!(admitted([wait(&model), released, pass(&model, &[Y])]), 2);
+        model.is_as_new();
+    });
+}
+
+/// A higher limit has room for who waits.
+#[test]
+fn a_waiter_is_woken_by_a_higher_limit() {
+    explore(Some(3), || {
+        let model = model(1);
+        let released = release(&model);
+        let raised = {
+            let model = model.clone();
+            Box::new(move || model.limiter.set_limit(2).map_or(1, |()| 0))
+        };
+        assert_eq!(admitted([wait(&model), raised]), 1);
+        assert_eq!(released(), 0);
+        model.is_as_new();
     });
 }

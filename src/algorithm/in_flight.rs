@@ -1,29 +1,35 @@
 //! Counts the units of a key that are in flight: the one rule without time.
 //!
 //! ```text
-//!   61          42   41                           0
-//!  +--------------+--------------------------------+
-//!  |    count     |            sequence            |
-//!  +--------------+--------------------------------+
+//!   61          42     41      40                 0
+//!  +--------------+---------+----------------------+
+//!  |    count     | awaited |       sequence       |
+//!  +--------------+---------+----------------------+
 //! ```
 //!
 //! A charge adds to the count and advances the sequence. Giving units back only lowers the count:
 //! one subtraction, which cannot fail. A thread that claims an empty slot continues its sequence.
 //! So a word does not recur between a thread's read of it and its compare-exchange: without a
-//! charge the count only falls, and a charge advances the sequence. (The sequence wraps after 2^42
-//! charges of one slot: half a day at a hundred million a second, within one stall.)
+//! charge the count only falls, and a charge advances the sequence. (The sequence wraps after 2^41
+//! charges of one slot: six hours at a hundred million a second, within one stall.)
+//!
+//! *Awaited*: somebody waits for units of the key, so whoever gives some back wakes a waiter. The
+//! subtraction that gives back reads it.
 //!
 //! The count is the upper field: the table evicts the slot with the smallest payload in a bucket,
 //! and that is an empty one if there is any.
 
-use crate::algorithm::{Moment, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule, Taken, Verdict};
+use crate::algorithm::{
+    Moment, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken, Verdict,
+};
 use crate::bits::Field;
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::time::Timestamp;
 
-const SEQUENCE: Field = Field::lowest(42);
-const COUNT: Field = SEQUENCE.above(20);
+const SEQUENCE: Field = Field::lowest(41);
+const AWAITED: Field = SEQUENCE.above(1);
+const COUNT: Field = AWAITED.above(20);
 const _: () = assert!(COUNT.end() == PAYLOAD_BITS, "the fields must fill the payload");
 
 /// At most `limit` units in flight at once.
@@ -51,6 +57,16 @@ impl InFlightRule {
     /// The units in flight.
     pub(crate) fn count(payload: Payload) -> u64 {
         COUNT.get(payload.0)
+    }
+
+    /// Whether somebody waits for units of the key.
+    pub(crate) fn is_awaited(payload: Stored) -> bool {
+        AWAITED.get(payload.bits()) == 1
+    }
+
+    /// The payload of a key of which that is so, or not.
+    pub(crate) fn awaited(payload: Stored, is_awaited: bool) -> Payload {
+        Payload(AWAITED.set(payload.bits(), is_awaited.into()))
     }
 
     /// The amount to subtract from a payload to give back `units`.
@@ -98,8 +114,9 @@ impl Rule for InFlightRule {
         None
     }
 
+    /// The next owner's: nobody waits for that yet.
     fn forgive(&self, payload: Payload, _: Moment) -> Payload {
-        Payload(COUNT.set(payload.0, 0))
+        Payload(SEQUENCE.of(SEQUENCE.get(payload.0)))
     }
 
     #[inline]
@@ -137,6 +154,16 @@ mod tests {
         assert!(rule.expired(emptied, NOW));
         assert_eq!(rule.forgive(emptied, NOW), emptied, "the next owner goes on from the sequence");
         assert_eq!(rule.half(NOW), None, "no debt is handed over: its guard gives it back under its own key");
+    }
+
+    #[test]
+    fn a_key_stays_awaited_until_another_has_its_slot() {
+        let rule = InFlightRule::new(9).unwrap();
+        let awaited = InFlightRule::awaited(charged(Payload(0), 3).stored(), true);
+        let later = returned(charged(awaited, 2), 5);
+        assert!(InFlightRule::is_awaited(later.stored()) && rule.expired(later, NOW));
+        assert!(!InFlightRule::is_awaited(rule.forgive(later, NOW).stored()));
+        assert_eq!(InFlightRule::awaited(awaited.stored(), false), charged(Payload(0), 3));
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Fingerprint {
     /// Which of so many `parts` the key shares with other keys. Not by the known bits: they are the
     /// same in every slot of a key.
     #[inline]
-    pub(super) fn share_of(self, parts: usize) -> usize {
+    pub(crate) fn share_of(self, parts: usize) -> usize {
         (self.0 >> KNOWN.count_ones()) as usize % parts
     }
 }

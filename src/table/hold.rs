@@ -6,8 +6,10 @@
 
 use std::num::NonZeroUsize;
 
-use crate::algorithm::Rule;
+use crate::algorithm::{Payload, Rule, Stored, Verdict};
+use crate::ring::Ring;
 use crate::table::Table;
+use crate::table::basis::Basis;
 use crate::table::bucket::Bucket;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::ruling::Ask;
@@ -38,10 +40,61 @@ impl Table {
     }
 }
 
+/// What came of a charge that marks what refuses it.
+pub(crate) enum Holding<'a> {
+    /// Charged: the key's slot.
+    Held(&'a Slot),
+    /// Refused by the key's word, which is marked.
+    Marked,
+    /// Refused: the bucket is full of other keys.
+    Full,
+}
+
+impl Table {
+    /// The whole fingerprint of a key of a [fixed](crate::table::Size::fixed) table.
+    pub(crate) fn whole(&self, fingerprint: Fingerprint) -> Fingerprint {
+        self.view(fingerprint).whole(fingerprint.kept())
+    }
+
+    /// The same of the key that a slot stored.
+    pub(crate) fn whole_in(&self, slot: &Slot, stored: Fingerprint) -> Fingerprint {
+        let SlotNumber(number) = self.number_of(slot);
+        stored.whole(number.get() / ENTRIES)
+    }
+}
+
 impl<'a> View<'a> {
-    /// Charges the key, and returns its slot. `None`: refused.
+    /// Charges the key, and returns its slot. If the key's own word refuses, it is changed as
+    /// `mark` says, from the very value that refuses: whoever changes it next finds the mark.
+    #[cold]
+    pub(crate) fn hold_or_mark<R: Rule>(
+        self,
+        ask: Ask<'_, R>,
+        mark: impl Fn(Stored) -> Payload,
+    ) -> Holding<'a> {
+        let at = ask.rule.moment(Timestamp::ZERO);
+        loop {
+            match self.hold(ask) {
+                Ok(slot) => return Holding::Held(slot),
+                Err(Basis::Full) => return Holding::Full,
+                Err(_) => {}
+            }
+            let Found::Mine(index, word) = self.scan(ask.fingerprint, self.bucket.header(), |_| ()) else {
+                // The key has lost its slot since it was refused: there is room.
+                continue;
+            };
+            let (slot, payload) = (self.bucket.slot(index), ask.rule.read(word.payload()));
+            let refuses = !matches!(ask.rule.decide(payload, Ring::NONE, at, ask.cost), Verdict::Allow(_));
+            if refuses && slot.charge_seen(word, mark(word.payload()), ask.fingerprint) {
+                return Holding::Marked;
+            }
+            // Something came back, or was taken, since it was refused.
+        }
+    }
+
+    /// Charges the key, and returns its slot; or on what it is refused.
     #[inline]
-    pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
+    pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Result<&'a Slot, Basis> {
         let at = ask.rule.moment(Timestamp::ZERO);
         let known = |index: SlotIndex| {
             let slot = self.bucket.slot(index);
@@ -51,7 +104,7 @@ impl<'a> View<'a> {
             let charge = |retries| slot.charge(word, ask, self.ring::<R>(index), at, retries);
             let ruling = mine.then(|| charge(&mut retries)).flatten();
             self.table.events(ask.fingerprint).retried(retries);
-            ruling.map(|ruling| ruling.allowed.then_some(slot))
+            ruling.map(|ruling| if ruling.allowed { Ok(slot) } else { Err(ruling.basis) })
         };
         known(home_slot(ask.fingerprint))
             .or_else(|| known(self.bucket.displaced(ask.fingerprint)?))
@@ -59,10 +112,10 @@ impl<'a> View<'a> {
     }
 
     #[cold]
-    fn insert_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
+    fn insert_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Result<&'a Slot, Basis> {
         let time = || Timestamp::ZERO;
         let (ruling, _) = self.enter(ask.rule, ask.fingerprint, ask.cost, time(), time);
-        ruling.allowed.then(|| self.held(ask.fingerprint))
+        if ruling.allowed { Ok(self.held(ask.fingerprint)) } else { Err(ruling.basis) }
     }
 
     /// The slot of a key that the caller holds: a scan finds it, unless it migrates meanwhile.

@@ -31,7 +31,7 @@ mod slot_index;
 mod stats;
 pub(crate) mod term;
 pub(crate) mod view;
-mod word;
+pub(crate) mod word;
 mod zeroed;
 
 use crate::algorithm::{Moment, Payload, Rule};

@@ -329,13 +329,15 @@ impl Slot {
 
     /// at rest -> at rest: lowers the payload by `less`, which the caller has charged and not given
     /// back: so the slot is still the key's, and the payload stays at zero or above. Cannot fail.
+    /// Returns the word before.
     #[inline]
-    pub(crate) fn give_back(&self, less: u64) {
+    pub(crate) fn give_back(&self, less: u64) -> Word {
         let before = Word::from_bits(self.word.fetch_sub(Word::payload_of(less), Release)); // S5
         debug_assert!(
             before.payload().bits() >= less,
             "what is given back must have been in flight: {before:?}"
         );
+        before
     }
 
     /// at rest, held or committed -> detached: takes a key that `leaves` out of the slot, and

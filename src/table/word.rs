@@ -51,6 +51,11 @@ impl Word {
         PAYLOAD.of(payload)
     }
 
+    /// The word whose payload is less by this.
+    pub(crate) fn less(self, payload: u64) -> Self {
+        Self(self.0 - Self::payload_of(payload))
+    }
+
     #[inline]
     pub(crate) fn parity(self) -> u64 {
         PARITY.get(self.0)

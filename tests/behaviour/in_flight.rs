@@ -1,6 +1,7 @@
 //! The promises of the in-flight limit: a bound on the units held at once, all of which come back.
 
 mod owned;
+mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -15,7 +15,7 @@ fn rows() -> Vec<[&'static str; 3]> {
     rows.map(cells).collect()
 }
 
-/// The file or folder of a name in backticks: `src/writes.rs`, `tests/model: against_model`,
+/// The file or folder of a name in backticks: `src/tests/writes.rs`, `tests/model: against_model`,
 /// `rules: tests/set`. None of a module, a command or a target.
 fn path(name: &str) -> Option<PathBuf> {
     let (first, second) = name.split_once(": ").unwrap_or((name, ""));

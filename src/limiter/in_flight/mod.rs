@@ -2,6 +2,8 @@
 
 mod limit;
 mod owned;
+mod wait;
+mod waiters;
 
 use std::error;
 use std::fmt;
@@ -19,6 +21,7 @@ use crate::table::term::Term;
 use crate::table::{Fingerprint, Stats, Table, WhenFull};
 use crate::time::Timestamp;
 use limit::CurrentLimit;
+use waiters::Waiters;
 
 pub use owned::OwnedInFlight;
 
@@ -26,9 +29,9 @@ pub use owned::OwnedInFlight;
 /// key at once, however fast they come and go. Also known as a bulkhead, or a semaphore for each
 /// key.
 ///
-/// [`try_acquire`](Self::try_acquire) hands out a guard, and dropping the guard gives back what it
-/// holds. There is no clock: a request that hangs keeps its place until it ends, so give requests a
-/// deadline of their own.
+/// [`try_acquire`](Self::try_acquire) hands out a guard or refuses; [`acquire`](Self::acquire)
+/// waits for one. Dropping the guard gives back what it holds. There is no clock: a request that
+/// hangs keeps its place until it ends, so give requests a deadline of their own.
 ///
 /// **Guarantee.** At no time do the guards of a key hold more than the limit, from any number of
 /// threads (after a [change](Self::set_limit) to a lower one, no more than they held by then);
@@ -48,7 +51,8 @@ pub use owned::OwnedInFlight;
 /// others. A refusal of a key that the table knows writes nothing. To give back: one
 /// atomic subtraction, which never fails and never retries. Nothing blocks, allocates or frees, or
 /// enters the operating system (but to have a page of the table committed the first time that it is
-/// touched). A key takes memory only while units of it are in flight.
+/// touched), unless futures wait for the key. A key takes memory only while units of it are in
+/// flight.
 ///
 /// # Examples
 ///
@@ -87,9 +91,15 @@ pub struct InFlightLimiter<K: ?Sized> {
     /// The rule has no versions.
     term: Term,
     hasher: KeyHasher,
-    table: Table,
+    keys: Keys,
     max_keys: usize,
     key: PhantomData<fn(&K)>,
+}
+
+/// What is in flight of each key, and who waits for it.
+struct Keys {
+    table: Table,
+    waiters: Waiters,
 }
 
 impl InFlightLimiter<()> {
@@ -134,15 +144,25 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// ```
     #[inline]
     pub fn try_acquire_n(&self, key: impl Key<K>, units: u64) -> Result<InFlight<'_>, AcquireError> {
+        self.try_take(self.fingerprint(key), units)
+    }
+
+    #[inline]
+    fn try_take(&self, fingerprint: Fingerprint, units: u64) -> Result<InFlight<'_>, AcquireError> {
         if units == 0 {
-            return Ok(InFlight { slot: None, units });
+            return Ok(InFlight { keys: &self.keys, slot: None, units });
         }
-        let fingerprint = self.fingerprint(key);
+        self.by_current_limit(|rule| self.take(rule, fingerprint, units))
+    }
+
+    /// Decides by the limit that is current meanwhile: again when it is changed.
+    #[inline]
+    fn by_current_limit<T>(&self, decide: impl Fn(InFlightRule) -> T) -> T {
         loop {
             let seen = self.limit.read();
-            let taken = self.take(seen.rule(), fingerprint, units);
+            let decided = decide(seen.rule());
             if self.limit.is_still(seen) {
-                return taken;
+                return decided;
             }
         }
     }
@@ -164,8 +184,8 @@ impl<K: ?Sized> InFlightLimiter<K> {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
         let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: units };
-        let slot = self.table.view(fingerprint).hold(ask).ok_or(AcquireError::Busy)?;
-        Ok(InFlight { slot: Some(slot), units })
+        let slot = self.keys.table.view(fingerprint).hold(ask).map_err(|_| AcquireError::Busy)?;
+        Ok(InFlight { keys: &self.keys, slot: Some(slot), units })
     }
 
     /// The rule as the table is handed it.
@@ -187,7 +207,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// is dropped shortly after.
     ///
     /// **Cost.** One compare-exchange, tried again when others change the limit too. No call waits:
-    /// one that was overtaken starts again.
+    /// one that was overtaken starts again. Every [waiting](Self::acquire_n) future is woken.
     ///
     /// # Errors
     ///
@@ -210,6 +230,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// ```
     pub fn set_limit(&self, limit: u64) -> Result<(), BuildError> {
         self.limit.put(InFlightRule::new(limit)?);
+        self.keys.waiters.wake_all();
         Ok(())
     }
 
@@ -219,7 +240,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
         let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
         let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: 1 };
         // A key for which there is no room has nothing in flight.
-        let standing = self.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
+        let standing = self.keys.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
         standing.map_or(0, |standing| InFlightRule::count(standing.payload))
     }
 
@@ -236,16 +257,16 @@ impl<K: ?Sized> InFlightLimiter<K> {
         let rule = self.limit.read().rule();
         let at = rule.moment(Timestamp::ZERO);
         Usage {
-            live_keys: self.table.views().map(|view| view.live(self.dated(&rule), at)).sum(),
+            live_keys: self.keys.table.views().map(|view| view.live(self.dated(&rule), at)).sum(),
             max_keys: self.max_keys,
-            memory_in_use: self.table.bytes(),
+            memory_in_use: self.keys.table.bytes(),
         }
     }
 
     /// How often keys came, went, and found no room.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.table.stats()
+        self.keys.table.stats()
     }
 }
 
@@ -265,6 +286,7 @@ impl<K: ?Sized> fmt::Debug for InFlightLimiter<K> {
 /// limit is that much lower from then on, and its slot in the table is never free again.
 #[must_use = "units in flight are given back as soon as their guard is dropped"]
 pub struct InFlight<'l> {
+    keys: &'l Keys,
     /// The key's slot, which stays the key's while this is there. `None` when nothing was taken.
     slot: Option<&'l Slot>,
     units: u64,
@@ -281,8 +303,12 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            slot.give_back(InFlightRule::weight(self.units));
+        let Some(slot) = self.slot else { return };
+        // Before: afterwards the slot may be another key's.
+        let stored = slot.fingerprint();
+        let before = slot.give_back(InFlightRule::weight(self.units));
+        if InFlightRule::is_awaited(before.payload()) {
+            self.keys.wake(slot, stored, before.less(InFlightRule::weight(self.units)));
         }
     }
 }
@@ -411,7 +437,7 @@ impl<K: ?Sized> InFlightBuilder<K> {
             term: Term::endless(u64::MAX),
             hasher: space.hasher(),
             // A guard holds its slot, so no key may move.
-            table: space.table(space.size(rule.ring_len())?.fixed())?,
+            keys: Keys { table: space.table(space.size(rule.ring_len())?.fixed())?, waiters: Waiters::new() },
             max_keys: space.keys(),
             key: PhantomData,
         })

@@ -62,12 +62,16 @@ impl<K: ?Sized> InFlightLimiter<K> {
         key: impl Key<K>,
         units: u64,
     ) -> Result<OwnedInFlight<K>, AcquireError> {
-        let borrowed = self.try_acquire_n(key, units)?;
-        let slot = borrowed.slot.map(|slot| self.table.number_of(slot));
-        let owned = OwnedInFlight { limiter: Arc::clone(self), slot, units };
+        Ok(self.own(self.try_acquire_n(key, units)?))
+    }
+
+    /// The same guard, which borrows nothing.
+    pub(super) fn own(self: &Arc<Self>, borrowed: InFlight<'_>) -> OwnedInFlight<K> {
+        let slot = borrowed.slot.map(|slot| self.keys.table.number_of(slot));
+        let owned = OwnedInFlight { limiter: Arc::clone(self), slot, units: borrowed.units };
         // The owned guard gives back in its place.
         mem::forget(borrowed);
-        Ok(owned)
+        owned
     }
 }
 
@@ -92,8 +96,8 @@ impl<K: ?Sized> OwnedInFlight<K> {
 impl<K: ?Sized> Drop for OwnedInFlight<K> {
     #[inline]
     fn drop(&mut self) {
-        let slot = self.slot.map(|number| self.limiter.table.slot(number));
-        drop(InFlight { slot, units: self.units });
+        let keys = &self.limiter.keys;
+        drop(InFlight { keys, slot: self.slot.map(|number| keys.table.slot(number)), units: self.units });
     }
 }
 
