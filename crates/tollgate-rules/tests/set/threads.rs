@@ -93,12 +93,19 @@ fn crossing_keys_are_charged_what_was_admitted_only() {
 
 #[test]
 fn a_race_for_the_last_unit_charges_the_winner_only() {
-    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-    const RACES: u64 = 20_000;
     const LIMIT: u64 = 1 << 20;
+    // Offers that are charged together; and a rule of two limits, which is charged by itself.
+    race_for_the_last_unit(LIMIT, &format!("'{LIMIT}/d'"));
+    race_for_the_last_unit(LIMIT, &format!("['{LIMIT}/d', '{}/d']", 2 * LIMIT));
+}
+
+/// Two threads at a time want the only unit of a user. `of_client` are the limits of another rule.
+fn race_for_the_last_unit(limit: u64, of_client: &str) {
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    const RACES: u64 = 10_000;
     let text = format!(
-        "rule = [{{ name = 'all', key = 'everyone', limits = 'fixed-window:{LIMIT}/d' }},\
-         {{ name = 'client', key = 'client', limits = '{LIMIT}/d' }},\
+        "rule = [{{ name = 'all', key = 'everyone', limits = 'fixed-window:{limit}/d' }},\
+         {{ name = 'client', key = 'client', limits = {of_client} }},\
          {{ name = 'user', key = 'label.user', limits = 'fixed-window:1/d' }}]"
     );
     let set = RuleSet::new(rules(&text), ManualClock::new()).unwrap();
@@ -124,7 +131,7 @@ fn a_race_for_the_last_unit_charges_the_winner_only() {
         }
     });
     assert_eq!(admitted.load(SeqCst), RACES);
-    assert_eq!(left(&set, 0, 0), [LIMIT - RACES, LIMIT - RACES, 0]);
+    assert_eq!(left(&set, 0, 0), [limit - RACES, limit - RACES, 0]);
 }
 
 #[test]
