@@ -23,8 +23,7 @@ use crate::limiter::version::Tier;
 use crate::receipt::Receipt;
 use crate::table::Fingerprint;
 use crate::time::Timestamp;
-#[cfg(not(loom))]
-use crate::timer::ThreadTimer;
+use crate::timer::Timer;
 
 /// One key's account with a limiter: every verb. See [`Limiter::account`](crate::Limiter::account).
 ///
@@ -103,19 +102,8 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
         self
     }
 
-    /// Decides a request of cost 1, and charges it if it is admitted.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Limiter, Rate, TokenBucket};
-    ///
-    /// let limiter = Limiter::builder(TokenBucket::new(Rate::per_second(1))).per::<u64>().build()?;
-    /// let key = limiter.account(&7);
-    /// assert!(key.check().is_allowed());
-    /// assert!(!key.check().is_allowed());
-    /// # Ok::<(), tollgate::BuildError>(())
-    /// ```
+    /// Decides a request of cost 1, and charges it if it is admitted: see
+    /// [`check_n`](Self::check_n).
     #[inline(always)]
     pub fn check(&self) -> Decision<'l, N> {
         self.check_n(1)
@@ -132,7 +120,8 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// let quota = TokenBucket::new(Rate::per_second(10));
     /// let limiter = Limiter::builder(quota).per::<u64>().build()?;
     /// let key = limiter.account(&7);
-    /// assert!(key.check_n(10).is_allowed());
+    /// assert!(key.check_n(9).is_allowed() && key.check().is_allowed());
+    /// assert!(!key.check().is_allowed());
     /// assert!(key.check_n(11).is_never());
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
@@ -295,18 +284,29 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
         self.reserve(cost, max_wait).map(Reservation::wait)
     }
 
-    /// Completes when a request may act, at most after `max_wait`: [`wait`](Self::wait) as a
-    /// future, woken by the library's own timer thread. For another timer,
-    /// [`Reservation::ready`].
-    ///
-    /// Dropped before its turn, it gives the turn back.
+    /// [`wait`](Self::wait) as a future, woken by the `timer` of your runtime: its turn is the next
+    /// when it is first polled. Dropped before that turn, it gives it back.
     ///
     /// # Errors
     ///
     /// [`ReserveError`]; nothing is charged then.
-    #[cfg(not(loom))]
-    pub async fn ready(self, cost: u64, max_wait: Duration) -> Result<(), ReserveError> {
-        self.reserve(cost, max_wait)?.ready(ThreadTimer).await;
+    ///
+    /// # Examples
+    ///
+    /// With tokio; without a runtime, [`ThreadTimer`](crate::ThreadTimer).
+    ///
+    /// ```
+    /// # use tollgate::{Limiter, Rate, TokenBucket};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let max_wait = std::time::Duration::from_secs(1);
+    /// # let limiter = Limiter::builder(TokenBucket::new(Rate::per_second(1))).build()?;
+    /// limiter.account(()).ready(1, max_wait, tokio::time::sleep).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ready(self, cost: u64, max_wait: Duration, timer: impl Timer) -> Result<(), ReserveError> {
+        self.reserve(cost, max_wait)?.ready(timer).await;
         Ok(())
     }
 

@@ -159,7 +159,7 @@ fn all_verbs_of_a_global_limiter_but_peek_are_observed() {
     let _ = limiter.account(()).reserve(2, Duration::from_secs(1));
     let _ = limiter.account(()).reserve(4, Duration::MAX);
     assert!(limiter.account(()).wait(1, Duration::from_secs(1)).is_err());
-    let refused = std::pin::pin!(limiter.account(()).ready(1, Duration::from_secs(1)));
+    let refused = std::pin::pin!(limiter.account(()).ready(1, Duration::from_secs(1), tollgate::ThreadTimer));
     assert!(matches!(refused.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Err(_))));
     let _ = limiter.peek(());
     let _ = limiter.account(()).at(limiter.now()).peek_n(2);

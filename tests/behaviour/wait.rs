@@ -129,9 +129,9 @@ fn a_global_limiter_is_waited_for_alike() {
     assert_eq!(limiter.account(()).wait(1, Duration::MAX), Ok(()));
     let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
     assert_eq!(limiter.account(()).wait(1, Duration::from_millis(99)), too_long);
-    assert_eq!(block_on(limiter.account(()).ready(1, Duration::from_millis(99))), too_long);
+    assert_eq!(block_on(limiter.account(()).ready(1, Duration::from_millis(99), ThreadTimer)), too_long);
     {
-        let mut waiting = pin!(limiter.account(()).ready(1, Duration::MAX));
+        let mut waiting = pin!(limiter.account(()).ready(1, Duration::MAX, ThreadTimer));
         assert!(poll(waiting.as_mut()).is_pending());
         assert_eq!(limiter.peek(()).retry_after(), Some(Duration::from_millis(200)));
         clock.set(tick(1));
@@ -147,7 +147,8 @@ fn a_wait_that_is_too_long_fails_at_once() {
         assert!(limiter.check(1).is_allowed());
         let too_long = Err(ReserveError::TooLong { wait: Duration::from_millis(100) });
         assert_eq!(limiter.account(1).wait(1, Duration::from_millis(99)), too_long, "{quota}");
-        assert_eq!(block_on(limiter.account(1).ready(1, Duration::from_millis(99))), too_long, "{quota}");
+        let ready = limiter.account(1).ready(1, Duration::from_millis(99), ThreadTimer);
+        assert_eq!(block_on(ready), too_long, "{quota}");
         assert_eq!(line(&limiter), Duration::from_millis(100), "{quota}");
     }
 }
@@ -159,7 +160,7 @@ fn waiting_with_a_cost_above_the_limit_fails_at_once() {
         let limit = limiter.peek(1).limit();
         let never = ReserveError::Never { cost: limit + 1, limit };
         assert_eq!(limiter.account(1).reserve(limit + 1, Duration::MAX).unwrap_err(), never);
-        assert_eq!(block_on(limiter.account(1).ready(1, Duration::MAX)), Ok(()), "{quota}");
+        assert_eq!(block_on(limiter.account(1).ready(1, Duration::MAX, ThreadTimer)), Ok(()), "{quota}");
     }
 }
 
@@ -305,7 +306,7 @@ fn waiting_threads_depart_one_by_one_in_order() {
 #[test]
 fn a_future_gets_its_turn_when_first_polled() {
     let (limiter, _) = limiter(TENTHS);
-    let future = limiter.account(1).ready(1, Duration::MAX);
+    let future = limiter.account(1).ready(1, Duration::MAX, ThreadTimer);
     assert!(limiter.check(1).is_allowed());
     drop(future);
     assert_eq!(limiter.peek(1).retry_after(), Some(Duration::from_millis(100)));
@@ -493,5 +494,5 @@ fn a_future_can_be_sent_to_another_thread() {
         future
     }
     let limiter = Limiter::builder(TENTHS).per::<u64>().build().unwrap();
-    assert_eq!(block_on(sendable(limiter.account(1).ready(1, Duration::MAX))), Ok(()));
+    assert_eq!(block_on(sendable(limiter.account(1).ready(1, Duration::MAX, ThreadTimer))), Ok(()));
 }
