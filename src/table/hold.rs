@@ -72,12 +72,13 @@ impl<'a> View<'a> {
         ask: Ask<'_, R>,
         mark: impl Fn(Stored) -> Payload,
     ) -> Holding<'a> {
-        let at = ask.rule.moment(Timestamp::ZERO);
+        let (time, at) = (|| Timestamp::ZERO, ask.rule.moment(Timestamp::ZERO));
         loop {
-            match self.hold(ask) {
-                Ok(slot) => return Holding::Held(slot),
-                Err(Basis::Full) => return Holding::Full,
-                Err(_) => {}
+            let (ruling, _) = self.enter(ask.rule, ask.fingerprint, ask.cost, Timestamp::ZERO, time);
+            match ruling.basis {
+                _ if ruling.allowed => return Holding::Held(self.held(ask.fingerprint)),
+                Basis::Full => return Holding::Full,
+                _ => {}
             }
             let Found::Mine(index, word) = self.scan(ask.fingerprint, self.bucket.header(), |_| ()) else {
                 // The key has lost its slot since it was refused: there is room.
@@ -92,9 +93,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Charges the key, and returns its slot; or on what it is refused.
+    /// Charges the key, and returns its slot. `None`: refused.
     #[inline]
-    pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Result<&'a Slot, Basis> {
+    pub(crate) fn hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
         let at = ask.rule.moment(Timestamp::ZERO);
         let known = |index: SlotIndex| {
             let slot = self.bucket.slot(index);
@@ -104,7 +105,7 @@ impl<'a> View<'a> {
             let charge = |retries| slot.charge(word, ask, self.ring::<R>(index), at, retries);
             let ruling = mine.then(|| charge(&mut retries)).flatten();
             self.table.events(ask.fingerprint).retried(retries);
-            ruling.map(|ruling| if ruling.allowed { Ok(slot) } else { Err(ruling.basis) })
+            ruling.map(|ruling| ruling.allowed.then_some(slot))
         };
         known(home_slot(ask.fingerprint))
             .or_else(|| known(self.bucket.displaced(ask.fingerprint)?))
@@ -112,10 +113,10 @@ impl<'a> View<'a> {
     }
 
     #[cold]
-    fn insert_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Result<&'a Slot, Basis> {
+    fn insert_and_hold<R: Rule>(self, ask: Ask<'_, R>) -> Option<&'a Slot> {
         let time = || Timestamp::ZERO;
         let (ruling, _) = self.enter(ask.rule, ask.fingerprint, ask.cost, time(), time);
-        if ruling.allowed { Ok(self.held(ask.fingerprint)) } else { Err(ruling.basis) }
+        ruling.allowed.then(|| self.held(ask.fingerprint))
     }
 
     /// The slot of a key that the caller holds: a scan finds it, unless it migrates meanwhile.

@@ -184,7 +184,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
         let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: units };
-        let slot = self.keys.table.view(fingerprint).hold(ask).map_err(|_| AcquireError::Busy)?;
+        let slot = self.keys.table.view(fingerprint).hold(ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { keys: &self.keys, slot: Some(slot), units })
     }
 

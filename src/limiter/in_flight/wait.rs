@@ -50,12 +50,12 @@ impl<K: ?Sized> InFlightLimiter<K> {
     ///
     /// **Guarantee.** As of [`try_acquire_n`](Self::try_acquire_n). Of those that wait for a key,
     /// the first is woken when something comes back, and the next when the first has got what it
-    /// waits for, or gave up: no wake-up is lost. A request that comes meanwhile is not in the
-    /// line: if there is room, it is granted.
+    /// waits for, or gave up: no wake-up is lost. A request that comes meanwhile is granted if
+    /// there is room.
     ///
     /// **Cost.** If there is room, that of `try_acquire_n`. To wait: a lock that some of the keys
-    /// share, and an entry in a map, for as long as it waits. Whoever gives back units of a key
-    /// that others wait for takes that lock, too. No timer, no thread.
+    /// share, and an entry in a map. Whoever gives back units of a key that others wait for takes
+    /// that lock, too. No timer, no thread. Bound how many wait where requests come in.
     ///
     /// # Errors
     ///
@@ -72,8 +72,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
     ///
     /// let limiter = InFlightLimiter::builder(10).per::<str>().build()?;
     /// let import = limiter.try_acquire_n("alice", 8)?;
-    /// let export = limiter.acquire_n("alice", 3); // for `.await`
-    /// # let mut export = pin!(export);
+    /// let mut export = pin!(limiter.acquire_n("alice", 3)); // for `.await`
     /// # let mut context = Context::from_waker(Waker::noop());
     /// # assert!(export.as_mut().poll(&mut context).is_pending());
     /// # limiter.set_limit(2)?;
