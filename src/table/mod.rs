@@ -280,13 +280,14 @@ impl Table {
         self.view(fingerprint).check(rule, fingerprint.kept(), cost, clock)
     }
 
-    /// The same, never inlined: for requests that are in no hurry.
+    /// The same without the home slot first, and never inlined: for requests that are in no hurry.
     pub(crate) fn check_anywhere<R: Rule>(
         &self,
         ask: Ask<'_, R>,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.fingerprint).check_anywhere(ask.kept(), clock)
+        let (view, now, ask) = (self.view(ask.fingerprint), clock(), ask.kept());
+        view.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
     }
 
     /// How the key stands before the request; or the request's answer, when there is no room for

@@ -99,16 +99,6 @@ impl<'a> View<'a> {
         self.check_displaced::<R, true>(rule, fingerprint, cost, now, clock)
     }
 
-    /// The same without the home slot first, and never inlined: for verbs off the hot path.
-    pub(crate) fn check_anywhere<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        clock: impl Fn() -> Timestamp,
-    ) -> (Ruling<'a>, Timestamp) {
-        let now = clock();
-        self.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
-    }
-
     /// The same for a key whose home slot did not decide it at `now`. `TRIED_HOME`: it was tried,
     /// so to find the key there is a lost race.
     // Separate arguments: a struct would be written to the stack on every hit.

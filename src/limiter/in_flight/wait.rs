@@ -50,8 +50,8 @@ impl<K: ?Sized> InFlightLimiter<K> {
     ///
     /// **Guarantee.** As of [`try_acquire_n`](Self::try_acquire_n). Of those that wait for a key,
     /// the first is woken when something comes back, and the next when the first has got what it
-    /// waits for, or gave up: no wake-up is lost. A request that comes meanwhile is granted if
-    /// there is room.
+    /// waits for, or gave up: no wake-up is lost. One that is woken and not polled holds up those
+    /// behind it. A request that comes meanwhile is granted if there is room.
     ///
     /// **Cost.** If there is room, that of `try_acquire_n`. To wait: a lock that some of the keys
     /// share, and an entry in a map. Whoever gives back units of a key that others wait for takes

@@ -170,6 +170,16 @@ fn a_key_wakes_its_own_waiters_only() {
 }
 
 #[test]
+fn a_limit_for_everything_is_waited_for_alike() {
+    let limiter = InFlightLimiter::builder(1).build().unwrap();
+    let held = limiter.try_acquire(()).unwrap();
+    let mut task = Task::waiting(limiter.acquire(()));
+    drop(held);
+    assert_eq!(task.woken(), 1);
+    assert!(task.ready().is_ok());
+}
+
+#[test]
 fn another_limit_wakes_everyone() {
     let limiter = limiter(1);
     let _held = limiter.try_acquire(1).unwrap();
