@@ -221,11 +221,11 @@ impl Refill {
         }
         let time = time + self.offset;
         // `scale` is at most one unit of its last place too small and `time < 2^POINT`, so the
-        // estimate is at most one grain short. The remainder shows this. It is small, so wrapping
-        // arithmetic computes it exactly.
+        // estimate is at most one grain short. The remainder shows this: it is less than two `b`,
+        // which may be more than 64 bits hold.
         let estimate = ((u128::from(time) * u128::from(self.scale)) >> POINT) as u64;
-        let rest = time.wrapping_mul(self.a).wrapping_sub(estimate.wrapping_mul(self.b));
-        (estimate + u64::from(rest >= self.b)) * self.step
+        let rest = u128::from(time) * u128::from(self.a) - u128::from(estimate) * u128::from(self.b);
+        (estimate + u64::from(rest >= self.b.into())) * self.step
     }
 
     /// Nanoseconds from `now` until the clock shows `target`: 0 if it already does, `u64::MAX` if

@@ -361,3 +361,17 @@ fn a_debt_by_intervals_ends_at_the_same_unix_time() {
         assert_eq!(unix + new.until(carried, unix - fresh_zero), ends, "{zero} and {fresh_zero}");
     }
 }
+
+/// Twice such a period in nanoseconds is more than 64 bits hold.
+#[test]
+fn the_longest_periods_are_counted_exactly() {
+    let longest = [16_567_868_800_936_647_451, u64::MAX - 1, u64::MAX - 58, (1 << 63) + 9, (1 << 63) - 25];
+    for (period, count) in longest.into_iter().flat_map(|period| [1, 3, 14_552_359_779].map(|n| (period, n)))
+    {
+        let refill = alone(count, period, count.min(218_959_117));
+        for nth in 0..20_000 {
+            let time = 315_576_000_000_000_000 / 20_000 * nth + nth * nth;
+            assert_eq!(u128::from(refill.at(time)), grains(time, refill.a, refill.b), "{refill:?}, {time}");
+        }
+    }
+}
