@@ -1,6 +1,6 @@
 //! The engine's refusals of a limit in the words of the command line, with limits that it accepts.
 
-use tollgate::{BuildError, Limiter};
+use tollgate::{BuildError, Limiter, Quota, SlidingWindow};
 
 use super::Spec;
 
@@ -39,22 +39,16 @@ pub(crate) fn problem(error: &BuildError) -> String {
 /// Limits with the same count and fewer sub-windows: each sub-window leaves fewer bits for counts.
 /// `beside` is what the range of the refused number depends on.
 fn with_more_room(spec: Spec, given: u32, beside: &str) -> String {
-    let with = |k| with_subwindows(spec, k);
-    let fewer = (2..given).rev().map(|k| with(Some(k))).find(|spec| is_accepted(*spec));
-    let fewer = fewer.map_or(String::new(), |spec| format!("\n  {spec}  with fewer sub-windows"));
-    let plain = with(None);
+    let Spec::SlidingWindow { rate, count, .. } = spec else { return String::new() };
+    let finest = SlidingWindow::finest(rate).count(count);
+    let fewer = Quota::from(finest).subwindows().filter(|fit| (2..given).contains(fit));
+    let fewer = fewer.map_or(String::new(), |_| format!("\n  {finest}  with fewer sub-windows"));
+    let plain = Spec::SlidingWindow { rate, subwindows: None, count };
     let plain = if is_accepted(plain) { format!("\n  {plain}  the estimate") } else { String::new() };
     if fewer.is_empty() && plain.is_empty() {
         return String::new();
     }
     format!(" {beside}. There is room for it in:{fewer}{plain}")
-}
-
-fn with_subwindows(spec: Spec, k: Option<u32>) -> Spec {
-    match spec {
-        Spec::SlidingWindow { rate, count, .. } => Spec::SlidingWindow { rate, subwindows: k, count },
-        other => other,
-    }
 }
 
 fn is_accepted(spec: Spec) -> bool {
@@ -97,6 +91,14 @@ mod tests {
         assert_eq!(offered(&advice).len(), 1, "{advice}");
         assert_eq!(offered(&refused("sliding-window:0/s,subwindows=2")), []);
         assert_eq!(offered(&refused("sliding-window:5/s,subwindows=99")).len(), 2);
+    }
+
+    /// It takes no longer the more sub-windows are asked for.
+    #[test]
+    fn any_number_of_sub_windows_is_advised_at_once() {
+        let advice = refused("sliding-window:5/min,subwindows=4294967295");
+        assert_eq!(offered(&advice).len(), 2, "{advice}");
+        assert_eq!(offered(&refused("sliding-window:8888888828888888/min,subwindows=4294967295")), []);
     }
 
     #[test]
