@@ -28,6 +28,9 @@ const TOP: u64 = Refill::TOP;
 /// The most tokens per nanosecond that a word can hold over `UPTIME`: 1e10 a second.
 const FASTEST: u64 = 10;
 
+/// The longest period, 292 years: twice that fits a word of the arithmetic.
+const LONGEST_PERIOD: u64 = u64::MAX / 2;
+
 /// Grains per token that suffice where there is no room for one grain per nanosecond.
 const FINE: u64 = 1 << 20;
 
@@ -221,11 +224,11 @@ impl Refill {
         }
         let time = time + self.offset;
         // `scale` is at most one unit of its last place too small and `time < 2^POINT`, so the
-        // estimate is at most one grain short. The remainder shows this: it is less than two `b`,
-        // which may be more than 64 bits hold.
+        // estimate is at most one grain short. The remainder shows this. It is less than two `b`,
+        // which 64 bits hold, so wrapping arithmetic computes it exactly.
         let estimate = ((u128::from(time) * u128::from(self.scale)) >> POINT) as u64;
-        let rest = u128::from(time) * u128::from(self.a) - u128::from(estimate) * u128::from(self.b);
-        (estimate + u64::from(rest >= self.b.into())) * self.step
+        let rest = time.wrapping_mul(self.a).wrapping_sub(estimate.wrapping_mul(self.b));
+        (estimate + u64::from(rest >= self.b)) * self.step
     }
 
     /// Nanoseconds from `now` until the clock shows `target`: 0 if it already does, `u64::MAX` if
@@ -323,7 +326,7 @@ impl Refill {
 impl Bucket {
     fn ratio(&self) -> Result<Ratio, BuildError> {
         let (count, period) = (self.rate.count(), self.rate.period_nanos());
-        within("rate.period", self.rate.period().as_nanos(), 1_u64, u64::MAX)?;
+        within("rate.period", self.rate.period().as_nanos(), 1_u64, LONGEST_PERIOD)?;
         within("rate.count", count, 1_u64, period.saturating_mul(FASTEST))?;
         let common = gcd(count, period);
         let ratio = Ratio { p: count / common, q: period / common };

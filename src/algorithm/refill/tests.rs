@@ -61,7 +61,7 @@ fn the_largest_burst_refills_in_73_years_or_is_4e12() {
         assert!(largest(count, nanos) >= 4_000_000_000_000, "{count} in {nanos} ns");
     }
     for (count, nanos) in
-        EXACT.into_iter().chain([(1, u64::MAX), (10, 1), (99_999_999, 1_000_000_000), (19, 20)])
+        EXACT.into_iter().chain([(1, LONGEST_PERIOD), (10, 1), (99_999_999, 1_000_000_000), (19, 20)])
     {
         alone(count, nanos, largest(count, nanos));
     }
@@ -362,16 +362,21 @@ fn a_debt_by_intervals_ends_at_the_same_unix_time() {
     }
 }
 
-/// Twice such a period in nanoseconds is more than 64 bits hold.
+/// Of a longer one the remainder of the division is more than 64 bits hold.
 #[test]
 fn the_longest_periods_are_counted_exactly() {
-    let longest = [16_567_868_800_936_647_451, u64::MAX - 1, u64::MAX - 58, (1 << 63) + 9, (1 << 63) - 25];
+    let longest = [0, 1, 24, 1 << 61].map(|less| LONGEST_PERIOD - less);
     for (period, count) in longest.into_iter().flat_map(|period| [1, 3, 14_552_359_779].map(|n| (period, n)))
     {
-        let refill = alone(count, period, count.min(218_959_117));
+        let refill = alone(count, period, count.min(118_959_117));
         for nth in 0..20_000 {
             let time = 315_576_000_000_000_000 / 20_000 * nth + nth * nth;
             assert_eq!(u128::from(refill.at(time)), grains(time, refill.a, refill.b), "{refill:?}, {time}");
         }
     }
+    let error = Refill::fit(&[bucket(1, LONGEST_PERIOD + 1, 1)], Room::ALL).err();
+    assert!(
+        matches!(error, Some(BuildError::OutOfRange { field: "rate.period", max, .. }) if max == LONGEST_PERIOD.into()),
+        "{error:?}"
+    );
 }

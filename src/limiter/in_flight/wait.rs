@@ -24,8 +24,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// # Examples
     ///
     /// ```
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::{pin::pin, task::{Context, Poll, Waker}};
     /// use tollgate::InFlightLimiter;
     ///
     /// let uploads = InFlightLimiter::builder(1).per::<str>().build()?;
@@ -66,19 +65,17 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// # Examples
     ///
     /// ```
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Waker};
+    /// # use std::{pin::pin, task::{Context, Waker}};
     /// use tollgate::{AcquireError, InFlightLimiter};
     ///
     /// let limiter = InFlightLimiter::builder(10).per::<str>().build()?;
-    /// let import = limiter.try_acquire_n("alice", 8)?;
+    /// let _import = limiter.try_acquire_n("alice", 8)?;
     /// let mut export = pin!(limiter.acquire_n("alice", 3)); // for `.await`
     /// # let mut context = Context::from_waker(Waker::noop());
     /// # assert!(export.as_mut().poll(&mut context).is_pending());
     /// # limiter.set_limit(2)?;
     /// # let poll = export.as_mut().poll(&mut context).map(Result::unwrap_err);
     /// # assert_eq!(poll, std::task::Poll::Ready(AcquireError::Never { units: 3, limit: 2 }));
-    /// # drop(import);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn acquire_n(&self, key: impl Key<K>, units: u64) -> Result<InFlight<'_>, AcquireError> {
