@@ -294,7 +294,7 @@ fn a_waiter_behind_one_that_gives_up_is_woken() {
     });
 }
 
-/// The guard finds nobody in the line and takes the mark off, while another joins.
+/// The guard finds an empty line and takes the mark off, while a waiter joins.
 #[test]
 fn a_waiter_that_joins_beside_an_unmarking_is_woken() {
     explore(Some(3), || {

@@ -13,7 +13,7 @@
 //! charge the count only falls, and a charge advances the sequence. (The sequence wraps after 2^41
 //! charges of one slot: six hours at a hundred million a second, within one stall.)
 //!
-//! *Awaited*: somebody waits for units of the key, so whoever gives some back wakes a waiter. The
+//! *Awaited*: futures wait for units of the key, so a guard that gives some back wakes one. The
 //! subtraction that gives back reads it.
 //!
 //! The count is the upper field: the table evicts the slot with the smallest payload in a bucket,
@@ -59,7 +59,7 @@ impl InFlightRule {
         COUNT.get(payload.0)
     }
 
-    /// Whether somebody waits for units of the key.
+    /// Whether futures wait for units of the key.
     pub(crate) fn is_awaited(payload: Stored) -> bool {
         AWAITED.get(payload.bits()) == 1
     }
@@ -114,7 +114,7 @@ impl Rule for InFlightRule {
         None
     }
 
-    /// The next owner's: nobody waits for that yet.
+    /// The next owner's: no future waits for that yet.
     fn forgive(&self, payload: Payload, _: Moment) -> Payload {
         Payload(SEQUENCE.of(SEQUENCE.get(payload.0)))
     }

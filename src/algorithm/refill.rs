@@ -28,8 +28,8 @@ const TOP: u64 = Refill::TOP;
 /// The most tokens per nanosecond that a word can hold over `UPTIME`: 1e10 a second.
 const FASTEST: u64 = 10;
 
-/// The longest period, 292 years: twice that fits a word of the arithmetic.
-const LONGEST_PERIOD: u64 = u64::MAX / 2;
+/// The largest `b` that a clock computes with: twice that fits 64 bits. No time is as large.
+const LARGEST: u128 = (u64::MAX / 2) as u128;
 
 /// Grains per token that suffice where there is no room for one grain per nanosecond.
 const FINE: u64 = 1 << 20;
@@ -153,6 +153,7 @@ impl Refill {
             tolerance = tolerance.max(full as u64);
             prices.push(price);
         }
+        let (a, b) = computable(a, b);
         let scale = ((u128::from(a) << POINT) / u128::from(b)) as u64;
         let last = ((u128::from(room.grains() - tolerance) + 1) * u128::from(b) - 1) / u128::from(a);
         let last = last.min((1 << POINT) - 1) as u64;
@@ -326,7 +327,7 @@ impl Refill {
 impl Bucket {
     fn ratio(&self) -> Result<Ratio, BuildError> {
         let (count, period) = (self.rate.count(), self.rate.period_nanos());
-        within("rate.period", self.rate.period().as_nanos(), 1_u64, LONGEST_PERIOD)?;
+        within("rate.period", self.rate.period().as_nanos(), 1_u64, u64::MAX)?;
         within("rate.count", count, 1_u64, period.saturating_mul(FASTEST))?;
         let common = gcd(count, period);
         let ratio = Ratio { p: count / common, q: period / common };
@@ -398,6 +399,28 @@ fn finest_grain(buckets: &[Bucket], ratios: &[Ratio], room: Room) -> Result<(u64
     }
     let common = gcd(fastest.p * price, fastest.q);
     Ok((fastest.p * price / common, fastest.q / common))
+}
+
+/// `a / b`, or the largest fraction below it with a denominator that is not too large. No fraction
+/// lies between the two whose denominator is as small as a time: so they show the same whole grains
+/// at every time. The predecessor in a Farey sequence, by the Stern-Brocot tree.
+fn computable(a: u64, b: u64) -> (u64, u64) {
+    let (wide, [mut p, mut q], [mut over, mut under]) = ((u128::from(a), u128::from(b)), [0, 1], [1, 0]);
+    if wide.1 <= LARGEST {
+        return (a, b);
+    }
+    loop {
+        // How far `p / q` is below, and `over / under` above.
+        let (below, above) = (wide.0 * q - p * wide.1, over * wide.1 - wide.0 * under);
+        let steps = (below / above).min((LARGEST - q).checked_div(under).unwrap_or(u128::MAX));
+        (p, q) = (p + steps * over, q + steps * under);
+        let below = wide.0 * q - p * wide.1;
+        let others = ((above - 1) / below).min((LARGEST - under) / q);
+        (over, under) = (over + others * p, under + others * q);
+        if steps + others == 0 {
+            return (p as u64, q as u64);
+        }
+    }
 }
 
 /// Grains in half of the smallest bucket.

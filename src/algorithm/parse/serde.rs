@@ -1,4 +1,4 @@
-//! Quotas and rates in files: as text, whatever the format of the file.
+//! Quotas and rates in files: as text, in every format.
 
 use std::fmt;
 use std::str::FromStr;

@@ -61,7 +61,7 @@ fn the_largest_burst_refills_in_73_years_or_is_4e12() {
         assert!(largest(count, nanos) >= 4_000_000_000_000, "{count} in {nanos} ns");
     }
     for (count, nanos) in
-        EXACT.into_iter().chain([(1, LONGEST_PERIOD), (10, 1), (99_999_999, 1_000_000_000), (19, 20)])
+        EXACT.into_iter().chain([(1, u64::MAX), (10, 1), (99_999_999, 1_000_000_000), (19, 20)])
     {
         alone(count, nanos, largest(count, nanos));
     }
@@ -362,21 +362,40 @@ fn a_debt_by_intervals_ends_at_the_same_unix_time() {
     }
 }
 
-/// Of a longer one the remainder of the division is more than 64 bits hold.
+/// Of a period of more than 292 years the remainder of the division would be more than 64 bits
+/// hold.
 #[test]
 fn the_longest_periods_are_counted_exactly() {
-    let longest = [0, 1, 24, 1 << 61].map(|less| LONGEST_PERIOD - less);
+    let longest =
+        [10_000_000_000_000_000_000, 16_567_868_800_936_647_451, u64::MAX - 58, u64::MAX, (1 << 63) + 9];
     for (period, count) in longest.into_iter().flat_map(|period| [1, 3, 14_552_359_779].map(|n| (period, n)))
     {
-        let refill = alone(count, period, count.min(118_959_117));
+        let (refill, prices) = Refill::fit(&[bucket(count, period, 1)], Room::ALL).expect("it fits");
+        assert!(refill.is_grained() && u128::from(refill.b) <= LARGEST, "{refill:?}");
+        let (p, q) = (count / gcd(count, period), period / gcd(count, period));
         for nth in 0..20_000 {
             let time = 315_576_000_000_000_000 / 20_000 * nth + nth * nth;
-            assert_eq!(u128::from(refill.at(time)), grains(time, refill.a, refill.b), "{refill:?}, {time}");
+            assert_eq!(u128::from(refill.at(time)), grains(time, p * prices[0], q), "{refill:?}, {time}");
         }
     }
-    let error = Refill::fit(&[bucket(1, LONGEST_PERIOD + 1, 1)], Room::ALL).err();
-    assert!(
-        matches!(error, Some(BuildError::OutOfRange { field: "rate.period", max, .. }) if max == LONGEST_PERIOD.into()),
-        "{error:?}"
-    );
+}
+
+#[test]
+fn a_fraction_becomes_the_largest_small_enough_below_it() {
+    for (a, b) in
+        [(1, u64::MAX), (u64::MAX - 1, u64::MAX), (u64::MAX, u64::MAX - 1), (1 << 40, u64::MAX - 58)]
+    {
+        let (p, q) = computable(a, b);
+        let below = u128::from(a) * u128::from(q) - u128::from(p) * u128::from(b);
+        // Of the fractions below, those whose numerator is this one's or more differ by less only
+        // where their denominator is larger.
+        assert!(below > 0 && u128::from(q) <= LARGEST, "{p}/{q} for {a}/{b}");
+        for larger in [q + 1, q + 2, LARGEST as u64 - 1, LARGEST as u64] {
+            let most = u128::from(a) * u128::from(larger) / u128::from(b);
+            let is_no_more =
+                u128::from(larger) > LARGEST || most * u128::from(q) <= u128::from(p) * u128::from(larger);
+            assert!(is_no_more, "{most}/{larger} lies between {p}/{q} and {a}/{b}");
+        }
+    }
+    assert_eq!(computable(7, 1 << 62), (7, 1 << 62));
 }

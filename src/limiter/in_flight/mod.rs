@@ -96,7 +96,7 @@ pub struct InFlightLimiter<K: ?Sized> {
     key: PhantomData<fn(&K)>,
 }
 
-/// What is in flight of each key, and who waits for it.
+/// What is in flight of each key, and the futures that wait for it.
 struct Keys {
     table: Table,
     waiters: Waiters,

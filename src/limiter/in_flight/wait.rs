@@ -53,8 +53,8 @@ impl<K: ?Sized> InFlightLimiter<K> {
     /// behind it. A request that comes meanwhile is granted if there is room.
     ///
     /// **Cost.** If there is room, that of `try_acquire_n`. To wait: a lock that some of the keys
-    /// share, and an entry in a map. Whoever gives back units of a key that others wait for takes
-    /// that lock, too. No timer, no thread. Bound how many wait where requests come in.
+    /// share, and an entry in a map. A guard of a key that futures wait for takes that lock, too,
+    /// when it gives back. No timer, no thread. Bound how many wait where requests come in.
     ///
     /// # Errors
     ///

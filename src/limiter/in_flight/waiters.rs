@@ -8,16 +8,16 @@
 //!                    it is marked: wakes the first of the line
 //! ```
 //!
-//! The mark is in the key's word ([`in_flight`](crate::algorithm)), so a guard of a key that nobody
-//! waits for touches nothing of this. It cannot miss a waiter: the mark is set from the very value
-//! that refuses, and who subtracts from a marked word sees the mark.
+//! The mark is in the key's word ([`in_flight`](crate::algorithm)), so a guard of a key without
+//! waiters touches nothing of this. It cannot miss one: the mark is set from the very value that
+//! refuses, and a subtraction from a marked word finds the mark.
 //!
-//! One wake-up follows from another. Whoever leaves the line wakes the next: it may have been woken
-//! for units that the next can take, or there is room for both. So a guard wakes one only.
+//! One wake-up follows from another. A waiter that leaves the line wakes the next: it may have been
+//! woken for units that the next can take, or there is room for both. So a guard wakes one only.
 //!
-//! A mark is taken off by a guard that finds nobody in the line, while it holds the lock: who joins
-//! later marks later. A slot that gets another key loses its mark, too: by then all units have come
-//! back, and the last guard has woken the first of the line.
+//! A mark is taken off by a guard that finds an empty line, while it holds the lock: a waiter that
+//! joins later marks later. A slot that gets another key loses its mark, too: by then all units
+//! have come back, and the last guard has woken the first of the line.
 //!
 //! No code of a caller runs under a lock: wakers are made, woken and dropped outside.
 
