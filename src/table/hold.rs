@@ -65,7 +65,7 @@ impl Table {
 
 impl<'a> View<'a> {
     /// Charges the key, and returns its slot. If the key's own word refuses, it is changed as
-    /// `mark` says, from the very value that refuses: whoever changes it next finds the mark.
+    /// `mark` says, from the very value that refuses: the next to change it finds the mark.
     #[cold]
     pub(crate) fn hold_or_mark<R: Rule>(
         self,

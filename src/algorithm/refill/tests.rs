@@ -387,8 +387,7 @@ fn a_fraction_becomes_the_largest_small_enough_below_it() {
     {
         let (p, q) = computable(a, b);
         let below = u128::from(a) * u128::from(q) - u128::from(p) * u128::from(b);
-        // Of the fractions below, those whose numerator is this one's or more differ by less only
-        // where their denominator is larger.
+        // No other that is small enough lies nearer.
         assert!(below > 0 && u128::from(q) <= LARGEST, "{p}/{q} for {a}/{b}");
         for larger in [q + 1, q + 2, LARGEST as u64 - 1, LARGEST as u64] {
             let most = u128::from(a) * u128::from(larger) / u128::from(b);

@@ -96,7 +96,7 @@ pub struct InFlightLimiter<K: ?Sized> {
     key: PhantomData<fn(&K)>,
 }
 
-/// What is in flight of each key, and the futures that wait for it.
+/// The units in flight of each key, and the futures that wait for them.
 struct Keys {
     table: Table,
     waiters: Waiters,

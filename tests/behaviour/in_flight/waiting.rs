@@ -108,7 +108,7 @@ fn the_first_in_line_is_woken_first() {
         let woken = tasks.each_ref().map(|task| task.woken() > 0);
         assert_eq!(woken.map(usize::from).iter().sum::<usize>(), turn + 1, "{woken:?}");
         held = Some(tasks[turn].ready().unwrap());
-        // The next looks in vain, and keeps its place.
+        // The next finds no room, and keeps its place.
         tasks[turn + 1..].iter_mut().for_each(|task| assert!(task.poll().is_pending()));
         tasks[turn + 1..].iter().for_each(|task| task.woken.0.store(0, SeqCst));
     }
@@ -205,7 +205,7 @@ fn a_key_without_a_slot_does_not_wait() {
     assert!(Task::new(limiter.acquire(1_000)).ready().is_ok());
 }
 
-/// The slot of a key goes to another while somebody waits for it.
+/// The slot of a key goes to another while a future waits for it.
 #[test]
 fn a_waiter_gets_units_though_its_key_lost_the_slot() {
     let limiter = smallest(1);
@@ -254,7 +254,7 @@ fn a_waker_may_use_the_limiter() {
     assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
 }
 
-/// Threads wait, give up and hold. If a wake-up were lost, one would sleep for ever.
+/// Threads wait, give up, hold and change the limit. Where a wake-up is lost, one sleeps for ever.
 #[test]
 fn no_wake_up_is_lost_among_threads() {
     const THREADS: u64 = 4;
@@ -274,7 +274,11 @@ fn no_wake_up_is_lost_among_threads() {
                         let _ = random.u64(..2) == 0 && task.poll().is_ready();
                         continue;
                     }
-                    let guard = block_on(limiter.acquire_n(key, units)).unwrap();
+                    if random.u64(..64) == 0 {
+                        limiter.set_limit(limit - random.u64(..2)).unwrap();
+                    }
+                    // More than a lowered limit is never granted.
+                    let Ok(guard) = block_on(limiter.acquire_n(key, units)) else { continue };
                     let all = held[key as usize].fetch_add(units, Relaxed) + units;
                     too_many.fetch_or(all > limit, Relaxed);
                     if random.u64(..4) == 0 {
@@ -286,6 +290,7 @@ fn no_wake_up_is_lost_among_threads() {
             });
         }
     });
+    limiter.set_limit(limit).unwrap();
     assert!(!too_many.load(Relaxed), "more than the limit at once");
     assert_eq!((limiter.in_flight(0), limiter.in_flight(1)), (0, 0));
     assert!(block_on(limiter.acquire_n(0, limit)).is_ok());
