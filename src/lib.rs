@@ -79,14 +79,7 @@ pub use outcome::Outcome;
 pub use rate::Rate;
 pub use receipt::{MOST_LIMITS, Receipt};
 pub use saved::RestoreError;
-/// What rules are made of, for the examples that do not compile.
-#[doc(hidden)]
-pub mod rules {
-    pub use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
-    pub use crate::ring::Ring;
-}
 #[cfg(loom)]
-#[doc(hidden)]
 pub use table::edges;
 pub use table::{Stats, WhenFull};
 pub use time::Timestamp;

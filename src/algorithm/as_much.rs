@@ -139,7 +139,7 @@ impl<R: Numbers> Rule for AsMuch<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::algorithm::{Compile, TokenBucket};
     use crate::rate::Rate;
 
     /// A table decides again when another thread has changed the word.

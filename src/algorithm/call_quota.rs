@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::algorithm::gcra::Gcra;
-use crate::algorithm::{Algorithm, Transition, sealed};
+use crate::algorithm::{Algorithm, Compile, Transition};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -169,11 +169,11 @@ impl CallQuota {
     }
 }
 
-impl sealed::Sealed for CallQuota {}
+impl Algorithm for CallQuota {}
 
 /// The tiers of a limiter are quotas for requests that bring none. A key's word is its TAT in
 /// nanoseconds under each of them, and under the quotas of a later version.
-impl Algorithm for CallQuota {
+impl Compile for CallQuota {
     type Rule = Gcra;
 
     fn compile(tiers: &[Self], _: u64) -> Result<Vec<Gcra>, BuildError> {

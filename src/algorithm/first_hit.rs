@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::UPTIME;
 use crate::algorithm::windows::{shared, shared_period};
-use crate::algorithm::{Algorithm, FixedWindow, Ranged, Transition, sealed};
+use crate::algorithm::{Algorithm, Compile, FixedWindow, Ranged, Transition};
 use crate::error::BuildError;
 
 mod rule;
@@ -71,9 +71,9 @@ impl fmt::Display for FirstHit {
     }
 }
 
-impl sealed::Sealed for FirstHit {}
+impl Algorithm for FirstHit {}
 
-impl Algorithm for FirstHit {
+impl Compile for FirstHit {
     type Rule = FirstHitRule;
 
     fn saved_as(&self) -> String {

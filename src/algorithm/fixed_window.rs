@@ -5,8 +5,8 @@ use std::fmt;
 use crate::algorithm::change::Unit;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
-    Rule, Stored, Taken, Transition, Verdict, sealed,
+    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged,
+    Refund, Ringed, Rule, Stored, Taken, Transition, Verdict,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -74,9 +74,9 @@ impl fmt::Display for FixedWindow {
     }
 }
 
-impl sealed::Sealed for FixedWindow {}
+impl Algorithm for FixedWindow {}
 
-impl Algorithm for FixedWindow {
+impl Compile for FixedWindow {
     type Rule = FixedRule;
 
     fn saved_as(&self) -> String {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Transition, sealed};
+use crate::algorithm::{Algorithm, Compile, Transition};
 use crate::error::BuildError;
 use crate::rate::Rate;
 
@@ -90,9 +90,9 @@ impl fmt::Display for LeakyBucket {
     }
 }
 
-impl sealed::Sealed for LeakyBucket {}
+impl Algorithm for LeakyBucket {}
 
-impl Algorithm for LeakyBucket {
+impl Compile for LeakyBucket {
     type Rule = Gcra;
 
     fn saved_as(&self) -> String {

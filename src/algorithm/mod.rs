@@ -61,7 +61,7 @@ pub(crate) use gcra::Gcra;
 pub(crate) use in_flight::InFlightRule;
 pub use leaky_bucket::{LeakyBucket, Mode};
 pub use parse::ParseQuotaError;
-pub use payload::{Payload, Stored};
+pub(crate) use payload::{Payload, Stored};
 pub use quota::Quota;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -116,20 +116,20 @@ pub struct Resolution {
 /// of them chosen at run time; or [`CallQuota`], where the numbers come with each call.
 ///
 /// Sealed: the table relies on the properties of its rules.
-pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
+pub trait Algorithm: Compile {}
+
+/// What the engine makes of an algorithm. It has no public name, so nobody else implements it.
+pub trait Compile: Copy + fmt::Debug + Send + Sync + 'static {
     /// The algorithm in the integers of one table.
-    #[doc(hidden)]
     type Rule: Numbers;
 
     /// Checks the settings of all tiers that share one table. The first tier is the default.
     ///
     /// `origin` is the Unix time, in nanoseconds, of the clock's zero. Windows align to it.
-    #[doc(hidden)]
     fn compile(tiers: &[Self], origin: u64) -> Result<Vec<Self::Rule>, BuildError>;
 
     /// Compiles `tiers`, which [`compile`](Self::compile) accepts, for a table whose words were
     /// written by `olds`, one rule for each tier, until the change.
-    #[doc(hidden)]
     fn recompile(
         tiers: &[Self],
         origin: u64,
@@ -138,12 +138,7 @@ pub trait Algorithm: Copy + fmt::Debug + Send + Sync + 'static + sealed::Sealed 
     ) -> Result<Vec<Self::Rule>, BuildError>;
 
     /// The quota as text, by which a restore compares it with the saved one.
-    #[doc(hidden)]
     fn saved_as(&self) -> String;
-}
-
-pub(crate) mod sealed {
-    pub trait Sealed {}
 }
 
 /// The decision of a rule about one request.

@@ -3,26 +3,7 @@
 //! A change of the quota touches no word, so a word that is read may be of any version. Its payload
 //! is [`Stored`]. A rule decides on a [`Payload`]: its own version wrote it, or an older one was
 //! converted to it. Only `table::dated` and the rules turn the one into the other.
-//!
-//! So a word of an older version under a newer rule does not compile:
-//!
-//! ```compile_fail,E0308
-//! use tollgate::rules::{Moment, Ring, Rule, Stored, Verdict};
-//!
-//! fn decide<R: Rule>(rule: &R, word: Stored, ring: Ring<'_>, at: Moment) -> Verdict {
-//!     rule.decide(word, ring, at, 1) // expected `Payload`, found `Stored`
-//! }
-//! ```
-//!
-//! The same with a payload of the rule's version does:
-//!
-//! ```
-//! use tollgate::rules::{Moment, Payload, Ring, Rule, Verdict};
-//!
-//! fn decide<R: Rule>(rule: &R, payload: Payload, ring: Ring<'_>, at: Moment) -> Verdict {
-//!     rule.decide(payload, ring, at, 1)
-//! }
-//! ```
+//! So a word of an older version under a newer rule does not compile.
 
 /// A payload as a word holds it. Any version of the quota may have written it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

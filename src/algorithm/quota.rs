@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::algorithm::{
-    Algorithm, AnyRule, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, SlidingLog, SlidingWindow,
-    ToAny, TokenBucket, Transition, sealed,
+    Algorithm, AnyRule, Compile, CountPolicy, FirstHit, FixedWindow, LeakyBucket, Mode, SlidingLog,
+    SlidingWindow, ToAny, TokenBucket, Transition,
 };
 use crate::error::BuildError;
 use crate::rate::Rate;
@@ -161,9 +161,9 @@ impl fmt::Display for Quota {
     }
 }
 
-impl sealed::Sealed for Quota {}
+impl Algorithm for Quota {}
 
-impl Algorithm for Quota {
+impl Compile for Quota {
     type Rule = AnyRule;
 
     fn saved_as(&self) -> String {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged,
-    Refund, Ringed, Rule, Stored, Taken, Transition, UPTIME, Verdict, sealed,
+    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload,
+    Ranged, Refund, Ringed, Rule, Stored, Taken, Transition, UPTIME, Verdict,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -88,9 +88,9 @@ impl fmt::Display for SlidingLog {
     }
 }
 
-impl sealed::Sealed for SlidingLog {}
+impl Algorithm for SlidingLog {}
 
-impl Algorithm for SlidingLog {
+impl Compile for SlidingLog {
     type Rule = LogRule;
 
     fn saved_as(&self) -> String {

@@ -6,8 +6,8 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed,
-    Rule, Taken, Transition, Verdict, sealed,
+    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged,
+    Refund, Ringed, Rule, Taken, Transition, Verdict,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -153,9 +153,9 @@ macro_rules! either {
     };
 }
 
-impl sealed::Sealed for SlidingWindow {}
+impl Algorithm for SlidingWindow {}
 
-impl Algorithm for SlidingWindow {
+impl Compile for SlidingWindow {
     type Rule = SlidingRule;
 
     fn saved_as(&self) -> String {

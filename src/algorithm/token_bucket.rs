@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::algorithm::gcra::Gcra;
 use crate::algorithm::refill::Bucket;
-use crate::algorithm::{Algorithm, Transition, sealed};
+use crate::algorithm::{Algorithm, Compile, Transition};
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
 
@@ -123,9 +123,9 @@ impl fmt::Display for TokenBucket {
     }
 }
 
-impl sealed::Sealed for TokenBucket {}
+impl Algorithm for TokenBucket {}
 
-impl Algorithm for TokenBucket {
+impl Compile for TokenBucket {
     type Rule = Gcra;
 
     fn saved_as(&self) -> String {

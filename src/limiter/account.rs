@@ -90,8 +90,8 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
         Some(Self { tier: self.core.versions.first().tier(number)?, ..self })
     }
 
-    /// Asks the processor for the cache lines that a check looks at first, so that a check soon
-    /// after does not wait for them.
+    /// Prefetches the cache lines that a check looks at first, so that a check soon after does not
+    /// wait for them.
     ///
     /// **Cost.** One prefetch for each limit, which nothing waits for. No load from the table. The
     /// fetched line is the right one for about three keys in four; the others wait for another, as
@@ -140,7 +140,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// may be above the limit; 0 changes nothing, as a check of cost 0.
     ///
     /// **Guarantee.** The number taken is exactly `min(most, remaining)` at the instant of the
-    /// charge: one compare-exchange of the key's word. Several limits are charged the same number,
+    /// charge: one compare-exchange of the key's word. All limits are charged the same number,
     /// all or nothing: the least that a look at each of them found. Each has that many left when
     /// it is charged, and may have got more since the look. In a
     /// [queue](crate::LeakyBucket::queue) all units have one departure, as those of one check. A
@@ -148,7 +148,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// the limit.
     ///
     /// **Cost.** A check that looks for the key from the bucket's header on; a log is searched
-    /// for its oldest unit, too. Several limits are looked at and then checked, again whenever
+    /// for its oldest unit, too. All limits are looked at and then checked, again whenever
     /// another request is charged in between; after 64 such turns the request asks for one unit.
     /// Lock-free.
     ///
@@ -225,9 +225,9 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// interval of length `D` is at most `burst + rate * D`, whether it was checked or
     /// reserved; in a [queue](crate::LeakyBucket::queue), departures keep their distance and
     /// the capacity bounds how many wait. Checks are refused while the line is longer
-    /// than the burst. Reservations of one key never overtake each other. Several limits depart at
-    /// the first instant at which all of them admit the request, and each is charged as at that
-    /// instant.
+    /// than the burst. Reservations of one key never overtake each other. With several limits they
+    /// depart at the first instant at which all of them admit the request, and each is charged as
+    /// at that instant.
     ///
     /// **Cost.** A check that looks for the key from the bucket's header on, and a copy of the
     /// rule. Of several limits, each is probed and then charged.
@@ -336,7 +336,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
     /// time until which a key is booked. A debit that takes years to pay may leave none: then
     /// the change is [`BuildError::ChangedTooOften`](crate::BuildError::ChangedTooOften).
     ///
-    /// **Cost.** A check that looks for the key from the bucket's header on. Several limits are
+    /// **Cost.** A check that looks for the key from the bucket's header on. All limits are
     /// looked at, and then debited. Lock-free.
     ///
     /// # Errors

@@ -102,7 +102,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let Dated { rule, term } = tier.dated(0);
             let rule = AsMuch::within(rule, &units);
             let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
-            let (ruling, now) = self.tables.first.check_anywhere(ask, time);
+            let (ruling, now) = self.tables.first.check_anywhere(ask, time(), time);
             if !ruling.allowed
                 && let Some(later) = self.versions.after_all(tier)
             {
@@ -177,7 +177,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let mut pending = self.begin(state, tier, fingerprint, cost, now);
         for (place, table) in self.tables.iter().enumerate().filter(|_| limits > 1) {
             let rule = tier.dated(place);
-            if table.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now)).is_err() {
+            if !table.look(Ask { rule, fingerprint, cost: 1 }, now).has_room() {
                 table.events(fingerprint).refused_full();
                 return Err(DebitError::Full);
             }
@@ -230,7 +230,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let units = Cell::new(0);
             let rule = AsMuch::over(rule, term.last(), &units);
             let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
-            let (ruling, now) = self.tables[place].check_anywhere(ask, time);
+            let (ruling, now) = self.tables[place].check_anywhere(ask, time(), time);
             if ruling.allowed {
                 return Debit::Charged(ruling, units.get(), now);
             }

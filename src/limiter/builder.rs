@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, Inherit, Quota, sealed};
+use crate::algorithm::{Algorithm, Inherit, Quota};
 use crate::clock::{Clock, TscClock};
 use crate::error::BuildError;
 use crate::limiter::Limiter;
@@ -29,28 +29,33 @@ use crate::table::WhenFull;
     label = "expected a quota such as `TokenBucket` or `Quota`, an array of them, or a `Vec<Quota>`",
     note = "several limits of different algorithms: `[Quota::from(a), Quota::from(b)]`"
 )]
-pub trait Quotas<A, const N: usize>: sealed::Sealed {
-    #[doc(hidden)]
+pub trait Quotas<A, const N: usize>: IntoList<A> {}
+
+/// What [`Quotas`] do. It has no public name, so nobody else implements it.
+pub trait IntoList<A> {
+    /// The quotas in the order given.
     fn into_list(self) -> Vec<A>;
 }
 
-impl<A: Algorithm> Quotas<A, 1> for A {
+impl<A: Algorithm> Quotas<A, 1> for A {}
+
+impl<A: Algorithm> IntoList<A> for A {
     fn into_list(self) -> Vec<A> {
         vec![self]
     }
 }
 
-impl<A: Algorithm, const N: usize> sealed::Sealed for [A; N] {}
+impl<A: Algorithm, const N: usize> Quotas<A, N> for [A; N] {}
 
-impl<A: Algorithm, const N: usize> Quotas<A, N> for [A; N] {
+impl<A: Algorithm, const N: usize> IntoList<A> for [A; N] {
     fn into_list(self) -> Vec<A> {
         self.into()
     }
 }
 
-impl sealed::Sealed for Vec<Quota> {}
+impl Quotas<Quota, MOST_LIMITS> for Vec<Quota> {}
 
-impl Quotas<Quota, MOST_LIMITS> for Vec<Quota> {
+impl IntoList<Quota> for Vec<Quota> {
     fn into_list(self) -> Vec<Quota> {
         self
     }

@@ -116,7 +116,8 @@ impl<R: Numbers, const N: usize> Pending<'_, R, N> {
     /// Shows the limit at this place without the request.
     pub(super) fn show_without_request(&mut self, place: usize) {
         let Decision { tables, fingerprint, now, .. } = &self.answer;
-        let standing = tables[place].standing(self.tier.dated(place), *fingerprint, *now);
+        let ask = Ask { rule: self.tier.dated(place), fingerprint: *fingerprint, cost: 1 };
+        let standing = tables[place].look(ask, *now).standing();
         (self.answer.payloads[place], self.answer.places[place]) = standing;
     }
 
@@ -275,7 +276,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         if let Some(until) =
             charging.departs_until().filter(|_| pending.tier.has_room_for(pending.answer.cost))
         {
-            self.tables.iter().for_each(|table| table.refunds.book(pending.answer.fingerprint, until));
+            self.tables.iter().for_each(|table| table.marks.book(pending.answer.fingerprint, until));
         }
         Some(Rules::Made(charging, rules))
     }
@@ -300,11 +301,11 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let view = self.tables[place].view(ask.fingerprint);
             // A booking has to raise the horizon, which the quick decision does not.
             let is_plain = matches!(rules, Rules::Own);
-            *look = match is_plain.then(|| view.look_at_home(ask, then)).flatten() {
+            *look = match is_plain.then(|| Look::at_home(view, ask, then)).flatten() {
                 Some(look) => look,
                 // No other limit could be charged for nothing.
                 None if limits == 1 => return self.charge_anew(pending, rules, 0, then, time),
-                None => view.look(ask, then),
+                None => Look::anywhere(view, ask, then),
             };
             pending.answer.refused.add_if(!look.allowed, place);
             (pending.answer.payloads[place], pending.answer.places[place]) = (look.payload, look.place);
@@ -369,18 +370,11 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let (tier, limits) = (pending.tier, self.tables.limits());
         for place in first..limits {
             let ask = pending.ask(rules.of(tier, place));
+            let (table, now) = (&self.tables[place], pending.answer.now);
             let (ruling, now) = match rules {
-                Rules::Own => {
-                    let (view, key) = (self.tables[place].view(ask.fingerprint), ask.fingerprint.kept());
-                    view.check_displaced::<_, false>(
-                        &tier.rules[place],
-                        key,
-                        ask.cost,
-                        pending.answer.now,
-                        time,
-                    )
-                }
-                Rules::Made(..) => self.tables[place].check_anywhere(ask, time),
+                Rules::Own => table.check_displaced(&tier.rules[place], ask, now, time),
+                // The short ways book nothing ahead.
+                Rules::Made(..) => table.check_anywhere(ask, now, time),
             };
             pending.answer.now = if limits == 1 { now } else { pending.answer.now.max(now) };
             pending.set(place, ruling);
@@ -428,7 +422,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             if look.counts {
                 // The word that was looked at refuses the request. If the word admits it by now,
                 // the charge stays: it counts the request, too.
-                let (ruling, _) = table.check_anywhere(pending.ask(rules.of(pending.tier, place)), time);
+                let (ask, now) = (pending.ask(rules.of(pending.tier, place)), pending.answer.now);
+                let (ruling, _) = table.check_anywhere(ask, now, time);
                 pending.set(place, ruling);
             } else if look.slot.is_some() {
                 pending.answer.payloads[place] = look.before;
@@ -468,9 +463,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
                 pending.show_without_request(place);
                 continue;
             }
-            let ruling = table.peek(pending.ask(tier.dated(place)), now);
-            pending.set(place, ruling);
-            if !ruling.allowed {
+            let look = table.look(pending.ask(tier.dated(place)), now);
+            (pending.answer.payloads[place], pending.answer.places[place]) = look.foreseen();
+            if !look.allowed {
                 pending.answer.refused.add(place);
                 pending.answer.outcome = Outcome::Denied;
             }

@@ -169,7 +169,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         &self.versions.first().default
     }
 
-    /// Asks for the cache lines that a check of this key looks at first.
+    /// Prefetches the cache lines that a check of this key looks at first.
     #[inline]
     pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
         self.tables.iter().for_each(|table| table.prefetch(fingerprint));

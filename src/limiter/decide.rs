@@ -140,12 +140,12 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             return self.check_anywhere(state, tier, fingerprint, cost, now, time).by_fields();
         }
         let ask = |place| Ask { rule: tier.dated(place), fingerprint, cost };
-        let Some(first) = views[0].look_quickly(ask(0), now) else {
+        let Some(first) = Look::quickly(views[0], ask(0), now) else {
             return self.check_anywhere(state, tier, fingerprint, cost, now, time).by_fields();
         };
         let mut looks = [first; M];
         for place in 1..M {
-            let Some(look) = views[place].look_quickly(ask(place), now) else {
+            let Some(look) = Look::quickly(views[place], ask(place), now) else {
                 return self.check_anywhere(state, tier, fingerprint, cost, now, time).by_fields();
             };
             looks[place] = look;

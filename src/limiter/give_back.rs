@@ -9,14 +9,18 @@
 //! A credit has no receipt. It lowers the word as a refund of the newest request would, and what it
 //! gives is on top of what the limit admits. So it need not know which charges were forgiven.
 
-use crate::algorithm::{Algorithm, Carry, Rule, Taken};
+use crate::algorithm::{Algorithm, Carry, Payload, Refund, Rule, Taken};
 use crate::clock::Clock;
 use crate::limiter::core::Core;
 use crate::limiter::version::Tier;
 use crate::receipt::{ChargedBy, Receipt};
-use crate::table::Fingerprint;
-use crate::table::dated::{Current, ThenAndNow};
+use crate::ring::Ring;
+use crate::table::dated::{Current, Dated, ThenAndNow};
+use crate::table::marks::Refunding;
 use crate::table::ruling::Ask;
+use crate::table::slot::Slot;
+use crate::table::word::Word;
+use crate::table::{Fingerprint, Table};
 use crate::time::Timestamp;
 
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
@@ -52,8 +56,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let charge = (receipt.since, receipt.resets);
             let rules = ThenAndNow { then: rule, now: lent.unwrap_or_else(|| current.dated(first + index)) };
-            let (back, short) = table.refund(&rules, fingerprint, taken, charge, &time);
-            table.refunds.count_short(short);
+            let (back, short) = refund(table, &rules, fingerprint, taken, charge, &time);
+            table.marks.count_short(short);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
             charged.payload = rule.rule.less(charged.payload, cost);
@@ -73,7 +77,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let mut tier = self.versions.renewed(tier);
         let given = self.tables.iter().enumerate().map(|(place, table)| {
             loop {
-                let given = table.credit(Ask { rule: tier.dated(place), fingerprint, cost: units }, &time);
+                let ask = Ask { rule: tier.dated(place), fingerprint, cost: units };
+                let given = credit(table, ask, &time);
                 // A rule of an older version than the word's gives nothing.
                 match self.versions.after(tier, time()) {
                     Some(later) if given == 0 => tier = later,
@@ -96,8 +101,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         loop {
             let now = time();
             for (place, table) in self.tables.iter().enumerate() {
-                is_forgiven |=
-                    table.reset(tier.dated(place), fingerprint, now, || self.versions.count_reset());
+                let count = || self.versions.count_reset();
+                is_forgiven |= reset(table, tier.dated(place), fingerprint, now, count);
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.after(tier, now) {
@@ -106,4 +111,59 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             }
         }
     }
+}
+
+/// Gives back the units `taken`, which were `charged` at this time and after the reset of this
+/// number, unless a later one forgave them. Returns how many units came back, 0 when the key has no
+/// slot; and how many [may be lost](Refund::short).
+fn refund<R: Rule>(
+    table: &Table,
+    rules: &ThenAndNow<'_, R>,
+    fingerprint: Fingerprint,
+    taken: Taken,
+    charged: (Timestamp, u32),
+    clock: impl Fn() -> Timestamp,
+) -> (u64, u64) {
+    let Some(mut refunding) = Refunding::begin(&table.marks, fingerprint.kept(), taken, charged, clock)
+    else {
+        // One still runs beside which a reset forgave.
+        return (0, taken.cost);
+    };
+    let units = table.lower::<R>(fingerprint, keep_ring, |payload, _| refunding.less(rules, payload));
+    (units.unwrap_or(0), refunding.done())
+}
+
+/// Gives the key up to `ask.cost` units without a receipt. Returns how many; 0 when the key has no
+/// slot.
+fn credit<R: Rule>(table: &Table, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp) -> u64 {
+    let Some(running) = table.marks.begin(ask.fingerprint.kept()) else { return 0 };
+    let less = |payload, ring: Ring<'_>| running.credit(ask, payload, ring, clock());
+    table.lower::<R>(ask.fingerprint, keep_ring, less).unwrap_or(0)
+}
+
+/// Forgives the key's debt, as the reset that `count` numbers while the word is held. `false` when
+/// the key has no slot, or was never charged there.
+fn reset<R: Rule>(
+    table: &Table,
+    rule: Dated<'_, R>,
+    fingerprint: Fingerprint,
+    now: Timestamp,
+    count: impl Fn() -> u32,
+) -> bool {
+    let (at, running) = (rule.moment(now), table.marks.begin_reset(fingerprint.kept()));
+    let mut is_charged = false;
+    let erase =
+        |slot: &Slot, word: Word, ring: Ring<'_>| rule.erase(word.payload(), ring, || slot.is_still(word));
+    let forgive = |payload, _: Ring<'_>| {
+        running.forgive(count(), at.tick);
+        // A key that was never charged stays so: a save writes no debt of it.
+        is_charged = payload != Payload::UNSEEN.stored();
+        is_charged.then(|| Refund::of(rule.forgive(payload, at), 0))
+    };
+    table.lower::<R>(fingerprint, erase, forgive).is_some() && is_charged
+}
+
+/// The ring of a key whose word is lowered by some units needs nothing done before.
+fn keep_ring(_: &Slot, _: Word, _: Ring<'_>) -> bool {
+    true
 }

@@ -105,7 +105,7 @@ pub use time_of::{ByClock, Time};
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 ///
-/// Several limits, of any algorithms:
+/// More than one limit, of any algorithms:
 ///
 /// ```
 /// use tollgate::{FixedWindow, Limiter, Quota, Rate, TokenBucket};

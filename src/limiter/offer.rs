@@ -22,7 +22,7 @@ mod of_account;
 
 use std::fmt;
 
-use crate::algorithm::{Algorithm, AnyRule, Carry, Payload};
+use crate::algorithm::{Algorithm, AnyRule, Carry};
 use crate::clock::Clock;
 use crate::limiter::core::Core;
 use crate::limiter::decision::Shown;
@@ -33,7 +33,7 @@ use crate::outcome::Outcome;
 use crate::receipt::{Charged, ChargedBy, Receipt};
 use crate::table::look::Look;
 use crate::table::ruling::Ask;
-use crate::table::{Fingerprint, RingPlace, Table};
+use crate::table::{Fingerprint, Table};
 use crate::time::Timestamp;
 
 /// What one limit would admit of a request, not yet charged: for a request that several limiters
@@ -190,13 +190,9 @@ impl<'l> Offer<'l> {
     /// What the limit says: after the request if it admits it, without it if not.
     #[must_use]
     pub fn part(&self) -> Part<'l> {
-        // A look at a new key, or at a log, does not say what it would have after the request; nor
-        // does one that refuses and counts that.
-        let is_partial = self.look.slot.is_none() || !self.look.place.is_none() || self.look.counts;
-        let is_read =
-            is_partial && self.stage == Stage::Open && self.outcome != Outcome::Never && self.cost > 0;
+        let is_foreseen = self.stage == Stage::Open && self.outcome != Outcome::Never && self.cost > 0;
         let looked = (self.look.payload, self.look.place);
-        let (payload, place) = if is_read { self.from.foresee(self) } else { looked };
+        let (payload, place) = if is_foreseen { self.look.foreseen() } else { looked };
         let (ring, basis) = read_at(self.from.table(), self.fingerprint, place, self.cost);
         let (rule, cost, now) = (&self.by.any, self.cost, self.now);
         let (refuses, outcome) = (self.refuses, self.outcome);
@@ -292,9 +288,6 @@ trait Joint {
     /// Shows what the limit holds without the request.
     fn show_without_request(&self, offer: &mut Offer<'_>);
 
-    /// What the key would have after the request.
-    fn foresee(&self, offer: &Offer<'_>) -> (Payload, RingPlace);
-
     fn give_back(&self, receipt: Receipt);
 }
 
@@ -331,8 +324,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
         if offer.look.counts {
             // If the word admits it by now, the charge stays: it counts the request, too.
             self.by_tier(offer.by, |tier| {
-                let (ruling, _) =
-                    table.check_anywhere(Ask { rule: tier.dated(0), fingerprint, cost }, || now);
+                let ask = Ask { rule: tier.dated(0), fingerprint, cost };
+                let (ruling, _) = table.check_anywhere(ask, now, || now);
                 (offer.look.payload, offer.look.place) = table.shown(ruling);
             });
         } else if offer.outcome == Outcome::Denied {
@@ -343,15 +336,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     #[inline(never)]
     fn show_without_request(&self, offer: &mut Offer<'_>) {
         let Offer { fingerprint, now, .. } = *offer;
-        let standing = |tier: &Tier<A::Rule, N>| self.tables.first.standing(tier.dated(0), fingerprint, now);
-        (offer.look.payload, offer.look.place) = self.by_tier(offer.by, standing);
-    }
-
-    fn foresee(&self, offer: &Offer<'_>) -> (Payload, RingPlace) {
-        let (&Offer { fingerprint, cost, now, .. }, table) = (offer, &self.tables.first);
-        self.by_tier(offer.by, |tier| {
-            table.shown(table.peek(Ask { rule: tier.dated(0), fingerprint, cost }, now))
-        })
+        (offer.look.payload, offer.look.place) = self.by_tier(offer.by, |tier| {
+            self.tables.first.look(Ask { rule: tier.dated(0), fingerprint, cost: 1 }, now).standing()
+        });
     }
 
     fn give_back(&self, receipt: Receipt) {

@@ -108,9 +108,11 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
                     return Err(ReserveError::NoTurns);
                 }
                 let cost = cost.min(rule.limit());
-                match table.probe(Ask { rule: dated, fingerprint, cost: 1 }, dated.moment_to_read(now)) {
-                    Ok(standing) => wait = wait.max(rule.wait(standing.payload, now, cost)),
-                    Err(full) => is_full |= !full.allowed,
+                let look = table.look(Ask { rule: dated, fingerprint, cost: 1 }, now);
+                if look.has_room() {
+                    wait = wait.max(rule.wait(look.before, now, cost));
+                } else {
+                    is_full |= !look.allowed;
                 }
             }
             if is_full || wait > max_wait || !tier.has_room_for(cost) {
@@ -206,7 +208,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock> Reservation<'l, A, N, C> {
     /// back: they keep their own departures. So the newest gives all back, and one in the
     /// middle of the line the less, the more stand behind it. A
     /// [`reset`](crate::Account::reset) that forgave the charge leaves nothing to come back.
-    /// Several limits are given back as from the departure on, and so is a bucket
+    /// All limits of a key are given back as from the departure on, and so is a bucket
     /// [by intervals](crate::TokenBucket::by_intervals): a turn in a later interval takes the
     /// tokens left in the running one, and those do not come back.
     ///

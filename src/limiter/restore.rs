@@ -35,7 +35,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let mut input = Reader::begin(input)?;
         let header = Header::read(&mut input)?;
         header.is_of(Kind::of(space.has_keys, quotas.limits), quotas.all.len())?;
-        let texts: Vec<String> = quotas.all.iter().map(Algorithm::saved_as).collect();
+        let texts: Vec<String> = quotas.all.iter().map(A::saved_as).collect();
         let Err(differs) = header.has_quotas(&texts) else {
             return Self::resume(quotas, &header, space, clock, observer, input);
         };
@@ -72,11 +72,12 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let debts = SavedDebts { header, now, max_keys: core.space.keys() };
         let version = core.versions.current();
         let mut room = Ok(());
-        for place in core.tables.as_given() {
+        for number in 0..quotas.limits {
+            let place = core.tables.place(number);
             let (dated, saved) = (version.dated(place), &in_order[place]);
             let carry = |payload| dated.rule.carry(payload, saved, shift);
             let carry_time = |when| dated.rule.carry_time(when, saved, shift);
-            room = room.and(debts.enter(&mut input, &core.tables[place], dated, carry, carry_time)?);
+            room = room.and(debts.enter(&mut input, &mut core.tables[place], dated, carry, carry_time)?);
         }
         input.finish()?;
         room.map(|()| core)
@@ -120,7 +121,7 @@ impl SavedDebts<'_> {
     fn enter<R: Rule>(
         &self,
         input: &mut Reader<impl Read>,
-        table: &Table,
+        table: &mut Table,
         rule: Dated<'_, R>,
         carry: impl Fn(u64) -> Payload,
         carry_time: impl Fn(u64) -> Option<u64>,
@@ -141,7 +142,7 @@ impl SavedDebts<'_> {
                 return;
             }
             found += u64::from(matches!(debt, Debt::Key { .. }));
-            has_room &= table.enter(rule, at, debt);
+            has_room &= debt.enter(table, rule, at);
         })?;
         if !header.has_keys() && (keys > 1 || shared) {
             return Err(RestoreError::Corrupt);

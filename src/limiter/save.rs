@@ -128,7 +128,7 @@ fn debts<R: Rule, W: Write>(
     anew: impl Fn(Debt<'_>) -> Debt<'_>,
 ) -> io::Result<usize> {
     let mut keys = 0;
-    table.debts(rule, at, |debt| {
+    Debt::each(table, rule, at, |debt| {
         keys += usize::from(matches!(debt, Debt::Key { .. }));
         record(out, anew(debt))
     })?;

@@ -1,6 +1,6 @@
 //! The tables of a limiter's limits.
 
-use std::ops::Index;
+use std::ops::{Index, IndexMut};
 
 use crate::algorithm::AnyRule;
 use crate::error::BuildError;
@@ -98,5 +98,11 @@ impl<const N: usize> Index<usize> for Tables<N> {
     #[inline(always)]
     fn index(&self, place: usize) -> &Table {
         if place == 0 { &self.first } else { &self.others[place - 1] }
+    }
+}
+
+impl<const N: usize> IndexMut<usize> for Tables<N> {
+    fn index_mut(&mut self, place: usize) -> &mut Table {
+        if place == 0 { &mut self.first } else { &mut self.others[place - 1] }
     }
 }

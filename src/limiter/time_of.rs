@@ -7,8 +7,11 @@ use crate::time::Timestamp;
 /// or the caller ([`Timestamp`]).
 ///
 /// Sealed.
-pub trait Time: Copy + sealed::Sealed {
-    #[doc(hidden)]
+pub trait Time: Copy + Now {}
+
+/// What [`Time`] does. It has no public name, so nobody else implements it.
+pub trait Now {
+    /// The time of a request.
     fn now(self, clock: &impl Clock) -> Timestamp;
 }
 
@@ -16,20 +19,18 @@ pub trait Time: Copy + sealed::Sealed {
 #[derive(Clone, Copy, Debug)]
 pub struct ByClock;
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::ByClock {}
-    impl Sealed for crate::time::Timestamp {}
-}
+impl Time for ByClock {}
 
-impl Time for ByClock {
+impl Now for ByClock {
     #[inline(always)]
     fn now(self, clock: &impl Clock) -> Timestamp {
         clock.now()
     }
 }
 
-impl Time for Timestamp {
+impl Time for Timestamp {}
+
+impl Now for Timestamp {
     #[inline(always)]
     fn now(self, _: &impl Clock) -> Timestamp {
         self

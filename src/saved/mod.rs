@@ -13,7 +13,7 @@
 //!   END     the number of KEY records: u64
 //! ```
 //!
-//! Several limits have their records one after the other, each with its `END`.
+//! The limits have their records one after the other, each with its `END`.
 //!
 //! All numbers are little-endian. The reader checks the checksum of a block before it interprets a
 //! byte of it, and allocates no more for a length than there are bytes.

@@ -41,10 +41,10 @@ use crate::sync::TallyOrdering;
 use crate::table::Table;
 use crate::table::bucket::Bucket;
 use crate::table::dated::Dated;
+use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
 use crate::table::slot_index::{SLOTS, SlotIndex};
-use crate::table::view::View;
 
 /// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
 /// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks
@@ -350,7 +350,7 @@ impl<'a> View<'a> {
             let neighbour = self.table.at(number % self.table.in_use());
             if let Some(level) = self.table.level_of(neighbour.number(), neighbour.bucket.header()) {
                 slots += SLOTS << reached.saturating_sub(level);
-                in_debt += if level > reached { SLOTS } else { neighbour.live(rule, at) };
+                in_debt += if level > reached { SLOTS } else { neighbour.in_debt(rule, at).count() };
             }
         }
         // A model has no neighbours: its tables follow at once.

@@ -4,12 +4,14 @@ use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::table::basis::Basis;
 use crate::table::dated::Dated;
+use crate::table::find::Found;
+use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::full::{Best, Placement, WhenFull};
 use crate::table::header::Header;
+use crate::table::recycle::recycle_unseen;
 use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::SlotIndex;
-use crate::table::view::{Found, View};
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -23,13 +25,11 @@ impl<'a> View<'a> {
     #[inline(never)]
     pub(super) fn enter<R: Rule>(
         self,
-        rule: Dated<'_, R>,
-        fingerprint: Fingerprint,
-        cost: u64,
+        ask: Ask<'_, R>,
         mut now: Timestamp,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'a>, Timestamp) {
-        let ask = Ask { rule, fingerprint, cost };
+        let Ask { rule, fingerprint, .. } = ask;
         let events = self.table.events(fingerprint);
         let (mut evictions, mut shares) = (0, 0);
         let mut view = self;
@@ -43,7 +43,7 @@ impl<'a> View<'a> {
                 Some(home) => home,
                 // The key's bucket is being split: a refusal reads it as it is, everything else
                 // helps.
-                None => match view.refused(ask, now) {
+                None => match view.bucket_to_read(fingerprint).refused(ask, now) {
                     Some(refusal) => return (refusal, now),
                     None => {
                         is_untried = true;
@@ -57,7 +57,7 @@ impl<'a> View<'a> {
                 continue;
             }
             if is_untried {
-                match view.recycle_unseen(ask, header, now, &clock) {
+                match recycle_unseen(view, ask, header, now, &clock) {
                     Ok(inserted) => return inserted,
                     Err(latest) => now = latest,
                 }
@@ -310,7 +310,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::algorithm::{Compile, TokenBucket};
     use crate::rate::Rate;
     use crate::table::dated::Current;
     use crate::table::fingerprint::Fingerprint;
@@ -333,7 +333,7 @@ mod tests {
         };
         let current = Current { rule, term: Term::of_first(&rule) };
         let check = |fingerprint, clock: &dyn Fn() -> Timestamp| {
-            table.view(fingerprint).check(&current, fingerprint.kept(), 1, clock).0.allowed
+            table.check(&current, fingerprint, 1, clock).0.allowed
         };
         assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
         // At each of its attempts another key evicts one.
@@ -358,7 +358,7 @@ mod tests {
         let newcomer = |nth: u64| Fingerprint::from_bits(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2);
         let check = |nth, now| {
             let key = newcomer(nth);
-            let (ruling, at) = table.view(key).check(&current, key.kept(), 10, || now);
+            let (ruling, at) = table.check(&current, key, 10, || now);
             (ruling.allowed, at)
         };
         assert!((0..SLOTS as u64).all(|nth| check(nth, NOW).0));

@@ -1,26 +1,28 @@
-//! A look at a key's word, by which it may be charged afterwards: for a request that several limits
-//! decide together.
+//! A look at a key's word: what a request would be answered. It may be charged afterwards, together
+//! with other limits.
 //!
 //! A look writes nothing. The word is charged as it was decided, by one compare-exchange from the
 //! word that was read; when that fails the request is decided again.
 
-use crate::algorithm::{Payload, Rule, Verdict, Visit};
+use crate::algorithm::{Moment, Payload, Rule, Verdict, Visit};
+use crate::ring::Ring;
 use crate::table::RingPlace;
 use crate::table::basis::Basis;
 use crate::table::dated::Dated;
+use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::ruling::{Ask, Ruling};
+use crate::table::recycle::recyclable;
+use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, home_slot};
 use crate::table::term::Term;
-use crate::table::view::View;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// What a look at a key has found.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
-    /// The key's payload: after the request if it is admitted, before it if not.
+    /// The key's payload after the request, if that is admitted or counted.
     pub(crate) payload: Payload,
     /// The key's payload before the request.
     pub(crate) before: Payload,
@@ -28,18 +30,40 @@ pub(crate) struct Look<'a> {
     pub(crate) slot: Option<&'a Slot>,
     /// The word of the slot.
     pub(crate) word: Word,
-    /// The key's ring.
+    /// The key's ring, and on what the request is decided.
     pub(crate) place: RingPlace,
     pub(crate) allowed: bool,
     /// Whether the refused request counts (`CountPolicy::All`).
     pub(crate) counts: bool,
 }
 
-impl Look<'_> {
-    /// That of a key without a slot.
-    fn without_slot(payload: Payload, place: RingPlace, allowed: bool) -> Self {
+impl Default for Look<'_> {
+    fn default() -> Self {
+        Self::without_room(Payload::UNSEEN, RingPlace::NONE, false)
+    }
+}
+
+impl<'a> Look<'a> {
+    /// A look at a key for which there is no room.
+    pub(super) fn without_room(payload: Payload, place: RingPlace, allowed: bool) -> Self {
         let (slot, word) = (None, Word::ZERO);
         Self { payload, before: payload, slot, word, place, allowed, counts: false }
+    }
+
+    /// Whether the key has room in its bucket, or what the keys without a slot share.
+    pub(crate) fn has_room(&self) -> bool {
+        !matches!(self.place.basis(), Basis::Full | Basis::Uncounted)
+    }
+
+    /// What the key would have after the request, and where that is read.
+    pub(crate) fn foreseen(&self) -> (Payload, RingPlace) {
+        let is_foreseen = (self.allowed || self.counts) && self.has_room();
+        (self.payload, if is_foreseen { self.place.on(Basis::Foreseen) } else { self.place })
+    }
+
+    /// What the key has without the request, and where that is read.
+    pub(crate) fn standing(&self) -> (Payload, RingPlace) {
+        (self.before, self.place)
     }
 
     /// Charges the request. `false`: the word has changed since, or the key has no slot.
@@ -47,11 +71,64 @@ impl Look<'_> {
     pub(crate) fn charge(&self, fingerprint: Fingerprint) -> bool {
         self.slot.is_some_and(|slot| slot.charge_seen(self.word, self.payload, fingerprint.kept()))
     }
-}
 
-impl Default for Look<'_> {
-    fn default() -> Self {
-        Self::without_slot(Payload::UNSEEN, RingPlace::NONE, false)
+    /// The answer to a key in its home slot, if its algorithm decides in so few instructions that
+    /// they are written out for each of several limits.
+    #[inline(always)]
+    pub(crate) fn quickly<R: Rule>(view: View<'a>, ask: Ask<'_, R>, now: Timestamp) -> Option<Self> {
+        let Ask { rule: Dated { rule, term }, fingerprint, cost } = ask.kept();
+        rule.by_quick_algorithm(AtHome { view, term, fingerprint, cost, now })?
+    }
+
+    /// The same by any algorithm.
+    #[inline(always)]
+    pub(crate) fn at_home<R: Rule>(view: View<'a>, ask: Ask<'_, R>, now: Timestamp) -> Option<Self> {
+        let Ask { rule: Dated { rule, term }, fingerprint, cost } = ask.kept();
+        rule.by_algorithm(AtHome { view, term, fingerprint, cost, now })
+    }
+
+    /// The same wherever the key is.
+    #[inline]
+    pub(crate) fn anywhere<R: Rule>(view: View<'a>, ask: Ask<'_, R>, now: Timestamp) -> Self {
+        let Ask { rule: Dated { rule, term }, fingerprint, cost } = ask.kept();
+        rule.by_algorithm(Anywhere(AtHome { view, term, fingerprint, cost, now }))
+    }
+
+    /// The answer by this slot, if it is the key's and at rest. A refusal is only valid while the
+    /// word is unchanged.
+    fn at_slot<R: Rule>(view: View<'a>, index: SlotIndex, ask: Ask<'_, R>, now: Timestamp) -> Option<Self> {
+        let slot = view.bucket.slot(index);
+        let (word, fingerprint) = slot.read();
+        if fingerprint != ask.fingerprint || word.is_frozen() {
+            return None;
+        }
+        let (ring, before) = (view.ring::<R>(index), ask.rule.read(word.payload()));
+        let (allowed, counts, payload) = match ask.rule.decide(before, ring, ask.rule.moment(now), ask.cost) {
+            Verdict::Allow(payload) => (true, false, payload),
+            _ if !slot.is_still(word) => return None,
+            Verdict::Deny(_) => (false, false, before),
+            Verdict::DenyAndCount(payload) => (false, true, payload),
+        };
+        let place = view.table.place_of(ring, Basis::Own);
+        Some(Self { payload, before, slot: Some(slot), word, place, allowed, counts })
+    }
+
+    /// The answer to a key that has no slot at rest, and this payload before the request.
+    pub(super) fn without_slot<R: Rule>(
+        view: View<'a>,
+        ask: Ask<'_, R>,
+        at: Moment,
+        (before, ring, basis): (Payload, Ring<'a>, Basis),
+    ) -> Self {
+        // By the rule itself: nothing is booked, so the horizon stays.
+        let (allowed, counts, payload) = match ask.rule.rule.decide(before, ring, at, ask.cost) {
+            Verdict::Allow(payload) => (true, false, payload),
+            // What keys share counts no refusals.
+            Verdict::DenyAndCount(payload) if basis != Basis::Shared => (false, true, payload),
+            _ => (false, false, before),
+        };
+        let (slot, word, place) = (None, Word::ZERO, view.table.place_of(ring, basis));
+        Self { payload, before, slot, word, place, allowed, counts }
     }
 }
 
@@ -99,77 +176,19 @@ impl<'a> Visit for Anywhere<'_, 'a> {
     #[inline]
     fn visit<R: Rule>(self, rule: &R) -> Look<'a> {
         let AtHome { view, term, fingerprint, cost, now } = self.0;
-        view.look_for(Ask { rule: Dated { rule, term }, fingerprint, cost }, now)
-    }
-}
-
-impl<'a> View<'a> {
-    /// What `check` would answer now, if the key is in its home slot, and its algorithm decides in
-    /// so few instructions that they are written out for each of several limits.
-    #[inline(always)]
-    pub(crate) fn look_quickly<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Look<'a>> {
-        let Ask { rule: Dated { rule, term }, fingerprint, cost } = ask.kept();
-        rule.by_quick_algorithm(AtHome { view: self, term, fingerprint, cost, now })?
-    }
-
-    /// The same by any algorithm.
-    #[inline(always)]
-    pub(crate) fn look_at_home<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Option<Look<'a>> {
-        let Ask { rule: Dated { rule, term }, fingerprint, cost } = ask.kept();
-        rule.by_algorithm(AtHome { view: self, term, fingerprint, cost, now })
-    }
-
-    /// What `check` would answer now.
-    #[inline]
-    pub(crate) fn look<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look<'a> {
-        let Ask { rule: Dated { rule, term }, fingerprint, cost } = ask.kept();
-        rule.by_algorithm(Anywhere(AtHome { view: self, term, fingerprint, cost, now }))
-    }
-
-    fn look_for<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look<'a> {
-        let at = |index| self.look_at(index, ask, now);
-        if let Some(found) = at(home_slot(ask.fingerprint)) {
+        let ask = Ask { rule: Dated { rule, term }, fingerprint, cost };
+        if let Some(found) = Look::at_slot(view, home_slot(fingerprint), ask, now) {
             return found;
         }
-        match self.bucket.displaced(ask.fingerprint) {
-            // A slot of the key that is not at rest: its debt counts.
-            Some(index) => at(index).unwrap_or_else(|| self.look_at_bucket(ask, now)),
-            None => self.look_for_new(ask, now),
-        }
-    }
-
-    /// The same for a key that has no slot.
-    fn look_for_new<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look<'a> {
-        if self.would_recycle(ask, now) {
-            // Whether it really will, the charge decides.
-            return Look::without_slot(Payload::UNSEEN, RingPlace::NONE, true);
-        }
-        self.look_at_bucket(ask, now)
-    }
-
-    /// The same for a key that has no slot at rest.
-    fn look_at_bucket<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> Look<'a> {
-        let Ruling { allowed, payload, ring, basis } = self.peek(ask, now);
-        let look = Look::without_slot(payload, self.table.place_of(ring, basis), allowed);
-        Look { counts: !allowed && basis == Basis::Foreseen, ..look }
-    }
-
-    /// The answer by this slot, if it is the key's and at rest. A refusal is only valid while the
-    /// word is unchanged.
-    fn look_at<R: Rule>(self, index: SlotIndex, ask: Ask<'_, R>, now: Timestamp) -> Option<Look<'a>> {
-        let slot = self.bucket.slot(index);
-        let (word, fingerprint) = slot.read();
-        if fingerprint != ask.fingerprint || word.is_frozen() {
-            return None;
-        }
-        let (ring, before) = (self.ring::<R>(index), ask.rule.read(word.payload()));
-        let (allowed, counts, payload) = match ask.rule.decide(before, ring, ask.rule.moment(now), ask.cost) {
-            Verdict::Allow(payload) => (true, false, payload),
-            _ if !slot.is_still(word) => return None,
-            Verdict::Deny(_) => (false, false, before),
-            Verdict::DenyAndCount(_) => (false, true, before),
+        let found = match view.bucket.displaced(fingerprint) {
+            Some(index) => Look::at_slot(view, index, ask, now),
+            // Whether the slot really will be the key's, the charge decides.
+            None => recyclable(view, ask, now).map(|(payload, before)| Look {
+                before,
+                ..Look::without_room(payload, RingPlace::NONE, true)
+            }),
         };
-        let place = self.table.place_of(ring, Basis::Own);
-        Some(Look { payload, before, slot: Some(slot), word, place, allowed, counts })
+        // Otherwise the bucket is full, or a slot of the key is not at rest: its debt counts.
+        found.unwrap_or_else(|| Look::peek(view, ask, now))
     }
 }

@@ -6,12 +6,13 @@
 //!
 //! `fingerprint`, `word` and `header` are values. Only `slot`, `bucket` and `growth` change memory.
 
-mod account;
 pub(crate) mod basis;
 mod bucket;
 pub(crate) mod dated;
+mod doors;
 #[cfg(loom)]
 pub mod edges;
+mod find;
 mod fingerprint;
 mod full;
 mod growth;
@@ -19,31 +20,28 @@ mod header;
 pub(crate) mod hold;
 mod insert;
 pub(crate) mod look;
+pub(crate) mod marks;
 #[cfg(not(loom))]
 mod memory;
-pub(crate) mod peek;
+mod peek;
 mod recycle;
-pub(crate) mod refunds;
 pub(crate) mod ruling;
 mod saved;
 pub(crate) mod slot;
 mod slot_index;
 mod stats;
 pub(crate) mod term;
-pub(crate) mod view;
 pub(crate) mod word;
 mod zeroed;
 
-use crate::algorithm::{Moment, Payload, Rule};
+use crate::algorithm::Payload;
 use crate::error::{BuildError, within};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Tally};
-use crate::time::Timestamp;
 use basis::Basis;
 use bucket::Bucket;
-use dated::{Current, Dated};
-use refunds::Refunds;
-use ruling::{Ask, Ruling, Standing};
+use marks::Marks;
+use ruling::Ruling;
 use slot_index::{SLOTS, SlotIndex};
 
 pub(crate) use fingerprint::Fingerprint;
@@ -86,10 +84,10 @@ impl RingPlace {
         self.index() == 0
     }
 
-    /// The same place with this basis instead of the key's own word.
+    /// The same place with this basis.
     #[inline]
     pub(crate) fn on(self, basis: Basis) -> Self {
-        Self(self.0 | (basis as u8) << Self::BASIS)
+        Self(self.index() | (basis as u8) << Self::BASIS)
     }
 
     /// On what the request was decided.
@@ -137,7 +135,7 @@ pub(crate) struct Table {
     /// How many slots of a bucket have a ring.
     ringed: usize,
     when_full: WhenFull,
-    pub(crate) refunds: Refunds,
+    pub(crate) marks: Marks,
     shards: [Events; SHARDS],
 }
 
@@ -223,7 +221,7 @@ impl Table {
             ring_len: size.ring_len,
             ringed: size.ringed,
             when_full,
-            refunds: Refunds::new(marks, keys)?,
+            marks: Marks::new(marks, keys)?,
             shards: std::array::from_fn(|_| Events::new()),
         };
         if size.is_of_one_key() {
@@ -268,81 +266,16 @@ impl Table {
         }
     }
 
-    /// Decides a request and charges it. Returns the time that was read from `clock`, too.
-    #[inline(always)]
-    pub(crate) fn check<R: Rule>(
-        &self,
-        rule: &Current<R>,
-        fingerprint: Fingerprint,
-        cost: u64,
-        clock: impl Fn() -> Timestamp,
-    ) -> (Ruling<'_>, Timestamp) {
-        self.view(fingerprint).check(rule, fingerprint.kept(), cost, clock)
-    }
-
-    /// The same without the home slot first, and never inlined: for requests that are in no hurry.
-    pub(crate) fn check_anywhere<R: Rule>(
-        &self,
-        ask: Ask<'_, R>,
-        clock: impl Fn() -> Timestamp,
-    ) -> (Ruling<'_>, Timestamp) {
-        let (view, now, ask) = (self.view(ask.fingerprint), clock(), ask.kept());
-        view.enter(ask.rule, ask.fingerprint, ask.cost, now, clock)
-    }
-
-    /// How the key stands before the request; or the request's answer, when there is no room for
-    /// the key. Writes nothing.
-    pub(crate) fn probe<R: Rule>(&self, ask: Ask<'_, R>, at: Moment) -> Result<Standing<'_>, Ruling<'_>> {
-        self.view(ask.fingerprint).probe(ask.kept(), at)
-    }
-
-    /// The same as a decision keeps it: the key's payload, and its ring. Of a key without room, the
-    /// answer's.
-    pub(crate) fn standing<R: Rule>(
-        &self,
-        rule: Dated<'_, R>,
-        fingerprint: Fingerprint,
-        now: Timestamp,
-    ) -> (Payload, RingPlace) {
-        let found = self.probe(Ask { rule, fingerprint, cost: 1 }, rule.moment_to_read(now));
-        let Standing { payload, ring, basis } = found.unwrap_or_else(Standing::from);
-        (payload, self.place_of(ring, basis))
-    }
-
     /// An answer as a decision keeps it.
     #[inline]
     pub(crate) fn shown(&self, Ruling { payload, ring, basis, .. }: Ruling<'_>) -> (Payload, RingPlace) {
         (payload, self.place_of(ring, basis))
     }
 
-    /// What a check would decide now. Writes nothing.
-    pub(crate) fn peek<R: Rule>(&self, ask: Ask<'_, R>, now: Timestamp) -> Ruling<'_> {
-        self.view(ask.fingerprint).peek(ask.kept(), now)
-    }
-
-    /// Asks for the cache line that a check of this key looks at first.
-    #[inline]
-    pub(crate) fn prefetch(&self, fingerprint: Fingerprint) {
-        self.view(fingerprint).prefetch(fingerprint);
-    }
-
     /// The event counters of this fingerprint's stripe.
     #[inline]
     pub(crate) fn events(&self, fingerprint: Fingerprint) -> &Events {
         &self.shards[fingerprint.share_of(SHARDS)]
-    }
-
-    /// The fingerprints of the keys in debt, in the buckets whose numbers are `class` modulo
-    /// `classes`.
-    pub(crate) fn in_debt<R: Rule>(
-        &self,
-        (class, classes): (usize, usize),
-        rule: Dated<'_, R>,
-        at: Moment,
-    ) -> impl Iterator<Item = Fingerprint> {
-        // Steps over numbers, not over `views`, which would visit every bucket in between.
-        let numbers = (class..).step_by(classes).take_while(|&number| number < self.end());
-        numbers.flat_map(move |number| self.at(number).in_debt(rule, at))
     }
 
     /// Bytes in use, without those that were committed ahead. A page with one open bucket counts as
@@ -376,6 +309,6 @@ impl Table {
     /// Adds all counts to `stats`.
     pub(crate) fn add_stats(&self, stats: &mut Stats) {
         self.shards.iter().for_each(|events| events.add_to(stats));
-        self.refunds.add_stats(stats);
+        self.marks.add_stats(stats);
     }
 }

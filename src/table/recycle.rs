@@ -16,168 +16,172 @@
 use crate::algorithm::{Moment, Payload, Rule, Verdict};
 use crate::ring::Ring;
 use crate::table::dated::Dated;
+use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
 use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, home_slot, probes};
-use crate::table::view::View;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
-/// A slot for a new key, as it was read, and the key's payload once its request is admitted there.
+/// A slot for a new key, as it was read, and the key's payload there: before its request, and once
+/// that is admitted.
 struct Vacancy {
     index: SlotIndex,
     word: Word,
     owner: Fingerprint,
+    fresh: Payload,
     payload: Payload,
 }
 
-impl<'a> View<'a> {
-    /// Inserts a key that no slot has had since `header` was read. `before` is an earlier reading
-    /// of the clock. An error is the latest reading, to go on with: see [`enter`](Self::enter).
-    #[inline(always)]
-    pub(super) fn recycle<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        header: Header,
-        before: Timestamp,
-        clock: impl Fn() -> Timestamp,
-    ) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
-        if !self.is_quiet(ask, header) {
-            return Err(before);
-        }
-        let now = clock();
-        let events = self.table.events(ask.fingerprint);
-        if now < before {
-            events.clock_stepped_back();
-        }
-        let (ruling, owner) = self.recycle_at(ask, header, now).ok_or(now)?;
-        events.inserted(owner.is_key());
-        Ok((ruling, now))
+/// Inserts a key that no slot has had since `header` was read. `before` is an earlier reading
+/// of the clock. An error is the latest reading, to go on with: see [`enter`](View::enter).
+#[inline(always)]
+pub(super) fn recycle<'a, R: Rule>(
+    view: View<'a>,
+    ask: Ask<'_, R>,
+    header: Header,
+    before: Timestamp,
+    clock: impl Fn() -> Timestamp,
+) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
+    if !is_quiet(view, ask, header) {
+        return Err(before);
     }
-
-    /// The same for a key that may have a slot: in a bucket that was split for it.
-    #[inline(never)]
-    pub(super) fn recycle_unseen<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        header: Header,
-        before: Timestamp,
-        clock: impl Fn() -> Timestamp,
-    ) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
-        match self.bucket.displaced(ask.fingerprint) {
-            Some(_) => Err(before),
-            None => self.recycle(ask, header, before, clock),
-        }
+    let now = clock();
+    let events = view.table.events(ask.fingerprint);
+    if now < before {
+        events.clock_stepped_back();
     }
+    let (ruling, owner) = recycle_at(view, ask, header, now).ok_or(now)?;
+    events.inserted(owner.is_key());
+    Ok((ruling, now))
+}
 
-    /// The same in a quiet bucket, by a reading that came after that of the fingerprints. Returns
-    /// the slot's owner before, too.
-    #[inline(always)]
-    fn recycle_at<R: Rule>(
-        self,
-        ask: Ask<'_, R>,
-        header: Header,
-        now: Timestamp,
-    ) -> Option<(Ruling<'a>, Fingerprint)> {
-        if !self.is_intact(header) {
+/// The same for a key that may have a slot: in a bucket that was split for it.
+#[inline(never)]
+pub(super) fn recycle_unseen<'a, R: Rule>(
+    view: View<'a>,
+    ask: Ask<'_, R>,
+    header: Header,
+    before: Timestamp,
+    clock: impl Fn() -> Timestamp,
+) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
+    match view.bucket.displaced(ask.fingerprint) {
+        Some(_) => Err(before),
+        None => recycle(view, ask, header, before, clock),
+    }
+}
+
+/// The same in a quiet bucket, by a reading that came after that of the fingerprints. Returns
+/// the slot's owner before, too.
+#[inline(always)]
+fn recycle_at<'a, R: Rule>(
+    view: View<'a>,
+    ask: Ask<'_, R>,
+    header: Header,
+    now: Timestamp,
+) -> Option<(Ruling<'a>, Fingerprint)> {
+    if !is_intact(view, header) {
+        return None;
+    }
+    let Vacancy { index, word, owner, payload, .. } = vacancy(view, ask, header, now)?;
+    let change = (index, word, Fingerprint::VACANT);
+    view.take_slot(ask.fingerprint, header, false, change, ask.rule, payload)?;
+    Some((Ruling::own(true, payload, Ring::NONE), owner))
+}
+
+/// The payload that `recycle` would leave of a key that has no slot here, and the one before. A
+/// hint, and writes nothing. `None`: ask the whole bucket.
+#[inline]
+pub(super) fn recyclable<R: Rule>(
+    view: View<'_>,
+    ask: Ask<'_, R>,
+    now: Timestamp,
+) -> Option<(Payload, Payload)> {
+    let header = view.bucket.header();
+    if !is_quiet(view, ask, header) {
+        return None;
+    }
+    vacancy(view, ask, header, now).map(|vacancy| (vacancy.payload, vacancy.fresh))
+}
+
+/// Whether the bucket is the key's, and nothing goes on in it but checks and insertions.
+#[inline(always)]
+fn is_quiet<R: Rule>(view: View<'_>, ask: Ask<'_, R>, header: Header) -> bool {
+    // A ring's times have to be staged. A shared word has to be read with the header.
+    !view.has_rings::<R>() && !header.is_shared() && view.is_home(ask.fingerprint, header)
+}
+
+/// A vacant slot: the home slot if it will do, so that the key's next check finds it there; or
+/// the first without a key, the nearest to the home slot; or the longest idle key's.
+#[inline(always)]
+fn vacancy<R: Rule>(view: View<'_>, ask: Ask<'_, R>, header: Header, now: Timestamp) -> Option<Vacancy> {
+    let rule = ask.rule;
+    // The other keys' debts are judged by this version of the quota.
+    if rule.before_its_end(now) != now {
+        return None;
+    }
+    let at = rule.moment(now);
+    let read = |index| (index, view.bucket.slot(index).read());
+    let mut chosen = read(home_slot(ask.fingerprint));
+    if !is_vacant(rule, chosen, header, at) {
+        chosen = read(without_key(view, ask.fingerprint).unwrap_or_else(|| longest_idle(view)));
+        if !is_vacant(rule, chosen, header, at) {
             return None;
         }
-        let Vacancy { index, word, owner, payload } = self.vacancy(ask, header, now)?;
-        let change = (index, word, Fingerprint::VACANT);
-        self.take_slot(ask.fingerprint, header, false, change, ask.rule, payload)?;
-        Some((Ruling::own(true, payload, Ring::NONE), owner))
     }
+    let (index, (word, owner)) = chosen;
+    let fresh = rule.forgive(word.payload(), at);
+    match rule.decide(fresh, Ring::NONE, at, ask.cost) {
+        Verdict::Allow(payload) => Some(Vacancy { index, word, owner, fresh, payload }),
+        _ => None,
+    }
+}
 
-    /// Whether `recycle` would insert a key that has no slot here. A hint, and writes nothing.
-    /// `false`: ask the whole bucket.
-    #[inline]
-    pub(super) fn would_recycle<R: Rule>(self, ask: Ask<'_, R>, now: Timestamp) -> bool {
-        let header = self.bucket.header();
-        self.is_quiet(ask, header) && self.vacancy(ask, header, now).is_some()
-    }
+/// Whether the header commits all words. Otherwise there is a claim, or a slot to
+/// [repair](View::scan). Without branches.
+#[inline(always)]
+fn is_intact(view: View<'_>, header: Header) -> bool {
+    let differing = |index| header.differing(index, view.bucket.slot(index).peek());
+    SlotIndex::all().map(differing).fold(0, |all, bits| all | bits) == 0
+}
 
-    /// Whether the bucket is the key's, and nothing goes on in it but checks and insertions.
-    #[inline(always)]
-    fn is_quiet<R: Rule>(self, ask: Ask<'_, R>, header: Header) -> bool {
-        // A ring's times have to be staged. A shared word has to be read with the header.
-        !self.has_rings::<R>() && !header.is_shared() && self.is_home(ask.fingerprint, header)
+/// The slot with the smallest payload, which is the longest idle key's. Without branches.
+#[inline(always)]
+fn longest_idle(view: View<'_>) -> SlotIndex {
+    let (mut least, mut idle) = (u64::MAX, SlotIndex::FIRST);
+    for index in SlotIndex::all() {
+        // A frozen word comes last.
+        let rank = view.bucket.slot(index).peek().rank();
+        (least, idle) = if rank < least { (rank, index) } else { (least, idle) };
     }
+    idle
+}
 
-    /// A vacant slot: the home slot if it will do, so that the key's next check finds it there; or
-    /// the first without a key, the nearest to the home slot; or the longest idle key's.
-    #[inline(always)]
-    fn vacancy<R: Rule>(self, ask: Ask<'_, R>, header: Header, now: Timestamp) -> Option<Vacancy> {
-        let rule = ask.rule;
-        // The other keys' debts are judged by this version of the quota.
-        if rule.before_its_end(now) != now {
-            return None;
-        }
-        let at = rule.moment(now);
-        let read = |index| (index, self.bucket.slot(index).read());
-        let mut chosen = read(home_slot(ask.fingerprint));
-        if !self.is_vacant(rule, chosen, header, at) {
-            chosen = read(self.without_key(ask.fingerprint).unwrap_or_else(|| self.longest_idle()));
-            if !self.is_vacant(rule, chosen, header, at) {
-                return None;
-            }
-        }
-        let (index, (word, owner)) = chosen;
-        let fresh = rule.forgive(word.payload(), at);
-        match rule.decide(fresh, Ring::NONE, at, ask.cost) {
-            Verdict::Allow(payload) => Some(Vacancy { index, word, owner, payload }),
-            _ => None,
-        }
-    }
+/// The first slot of the probes that belongs to no key. Most buckets have none.
+#[inline(never)]
+fn without_key(view: View<'_>, fingerprint: Fingerprint) -> Option<SlotIndex> {
+    probes(fingerprint).find(|&index| view.bucket.slot(index).fingerprint().is_vacant())
+}
 
-    /// Whether the header commits all words. Otherwise there is a claim, or a slot to
-    /// [repair](Self::scan). Without branches.
-    #[inline(always)]
-    fn is_intact(self, header: Header) -> bool {
-        let differing = |index| header.differing(index, self.bucket.slot(index).peek());
-        SlotIndex::all().map(differing).fold(0, |all, bits| all | bits) == 0
-    }
-
-    /// The slot with the smallest payload, which is the longest idle key's. Without branches.
-    #[inline(always)]
-    fn longest_idle(self) -> SlotIndex {
-        let (mut least, mut idle) = (u64::MAX, SlotIndex::FIRST);
-        for index in SlotIndex::all() {
-            // A frozen word comes last.
-            let rank = self.bucket.slot(index).peek().rank();
-            (least, idle) = if rank < least { (rank, index) } else { (least, idle) };
-        }
-        idle
-    }
-
-    /// The first slot of the probes that belongs to no key. Most buckets have none.
-    #[inline(never)]
-    fn without_key(self, fingerprint: Fingerprint) -> Option<SlotIndex> {
-        probes(fingerprint).find(|&index| self.bucket.slot(index).fingerprint().is_vacant())
-    }
-
-    /// Whether a slot at rest has no debt.
-    #[inline(always)]
-    fn is_vacant<R: Rule>(
-        self,
-        rule: Dated<'_, R>,
-        (index, (word, owner)): (SlotIndex, (Word, Fingerprint)),
-        header: Header,
-        at: Moment,
-    ) -> bool {
-        // A thread that empties a slot would take it back from a claim.
-        let is_at_rest = !word.is_frozen() && !owner.is_migrating() && owner != Fingerprint::EMPTIED;
-        is_at_rest
-            && header.commits(index, word)
-            && (owner.is_vacant() || rule.quick_expired(word.payload(), at))
-    }
+/// Whether a slot at rest has no debt.
+#[inline(always)]
+fn is_vacant<R: Rule>(
+    rule: Dated<'_, R>,
+    (index, (word, owner)): (SlotIndex, (Word, Fingerprint)),
+    header: Header,
+    at: Moment,
+) -> bool {
+    // A thread that empties a slot would take it back from a claim.
+    let is_at_rest = !word.is_frozen() && !owner.is_migrating() && owner != Fingerprint::EMPTIED;
+    is_at_rest && header.commits(index, word) && (owner.is_vacant() || rule.quick_expired(word.payload(), at))
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::cell::Cell;
 
-    use crate::algorithm::{Algorithm, TokenBucket};
+    use crate::algorithm::{Compile, TokenBucket};
     use crate::rate::Rate;
     use crate::table::dated::Current;
     use crate::table::fingerprint::Fingerprint;
@@ -203,7 +207,7 @@ mod tests {
         let current = Current { rule, term: Term::of_first(&rule) };
         let table = Table::new(Size::for_keys(1_000, 0).unwrap(), WhenFull::Deny).unwrap();
         let check = move |table: &Table, key: Fingerprint, clock: &dyn Fn() -> Timestamp| {
-            table.view(key).check(&current, key.kept(), 1, clock).0.allowed
+            table.check(&current, key, 1, clock).0.allowed
         };
         (table, Box::new(check))
     }

@@ -45,17 +45,3 @@ impl<'a> Ruling<'a> {
         Self { allowed, payload, ring, basis: Basis::Own }
     }
 }
-
-/// How a key stands with a limit before a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Standing<'a> {
-    pub(crate) payload: Payload,
-    pub(crate) ring: Ring<'a>,
-    pub(crate) basis: Basis,
-}
-
-impl<'a> From<Ruling<'a>> for Standing<'a> {
-    fn from(Ruling { payload, ring, basis, .. }: Ruling<'a>) -> Self {
-        Self { payload, ring, basis }
-    }
-}

@@ -5,10 +5,10 @@ use crate::algorithm::{Moment, Payload, Rule};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
 use crate::table::dated::Dated;
+use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, probes};
-use crate::table::view::View;
 use crate::table::word::Word;
 use crate::table::{Table, WhenFull};
 
@@ -22,21 +22,21 @@ pub(crate) enum Debt<'t> {
     Shared { ending: u64, payload: Payload },
 }
 
-impl Table {
-    /// Passes all debts at `at` to `each`.
+impl Debt<'_> {
+    /// Passes all debts of a table at `at` to `each`.
     ///
     /// Every debt from before the call is among them, though keys come, go and migrate meanwhile. A
     /// bucket's slots are read before its overflow word, and an evicted key's debt is written there
     /// *before* its slot is claimed: so it is found in one of the two. A key that migrates may be
     /// found twice: that errs by refusing.
-    pub(crate) fn debts<R: Rule, E>(
-        &self,
+    pub(crate) fn each<R: Rule, E>(
+        table: &Table,
         rule: Dated<'_, R>,
         at: Moment,
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut times = Vec::new();
-        for view in self.views() {
+        for view in table.views() {
             for index in SlotIndex::all() {
                 let (word, fingerprint) =
                     view.bucket.slot(index).debt(rule, view.ring::<R>(index), at, &mut times);
@@ -57,35 +57,35 @@ impl Table {
             }
             let overflow = view.bucket.shared();
             if view.bucket.header().is_shared() && !rule.expired(overflow, at) {
-                each(Debt::Shared { ending: view.ending(), payload: rule.current(overflow) })?;
+                each(Debt::Shared { ending: ending(view), payload: rule.current(overflow) })?;
             }
         }
         Ok(())
     }
 
     /// Restores a debt, before the table is shared. `false` when there is no room for it.
-    pub(crate) fn enter<R: Rule>(&self, rule: Dated<'_, R>, at: Moment, debt: Debt<'_>) -> bool {
-        match debt {
+    pub(crate) fn enter<R: Rule>(self, table: &mut Table, rule: Dated<'_, R>, at: Moment) -> bool {
+        match self {
             Debt::Key { fingerprint, payload, times } => loop {
-                let (view, header) = self.view(fingerprint).home_bucket(fingerprint);
-                let entered = view.admit(rule, fingerprint.kept(), payload, times);
+                let (view, header) = table.view(fingerprint).home_bucket(fingerprint);
+                let entered = admit(view, rule, fingerprint.kept(), payload, times);
                 if entered || !view.make_room(header, || view.fullness(rule, at)) {
-                    let may_share = self.when_full != WhenFull::Inherit && rule.half(at).is_some();
+                    let may_share = table.when_full != WhenFull::Inherit && rule.half(at).is_some();
                     let shares = !entered && may_share;
                     if shares {
-                        view.owe(payload);
+                        owe(view, payload);
                     }
                     break entered || shares;
                 }
             },
             Debt::Shared { ending, payload } => {
                 // Buckets that are not open yet get it from those they split off.
-                let end = self.end();
+                let end = table.end();
                 let common = (1 << ending.ilog2()).min(end);
                 let first = ending as usize % common;
-                self.at(first).home_bucket(Fingerprint::from_bits(first as u64)).0.owe(payload);
-                let others = (first..end).step_by(common).skip(1).map(|number| self.at(number));
-                others.filter(|view| view.is_open()).for_each(|view| view.owe(payload));
+                owe(table.at(first).home_bucket(Fingerprint::from_bits(first as u64)).0, payload);
+                let others = (first..end).step_by(common).skip(1).map(|number| table.at(number));
+                others.filter(|view| view.is_open()).for_each(|view| owe(view, payload));
                 true
             }
         }
@@ -121,47 +121,45 @@ impl Slot {
     }
 }
 
-impl View<'_> {
-    /// The end of the bucket's fingerprints, behind a 1.
-    fn ending(self) -> u64 {
-        let level = self.table.level_of(self.number(), self.bucket.header()).unwrap_or(0);
-        1 << level | self.number() as u64
-    }
+/// The end of the bucket's fingerprints, behind a 1.
+fn ending(view: View<'_>) -> u64 {
+    let level = view.table.level_of(view.number(), view.bucket.header()).unwrap_or(0);
+    1 << level | view.number() as u64
+}
 
-    /// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
-    fn admit<R: Rule>(
-        self,
-        rule: Dated<'_, R>,
-        fingerprint: Fingerprint,
-        payload: Payload,
-        times: &[u64],
-    ) -> bool {
-        let rule = rule.rule;
-        let slot = |index: SlotIndex| self.bucket.slot(index);
-        if let Some(known) = probes(fingerprint).find(|index| slot(*index).has_fingerprint(fingerprint)) {
-            // The key was saved twice, since it migrated meanwhile: the larger debt counts.
-            if slot(known).load().payload() < payload.stored() {
-                slot(known).enter(fingerprint, rule.log(payload, self.ring::<R>(known), times));
-            }
-            return true;
+/// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
+fn admit<R: Rule>(
+    view: View<'_>,
+    rule: Dated<'_, R>,
+    fingerprint: Fingerprint,
+    payload: Payload,
+    times: &[u64],
+) -> bool {
+    let rule = rule.rule;
+    let slot = |index: SlotIndex| view.bucket.slot(index);
+    if let Some(known) = probes(fingerprint).find(|index| slot(*index).has_fingerprint(fingerprint)) {
+        // The key was saved twice, since it migrated meanwhile: the larger debt counts.
+        if slot(known).load().payload() < payload.stored() {
+            slot(known).enter(fingerprint, rule.log(payload, view.ring::<R>(known), times));
         }
-        let vacant = probes(fingerprint).find(|index| slot(*index).fingerprint().is_vacant());
-        let Some(index) = vacant else { return false };
-        if slot(index).fingerprint().is_migrating() {
-            // The word of the key that left the slot looks detached already: a split would not
-            // detach it, and lose a concurrent charge.
-            self.vacate_left(self.bucket.header());
-        }
-        slot(index).enter(fingerprint, rule.log(payload, self.ring::<R>(index), times));
-        true
+        return true;
     }
+    let vacant = probes(fingerprint).find(|index| slot(*index).fingerprint().is_vacant());
+    let Some(index) = vacant else { return false };
+    if slot(index).fingerprint().is_migrating() {
+        // The word of the key that left the slot looks detached already: a split would not
+        // detach it, and lose a concurrent charge.
+        view.vacate_left(view.bucket.header());
+    }
+    slot(index).enter(fingerprint, rule.log(payload, view.ring::<R>(index), times));
+    true
+}
 
-    /// Raises the shared debt of the keys without a slot.
-    fn owe(self, payload: Payload) {
-        let (header, overflow) = (self.bucket.header(), self.bucket.overflow());
-        let debt = overflow.load(Relaxed).max(payload.bits());
-        overflow.store(debt, Relaxed);
-        let marked = self.bucket.advance(header, header.sharing());
-        debug_assert!(marked, "nobody else has the table yet");
-    }
+/// Raises the shared debt of the keys without a slot.
+fn owe(view: View<'_>, payload: Payload) {
+    let (header, overflow) = (view.bucket.header(), view.bucket.overflow());
+    let debt = overflow.load(Relaxed).max(payload.bits());
+    overflow.store(debt, Relaxed);
+    let marked = view.bucket.advance(header, header.sharing());
+    debug_assert!(marked, "nobody else has the table yet");
 }

@@ -41,14 +41,14 @@ const GONE_TYPES: &[&str] = &[
 ];
 
 /// Files and folders that are still there.
-const FILES: &[&str] = &["src/table/account.rs", "src/table/refunds.rs"];
+const FILES: &[&str] = &[];
 
 /// How often the engine says these, where fewer would do. A count may only fall.
 const COUNTS: &[(&str, usize)] =
     &[("static LIMITERS", 1), ("pub fn check_n(", 3), ("from_nanos(u64::MAX)", 0)];
 
 /// The most lines of the engine with its inline tests. Less, and it is lowered.
-const MOST_LINES: usize = 22_072;
+const MOST_LINES: usize = 22_003;
 
 fn engine() -> Vec<File> {
     let is_product =

@@ -39,10 +39,10 @@ const LADDERS: &[(&str, &[&str])] = &[
             "table::bucket table::full",
             "table::memory",
             "table::zeroed",
-            "table::refunds",
+            "table::marks",
             "table",
-            "table::view",
-            "table::account table::growth table::hold table::insert table::look table::peek table::recycle \
+            "table::find",
+            "table::doors table::growth table::hold table::insert table::look table::peek table::recycle \
              table::saved",
             "receipt",
             "outcome timer",

@@ -34,7 +34,7 @@
 //! beyond that has a small model of its own (`marks`).
 //!
 //! Not in the model: the numbers by which resets end refunds (`forgive` of
-//! `src/table/refunds.rs`), peeks and refusals beside a split, credits, several versions of a
+//! `src/table/marks.rs`), peeks and refusals beside a split, credits, several versions of a
 //! quota, in-flight guards, looks at several limits, saving. States are told apart by 64-bit
 //! hashes: of ten million states two coincide with a chance of three in a million, and then one of
 //! them is not visited.

@@ -6,7 +6,7 @@
 //! do; two, with any charges, cannot.
 //!
 //! Each step is one access to the memory, with the thinking that follows it, and is named after
-//! what `src/table/refunds` and `src/table/slot` call it.
+//! what `src/table/marks` and `src/table/slot` call it.
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;

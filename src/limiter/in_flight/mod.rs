@@ -15,6 +15,7 @@ use crate::key::{Key, KeyHasher};
 use crate::limiter::core::Usage;
 use crate::limiter::space::Space;
 use crate::table::dated::Dated;
+use crate::table::hold::hold;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::term::Term;
@@ -183,8 +184,8 @@ impl<K: ?Sized> InFlightLimiter<K> {
         if units > rule.limit() {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
-        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: units };
-        let slot = self.keys.table.view(fingerprint).hold(ask).ok_or(AcquireError::Busy)?;
+        let ask = Ask { rule: self.dated(&rule), fingerprint, cost: units };
+        let slot = hold(&self.keys.table, ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { keys: &self.keys, slot: Some(slot), units })
     }
 
@@ -238,10 +239,10 @@ impl<K: ?Sized> InFlightLimiter<K> {
     #[must_use]
     pub fn in_flight(&self, key: impl Key<K>) -> u64 {
         let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
-        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: 1 };
+        let look =
+            self.keys.table.look(Ask { rule: self.dated(&rule), fingerprint, cost: 1 }, Timestamp::ZERO);
         // A key for which there is no room has nothing in flight.
-        let standing = self.keys.table.view(fingerprint).probe(ask, rule.moment(Timestamp::ZERO));
-        standing.map_or(0, |standing| InFlightRule::count(standing.payload))
+        if look.has_room() { InFlightRule::count(look.before) } else { 0 }
     }
 
     /// The current limit: the most units that a key may have in flight.
@@ -257,7 +258,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
         let rule = self.limit.read().rule();
         let at = rule.moment(Timestamp::ZERO);
         Usage {
-            live_keys: self.keys.table.views().map(|view| view.live(self.dated(&rule), at)).sum(),
+            live_keys: self.keys.table.views().map(|view| view.in_debt(self.dated(&rule), at).count()).sum(),
             max_keys: self.max_keys,
             memory_in_use: self.keys.table.bytes(),
         }

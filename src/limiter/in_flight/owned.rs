@@ -67,7 +67,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
 
     /// The same guard, which borrows nothing.
     pub(super) fn own(self: &Arc<Self>, borrowed: InFlight<'_>) -> OwnedInFlight<K> {
-        let slot = borrowed.slot.map(|slot| self.keys.table.number_of(slot));
+        let slot = borrowed.slot.map(|slot| SlotNumber::of(&self.keys.table, slot));
         let owned = OwnedInFlight { limiter: Arc::clone(self), slot, units: borrowed.units };
         // The owned guard gives back in its place.
         mem::forget(borrowed);
@@ -97,7 +97,7 @@ impl<K: ?Sized> Drop for OwnedInFlight<K> {
     #[inline]
     fn drop(&mut self) {
         let keys = &self.limiter.keys;
-        drop(InFlight { keys, slot: self.slot.map(|number| keys.table.slot(number)), units: self.units });
+        drop(InFlight { keys, slot: self.slot.map(|number| number.slot(&keys.table)), units: self.units });
     }
 }
 

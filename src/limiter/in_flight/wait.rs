@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::limiter::in_flight::waiters::Place;
 use crate::limiter::in_flight::{AcquireError, InFlight, InFlightLimiter, Keys, OwnedInFlight};
 use crate::table::Fingerprint;
-use crate::table::hold::Holding;
+use crate::table::hold::{Holding, hold_or_mark, whole, whole_in};
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::word::Word;
@@ -84,7 +84,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
         if !matches!(taken, Err(AcquireError::Busy)) {
             return taken;
         }
-        let place = Place::join(&self.keys.waiters, self.keys.table.whole(fingerprint));
+        let place = Place::join(&self.keys.waiters, whole(&self.keys.table, fingerprint));
         poll_fn(|context| {
             // Before it looks: who gives back after that wakes it.
             place.keep(context.waker());
@@ -103,9 +103,9 @@ impl<K: ?Sized> InFlightLimiter<K> {
         if units > rule.limit() {
             return Poll::Ready(Err(AcquireError::Never { units, limit: rule.limit() }));
         }
-        let ask = Ask { rule: self.dated(&rule), fingerprint: fingerprint.kept(), cost: units };
+        let ask = Ask { rule: self.dated(&rule), fingerprint, cost: units };
         let awaited = |payload| InFlightRule::awaited(payload, true);
-        match self.keys.table.view(fingerprint).hold_or_mark(ask, awaited) {
+        match hold_or_mark(&self.keys.table, ask, awaited) {
             Holding::Held(slot) => Poll::Ready(Ok(InFlight { keys: &self.keys, slot: Some(slot), units })),
             Holding::Marked => Poll::Pending,
             Holding::Full => Poll::Ready(Err(AcquireError::Busy)),
@@ -163,6 +163,6 @@ impl Keys {
             // Where it fails, the word has changed: the next to give back looks again.
             slot.charge_seen(left, unmarked, stored);
         };
-        self.waiters.wake_first(self.table.whole_in(slot, stored), unmark);
+        self.waiters.wake_first(whole_in(&self.table, slot, stored), unmark);
     }
 }

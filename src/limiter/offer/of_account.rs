@@ -29,7 +29,7 @@ impl<'l> Offer<'l> {
         let view = core.tables.first.view(fingerprint);
         view.prefetch_all();
         if tier.has_room_for(cost)
-            && let Some(look) = view.look_quickly(Ask { rule: tier.dated(0), fingerprint, cost }, now)
+            && let Some(look) = Look::quickly(view, Ask { rule: tier.dated(0), fingerprint, cost }, now)
             && (look.allowed || core.versions.after(tier, now).is_none())
         {
             let outcome = if look.allowed { Outcome::Allowed } else { Outcome::Denied };
@@ -58,7 +58,7 @@ impl<'l> Offer<'l> {
                 0 => (Look::default(), Outcome::Allowed),
                 _ if !tier.has_room_for(cost) => (Look::default(), Outcome::Never),
                 _ => {
-                    let look = view.look(Ask { rule, fingerprint, cost }, now);
+                    let look = Look::anywhere(view, Ask { rule, fingerprint, cost }, now);
                     (look, if look.allowed { Outcome::Allowed } else { Outcome::Denied })
                 }
             };

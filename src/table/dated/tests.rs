@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::algorithm::{
-    Algorithm, AnyRule, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog, SlidingWindow,
+    AnyRule, Compile, FixedWindow, Inherit, LeakyBucket, Quota, Ranged, SlidingLog, SlidingWindow,
     TokenBucket, Transition,
 };
 use crate::rate::Rate;

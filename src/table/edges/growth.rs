@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{X, bounded};
 use crate::algorithm::{Payload, Stored};
 use crate::sync::spawn;
+use crate::table::find::View;
 use crate::table::slot_index::home_slot;
-use crate::table::view::View;
 use crate::table::word::Word;
 use crate::table::{Fingerprint, Size, Table, WhenFull};
 

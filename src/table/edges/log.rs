@@ -1,7 +1,7 @@
 //! The edges of a log: its slot's word, which holds the head, and the times in its ring.
 
 use super::{X, carries, explore};
-use crate::algorithm::{Algorithm, Moment, Payload, Refund, Rule, SlidingLog, Verdict};
+use crate::algorithm::{Compile, Moment, Payload, Refund, Rule, SlidingLog, Verdict};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 /// A slot and its ring of one entry, of a key that was admitted at second 0.
 struct Log {
-    rule: <SlidingLog as Algorithm>::Rule,
+    rule: <SlidingLog as Compile>::Rule,
     term: Term,
     slot: Slot,
     word: Word,
@@ -33,7 +33,7 @@ impl Log {
         log
     }
 
-    fn rule(&self) -> Dated<'_, <SlidingLog as Algorithm>::Rule> {
+    fn rule(&self) -> Dated<'_, <SlidingLog as Compile>::Rule> {
         Dated { rule: &self.rule, term: &self.term }
     }
 

@@ -18,7 +18,7 @@ use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
 use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::refunds::Refunds;
+use crate::table::marks::Marks;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::slot_index::SlotIndex;
@@ -284,7 +284,7 @@ pub fn a_refund_knows_of_the_refund_before() {
 /// M1: a refund that begins after those beside which a reset forgave comes after their last steps.
 pub fn a_refund_comes_after_those_beside_a_reset() {
     let beside_a_reset = || {
-        let refunds = Refunds::new(1, 1).expect("there is memory for a mark");
+        let refunds = Marks::new(1, 1).expect("there is memory for a mark");
         std::mem::forget(refunds.begin(X));
         refunds.begin_reset(X).forgive(1, 0);
         (refunds, Deed::new())

@@ -3,7 +3,7 @@
 use tollgate_testing::random::scattered;
 
 use super::*;
-use crate::algorithm::{Algorithm, Payload, TokenBucket, Verdict};
+use crate::algorithm::{Compile, Payload, Refund, TokenBucket, Verdict};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::counted::{Writes, writes_of};
@@ -38,7 +38,14 @@ fn charged() -> (Table, impl Rule, SlotIndex) {
 fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: Fingerprint) -> bool {
     let current = Current { rule: *rule, term: Term::of_first(rule) };
     let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost: 1 };
-    table.view(fingerprint).check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed
+    table.check(&current, fingerprint, ask.cost, || NOW).0.allowed
+}
+
+/// Lowers the key's word to that of a key without debt: whether it has one.
+fn forgive<R: Rule>(table: &Table, rule: Dated<'_, R>, key: Fingerprint, now: Timestamp) -> bool {
+    let at = rule.moment(now);
+    let less = |payload, _: Ring<'_>| Some(Refund::of(rule.forgive(payload, at), 0));
+    table.lower::<R>(key, |_, _, _| true, less).is_some()
 }
 
 /// Flips the parity of the word, as a stalled helper of the previous owner's split does.
@@ -75,7 +82,7 @@ fn another_keys_detached_word_is_repaired_before_a_claim() {
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
     skew(view, index);
     let current = Current { rule, term: Term::of_first(&rule) };
-    assert!(table.reset(current.dated(), KEY, NOW, || 1), "nor is it held so");
+    assert!(forgive(&table, current.dated(), KEY, NOW), "nor is it held so");
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
 }
@@ -103,7 +110,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
     let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
     let current = Current { rule, term: Term::of_first(&rule) };
     let check = |key: Fingerprint, cost, clock: &dyn Fn() -> Timestamp| {
-        table.view(key).check(&current, key.kept(), cost, clock).0.allowed
+        table.check(&current, key, cost, clock).0.allowed
     };
     let at = |seconds: u64| move || Timestamp::from_nanos(seconds * 1_000_000_000);
     // All have one home slot.
@@ -117,7 +124,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
     let meddle = || {
         readings.set(readings.get() + 1);
         if readings.get() == 2 {
-            let reset = |key: Fingerprint| table.reset(current.dated(), key, at(5)(), || 1);
+            let reset = |key: Fingerprint| forgive(&table, current.dated(), key, at(5)());
             assert!(check(other, 1, &at(12)) && reset(other));
             assert!(check(mine, 6, &at(5)));
             assert!(table.at(7).bucket.slot(home_slot(mine)).has_fingerprint(mine.kept()));
@@ -127,7 +134,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
         at(12)()
     };
     let ask = Ask { rule: current.dated(), fingerprint: stalled, cost: 1 };
-    assert!(table.check_anywhere(ask, meddle).0.allowed);
+    assert!(table.check_anywhere(ask, meddle(), meddle).0.allowed);
     assert!(readings.get() > 1 && !check(mine, 5, &at(5)), "it has taken six of ten");
 }
 
@@ -151,12 +158,10 @@ const STRANGERS: [Fingerprint; 2] =
 fn would_admit(table: &Table, rule: &impl Rule, fingerprint: Fingerprint, cost: u64) -> bool {
     let current = Current { rule: *rule, term: Term::of_first(rule) };
     let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost };
-    let (writes, allowed) = writes_of(|| table.view(fingerprint).peek(ask, NOW).allowed);
+    let (writes, allowed) = writes_of(|| table.look(Ask { fingerprint, ..ask }, NOW).allowed);
     assert_eq!(writes, Writes::default(), "a peek");
     if !allowed {
-        let refused = writes_of(|| {
-            table.view(fingerprint).check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed
-        });
+        let refused = writes_of(|| table.check(&current, fingerprint, ask.cost, || NOW).0.allowed);
         assert_eq!(refused, (Writes::default(), false), "a refusal");
     }
     allowed
@@ -197,7 +202,8 @@ fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
     // A check that finds the fingerprint there charges the key at once.
     let current = Current { rule, term: Term::of_first(&rule) };
     let ask = Ask { rule: current.dated(), fingerprint: KEY.kept(), cost: 1 };
-    assert!(sibling.check(&current, ask.fingerprint, ask.cost, || NOW).0.allowed);
+    let (slot, at) = (sibling.bucket.slot(index), current.dated().moment(NOW));
+    assert!(slot.charge_quickly(slot.load(), ask, Ring::NONE, at).unwrap().allowed);
     assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
     view.split(level, splitting);
     assert!(sibling.is_open() && view.bucket.header().level() == level + 1);
@@ -306,12 +312,12 @@ fn an_insertion_vacates_slots_that_keys_have_left() {
 fn a_split_detaches_the_word_of_a_restored_key() {
     let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
-    let table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
+    let mut table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
     let (current, at) = (Current { rule, term: Term::of_first(&rule) }, rule.moment(NOW));
     let Verdict::Allow(payload) = rule.decide(Payload::UNSEEN, Ring::NONE, at, 3) else { unreachable!() };
     let keys = (1..=40).map(|key| Fingerprint::from_bits((key * LEAVES) | 3));
     for fingerprint in keys.clone() {
-        assert!(table.enter(current.dated(), at, Debt::Key { fingerprint, payload, times: &[] }));
+        assert!(Debt::Key { fingerprint, payload, times: &[] }.enter(&mut table, current.dated(), at));
     }
     for key in keys.clone() {
         let (view, header) = table.view(key).home_bucket(key);
@@ -339,7 +345,7 @@ fn a_table_follows_many_buckets_split_alone() {
     for number in 0..50 * alive {
         let now = Timestamp::from_nanos((alive + number) * (1_000_000_000 / alive));
         let key = Fingerprint::from_bits(scattered(number));
-        assert!(table.view(key).check(&current, key.kept(), 1, || now).0.allowed);
+        assert!(table.check(&current, key, 1, || now).0.allowed);
     }
     assert_eq!(table.in_use(), 2 * ROOTS);
 }

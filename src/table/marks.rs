@@ -62,9 +62,9 @@ const TURNS: usize = if cfg!(loom) { 0 } else { 256 };
 
 /// The marks of a limiter.
 #[derive(Debug)]
-pub(crate) struct Refunds {
+pub(crate) struct Marks {
     /// The words of the marks, as drawn above.
-    marks: Zeroed<AtomicU64>,
+    words: Zeroed<AtomicU64>,
     /// For each mark, one more than the latest nanosecond at which a request of its keys may depart
     /// that was booked ahead; 0: none was.
     booked: Zeroed<AtomicU64>,
@@ -76,17 +76,17 @@ pub(crate) struct Refunds {
     short: Tally,
 }
 
-impl Refunds {
+impl Marks {
     /// `marks` marks for all keys, each of which remembers `keys`.
     pub(crate) fn new(marks: usize, keys: usize) -> Result<Self, BuildError> {
         let memory = Memory::words(keys);
         let (words, booked) = (zeroed_words(marks)?, zeroed_words(marks)?);
         let memories = zeroed_tallies(marks * memory)?;
-        Ok(Self { marks: words, booked, memories, memory, short: Tally::new(0) })
+        Ok(Self { words, booked, memories, memory, short: Tally::new(0) })
     }
 
     fn index(&self, fingerprint: Fingerprint) -> usize {
-        fingerprint.share_of(self.marks.len())
+        fingerprint.share_of(self.words.len())
     }
 
     /// Begins a refund of the key. `None` while one runs beside which a reset forgave.
@@ -104,7 +104,7 @@ impl Refunds {
     /// Begins where the mark's word `is_open`.
     fn join(&self, fingerprint: Fingerprint, is_open: impl Fn(u64) -> bool) -> Option<Running<'_>> {
         let index = self.index(fingerprint);
-        let mark = &self.marks[index];
+        let mark = &self.words[index];
         for _ in 0..TURNS {
             if RUNNING.get(mark.load(Relaxed)) == 0 {
                 break;
@@ -120,14 +120,14 @@ impl Refunds {
         let seen = mark.fetch_update(Acquire, Relaxed, joined).ok()?; // M1
         let owns = RUNNING.get(seen) == 0;
         let is_outdated = Cell::new(owns && OUTDATED.get(seen) != 0);
-        Some(Running { refunds: self, index, fingerprint, owns, is_outdated })
+        Some(Running { marks: self, index, fingerprint, owns, is_outdated })
     }
 
     /// One that has begun, and owns the memory.
     #[cfg(loom)]
     pub(crate) fn running(&self, fingerprint: Fingerprint) -> Running<'_> {
         let (index, is_outdated) = (self.index(fingerprint), Cell::new(false));
-        Running { refunds: self, index, fingerprint, owns: true, is_outdated }
+        Running { marks: self, index, fingerprint, owns: true, is_outdated }
     }
 
     /// Counts units that may be lost.
@@ -155,7 +155,7 @@ impl Refunds {
 /// A refund or reset that runs, until it is dropped. It holds the key's word at times.
 #[must_use]
 pub(crate) struct Running<'r> {
-    refunds: &'r Refunds,
+    marks: &'r Marks,
     /// The mark's number.
     index: usize,
     fingerprint: Fingerprint,
@@ -167,7 +167,7 @@ pub(crate) struct Running<'r> {
 
 impl Running<'_> {
     fn mark(&self) -> &AtomicU64 {
-        &self.refunds.marks[self.index]
+        &self.marks.words[self.index]
     }
 
     /// What the mark remembers. `None` for one that does not own it, or that finds it outdated. Ask
@@ -176,8 +176,8 @@ impl Running<'_> {
         if !self.owns || OUTDATED.get(self.mark().load(Relaxed)) != 0 {
             return None;
         }
-        let words = self.refunds.memory;
-        let memory = Memory(&self.refunds.memories[self.index * words..][..words]);
+        let words = self.marks.memory;
+        let memory = Memory(&self.marks.memories[self.index * words..][..words]);
         if self.is_outdated.take() {
             memory.forget_all(Instant::at(now));
         }
@@ -207,7 +207,7 @@ impl Running<'_> {
 
     /// Whether a request of the mark's keys may be booked ahead, or was at `since`.
     fn is_booked(&self, since: Timestamp) -> bool {
-        self.refunds.booked[self.index].load(Relaxed) > since.as_nanos()
+        self.marks.booked[self.index].load(Relaxed) > since.as_nanos()
     }
 
     /// What a credit of up to `ask.cost` units makes of a held word with this `payload`.
@@ -346,13 +346,13 @@ pub(crate) struct Refunding<'r, T> {
 impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
     /// `None`: nothing comes back while a refund runs beside which a reset forgave.
     pub(crate) fn begin(
-        refunds: &'r Refunds,
+        marks: &'r Marks,
         fingerprint: Fingerprint,
         taken: Taken,
         (since, resets): (Timestamp, u32),
         clock: T,
     ) -> Option<Self> {
-        let running = refunds.begin(fingerprint)?;
+        let running = marks.begin(fingerprint)?;
         Some(Self { running, taken, since, resets, clock, noted: None, short: 0 })
     }
 
