@@ -25,6 +25,7 @@ fn all_mistakes_are_told_with_exit_code_two() {
         assert!(run.err.contains(part), "{} lacks {part}", run.err);
     }
     assert!(run.err.ends_with("3 errors, no warnings\n"), "{}", run.err);
+    assert!(run.err.contains("\nhelp: docs/reference/rules.md#"), "{}", run.err);
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub(crate) fn load(path: &Path) -> Result<Rules, Failure> {
     let errors: Vec<_> = reading.problems().iter().filter(|problem| !problem.is_warning()).collect();
     let colours = stderr().is_terminal();
     errors.iter().for_each(|problem| print_note(&format!("{}\n", problem.draw(colours))));
+    if let Some(help) = reading.help().filter(|_| !errors.is_empty()) {
+        print_note(&format!("{help}\n\n"));
+    }
     let errors = crate::report::figures::counted(errors.len() as u64, "error");
     let rules = reading.into_rules().map_err(|_| Failure::Usage(format!("{}: {errors}", path.display())))?;
     let stored = rules.rules.iter().filter(|rule| rule.store.is_some()).count();

@@ -52,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         let colours = stderr().is_terminal();
         reading.problems().iter().for_each(|problem| print_note(&format!("{}\n", problem.draw(colours))));
+        reading.help().into_iter().for_each(|help| print_note(&format!("{help}\n\n")));
         failures.iter().for_each(|failure| print_note(&format!("{failure}")));
     }
     if errors > 0 || args.strict && warnings > 0 {

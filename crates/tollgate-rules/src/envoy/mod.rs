@@ -75,7 +75,9 @@ impl EnvoyConfig {
     ///  --> messaging.yaml:4:25
     ///   |
     /// 4 |     rate_limit: { unit: days, requests_per_unit: 100 }
-    ///   |                         ^^^^ did you mean `day`?"
+    ///   |                         ^^^^ did you mean `day`?
+    ///
+    /// help: docs/reference/envoy.md#files-theirs-and-here"
     /// );
     /// ```
     ///
@@ -109,7 +111,7 @@ impl EnvoyConfig {
         }
         let rules = (!files.has_errors()).then_some(loaded.config);
         let (problems, hash, paths) = files.finish();
-        Reading { rules, problems, hash, paths, copy: Arc::default() }
+        Reading { rules, problems, hash, paths, copy: Arc::default(), page: Some(Code::Unsupported.page()) }
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Reading<T = Rules> {
     pub(crate) paths: Vec<PathBuf>,
     /// Everything that was read, where it has no error.
     pub(crate) copy: Arc<Memory>,
+    /// The page that describes all of it. `None`: a section for each kind of mistake.
+    pub(crate) page: Option<&'static str>,
 }
 
 impl<T> Reading<T> {
@@ -117,13 +119,26 @@ impl<T> Reading<T> {
     }
 }
 
+impl<T> Reading<T> {
+    /// Where the documentation describes what was expected in place of the problems, in a line
+    /// without a break. `None`: there is no problem.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        let page = |problem: &Problem| self.page.unwrap_or(problem.code.page());
+        let mut pages: Vec<_> = self.problems.iter().map(page).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        (!pages.is_empty()).then(|| format!("help: {}", pages.join(", ")))
+    }
+}
+
 impl<T> std::fmt::Display for Reading<T> {
-    /// All problems as [`Problem`] draws them, with a blank line between two.
+    /// All problems as [`Problem`] draws them, with a blank line between two, and the help.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
             write!(f, "{}{problem}", if index == 0 { "" } else { "\n\n" })?;
         }
-        Ok(())
+        self.help().map_or(Ok(()), |help| write!(f, "\n\n{help}"))
     }
 }
 
@@ -148,7 +163,9 @@ impl<T> std::fmt::Display for Reading<T> {
 ///  --> rules.toml:4:1
 ///   |
 /// 4 | kye = \"everyone\"
-///   | ^^^ did you mean `key`?"
+///   | ^^^ did you mean `key`?
+///
+/// help: docs/reference/rules.md#fields"
 /// );
 /// ```
 ///
@@ -165,7 +182,7 @@ pub fn read(path: impl AsRef<Path>, source: &dyn Source) -> Reading {
     let rules = rules.filter(|_| !files.has_errors());
     let copy = Arc::new(if rules.is_some() { files.copy() } else { Memory::default() });
     let (problems, hash, paths) = files.finish();
-    Reading { rules, problems, hash, paths, copy }
+    Reading { rules, problems, hash, paths, copy, page: None }
 }
 
 /// The rules of a file and of all that it includes.

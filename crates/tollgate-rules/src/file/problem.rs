@@ -19,6 +19,10 @@ macro_rules! codes {
         }
 
         impl Code {
+            /// All of them.
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$code),*];
+
             /// The text: `unknown-field`, `W1`.
             #[must_use]
             pub fn as_str(self) -> &'static str {
@@ -106,6 +110,31 @@ impl Code {
     #[must_use]
     pub fn is_warning(self) -> bool {
         self >= Self::W1
+    }
+
+    /// Where the documentation describes what was expected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_rules::Code;
+    ///
+    /// assert_eq!(Code::UnknownField.page(), "docs/reference/rules.md#fields");
+    /// ```
+    #[must_use]
+    pub fn page(self) -> &'static str {
+        match self {
+            Self::UnknownField | Self::MissingField | Self::WrongType => "docs/reference/rules.md#fields",
+            Self::BadText | Self::BadLimit | Self::BadValue | Self::BadEntry => {
+                "docs/reference/rules.md#values"
+            }
+            Self::OutOfRange | Self::TooMuch => "docs/reference/rules.md#bounds",
+            Self::Unsupported | Self::Ignored | Self::RefusesAll => {
+                "docs/reference/envoy.md#files-theirs-and-here"
+            }
+            code if code.is_warning() => "docs/reference/rules.md#warnings",
+            _ => "docs/reference/rules.md#errors",
+        }
     }
 }
 

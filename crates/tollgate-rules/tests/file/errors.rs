@@ -58,6 +58,16 @@ fn four_mistakes_are_four_errors_in_one_run() {
     assert!(drawn.contains("5 | limits = \"10/month\"\n  |              ^^^^^"), "{drawn}");
 }
 
+/// Three kinds of mistakes in four: each section of the page once.
+#[test]
+fn errors_name_the_page_once() {
+    let help = "help: docs/reference/rules.md#errors, docs/reference/rules.md#fields, \
+                docs/reference/rules.md#values";
+    let drawn = reading(FOUR_MISTAKES).to_string();
+    assert!(drawn.ends_with(&format!("\n\n{help}")), "{drawn}");
+    assert_eq!(drawn.matches("help: docs").count(), 1, "{drawn}");
+}
+
 /// Fields of a rule with one mistake, its code, the wrong part, and a part of its error.
 pub(crate) const MISTAKES: [(&str, &str, &str, &str); 103] = [
     ("limits = \"10/fortnight\"", "bad-limit", "fortnight", "no unit of time | expected ns, us"),
