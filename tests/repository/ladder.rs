@@ -102,6 +102,13 @@ const LADDERS: &[(&str, &[&str])] = &[
             "builder",
             "centre data",
             "backend",
+            "rules::charge rules::counts rules::name rules::reply",
+            "rules::plan",
+            "rules::decide",
+            "rules::shadow",
+            "rules::stores",
+            "rules::envoy",
+            "rules",
         ],
     ),
     (
@@ -131,10 +138,6 @@ const LADDERS: &[(&str, &[&str])] = &[
             "state::begin",
             "probe server",
         ],
-    ),
-    (
-        "crates/tollgate-stored/src",
-        &["charge counts name reply", "plan", "decide", "shadow", "stores", "envoy"],
     ),
     (
         "crates/tollgate-tower/src",

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
 mod backend;
@@ -24,6 +25,8 @@ mod metrics;
 mod name;
 mod pulse;
 mod quota;
+#[cfg(feature = "rules")]
+pub mod rules;
 mod script;
 mod shadow;
 mod shared;

@@ -27,10 +27,15 @@ fn push_tag(out: &mut String, key: &[u8]) {
         Ok(text) if key.len() <= LONGEST_TAG && key.iter().all(is_harmless) => out.push_str(text),
         _ => {
             out.push('#');
-            for byte in &Sha256::digest(key)[..16] {
-                write!(out, "{byte:02x}").expect("a string grows");
-            }
+            push_hash(out, key);
         }
+    }
+}
+
+/// Appends half of the SHA-256 of some bytes, in hexadecimal digits.
+pub(crate) fn push_hash(out: &mut String, bytes: &[u8]) {
+    for byte in &Sha256::digest(bytes)[..16] {
+        write!(out, "{byte:02x}").expect("a string grows");
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
+use tollgate_redis::rules::EnvoyStore;
 use tollgate_rules::{Disk, ReloadError, Watched, read};
-use tollgate_stored::EnvoyStore;
 
 use crate::admin::{self, Admin};
 use crate::clock::{ServerClock, WakingClock};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crossbeam::queue::ArrayQueue;
 use futures_util::future::join_all;
 use tollgate_http::HeaderJson;
+use tollgate_redis::rules::RuleStores;
 use tollgate_rules::{
     Ask, AskRule, AskRuleError, Handle, Request, Scratch, StoredAnswer, StoredAsk, Verdict,
 };
-use tollgate_stored::RuleStores;
 
 use super::{Core, Generation};
 use crate::clock::ServerClock;

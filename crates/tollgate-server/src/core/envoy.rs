@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam::queue::ArrayQueue;
+use tollgate_redis::rules::EnvoyStore;
 use tollgate_rules::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
     EnvoyLimit, EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
 };
-use tollgate_stored::EnvoyStore;
 
 use super::{Core, FREE};
 use crate::clock::ServerClock;

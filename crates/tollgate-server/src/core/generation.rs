@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_http::{ClientAddress, HttpRules};
+use tollgate_redis::rules::{RuleStores, Stores};
 use tollgate_rules::LiveRules;
-use tollgate_stored::{RuleStores, Stores};
 
 use crate::clock::ServerClock;
 

@@ -19,8 +19,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock as _, Timestamp};
 use tollgate_http::UnixZero;
+use tollgate_redis::rules::{EnvoyStore, StoreCounts, Stores};
 use tollgate_rules::{LiveRules, ReloadError};
-use tollgate_stored::{EnvoyStore, StoreCounts, Stores};
 
 use crate::clock::ServerClock;
 use crate::metrics::Metrics;

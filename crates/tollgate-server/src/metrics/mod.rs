@@ -46,8 +46,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use tollgate::Clock;
+use tollgate_redis::rules::ShadowDecision;
 use tollgate_rules::{LiveRules, Verdict};
-use tollgate_stored::ShadowDecision;
 
 use crate::clock::{ServerClock, unix_time};
 use crate::listen::Unfinished;

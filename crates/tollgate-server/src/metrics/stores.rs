@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tollgate_redis::rules::StoreCounts;
 use tollgate_redis::{DecidedBy, FailureKind, TripCounts};
-use tollgate_stored::StoreCounts;
 
 use super::histogram::Histogram;
 use super::text::{Label, Text};

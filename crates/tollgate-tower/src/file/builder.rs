@@ -225,7 +225,7 @@ impl RulesBuilder {
     /// The stores of rules that another part of the process asks, too; by default, the layer has
     /// its own. For [`build_over`](Self::build_over): one process is then one node of each store.
     #[cfg(feature = "stores")]
-    pub fn stores(mut self, stores: tollgate_stored::Stores) -> Self {
+    pub fn stores(mut self, stores: tollgate_redis::rules::Stores) -> Self {
         self.stores = stores;
         self
     }

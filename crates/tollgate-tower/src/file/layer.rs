@@ -175,7 +175,7 @@ impl RulesLayer {
     /// breakers. Empty until the first request needs a store.
     #[cfg(feature = "stores")]
     #[must_use]
-    pub fn stores(&self) -> Vec<tollgate_stored::StoreCounts> {
+    pub fn stores(&self) -> Vec<tollgate_redis::rules::StoreCounts> {
         let state = &self.0.state;
         let generation = state.generation_of(&state.live.rules());
         generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()

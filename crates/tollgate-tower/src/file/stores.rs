@@ -2,7 +2,7 @@
 //! names a store refuses all.
 
 #[cfg(feature = "stores")]
-pub(super) use tollgate_stored::{RuleStores, Stores};
+pub(super) use tollgate_redis::rules::{RuleStores, Stores};
 
 #[cfg(not(feature = "stores"))]
 pub(super) use none::{RuleStores, Stores};

@@ -32,9 +32,9 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tollgate_redis::rules::connect;
 use tollgate_redis::{Charged, Data, Failed, Redis, Script};
 use tollgate_rules::{Park as Bounds, StoreServer};
-use tollgate_stored::connect;
 
 use super::index::{Counts, ENDED};
 use super::{Entry, Filter, First, Id, Kept, NotKept, ParkError, QueueName, Unchanged};

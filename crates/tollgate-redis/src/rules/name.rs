@@ -9,9 +9,7 @@
 //!
 //! Each `_` begins a sign of two characters, so different rules and tiers have different names.
 
-use std::fmt::Write;
-
-use sha2::{Digest, Sha256};
+use crate::name::push_hash;
 
 /// The longest name of a limiter.
 const LONGEST: usize = 64;
@@ -28,10 +26,7 @@ pub(crate) fn of(rule: &str, tier: Option<&str>) -> String {
         return name;
     }
     let mut hashed = "_h".to_owned();
-    for byte in &Sha256::digest(&name)[..16] {
-        // A string grows.
-        let _ = write!(hashed, "{byte:02x}");
-    }
+    push_hash(&mut hashed, name.as_bytes());
     hashed
 }
 

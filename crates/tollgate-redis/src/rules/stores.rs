@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use tollgate_redis::{Limiter, Redis};
 use tollgate_rules::{RuleSet, Rules, StoreServer, StoredAnswer, StoredAsk, StoredReply};
 
-use crate::StoreCounts;
-use crate::charge::Charge;
-use crate::decide::decide;
-use crate::plan::{self, Plan, Plans};
-use crate::reply;
-use crate::shadow::{Shadow, ShadowDecision, ShadowHook};
+use crate::rules::StoreCounts;
+use crate::rules::charge::Charge;
+use crate::rules::decide::decide;
+use crate::rules::plan::{self, Plan, Plans};
+use crate::rules::reply;
+use crate::rules::shadow::{Shadow, ShadowDecision, ShadowHook};
+use crate::{Limiter, Redis};
 
 /// The stores of all generations of rules. Clones are the same: parts of a process that decide by
 /// the same rules share their connections, leases and remembered refusals.
@@ -127,7 +127,7 @@ impl Stores {
 
 impl Known {
     /// The plan's store: begins to connect to one that is not known.
-    fn server(&mut self, plan: &Plan) -> Result<Redis, tollgate_redis::BuildError> {
+    fn server(&mut self, plan: &Plan) -> Result<Redis, crate::BuildError> {
         if let Some(redis) = self.servers.get(&plan.server) {
             return Ok(redis.clone());
         }
@@ -150,12 +150,12 @@ impl Known {
 ///
 /// # Errors
 ///
-/// [`BuildError`](tollgate_redis::BuildError): the settings are none.
+/// [`BuildError`](crate::BuildError): the settings are none.
 ///
 /// # Panics
 ///
 /// Outside of a Tokio runtime.
-pub fn connect(server: &StoreServer, deadline: Duration) -> Result<Redis, tollgate_redis::BuildError> {
+pub fn connect(server: &StoreServer, deadline: Duration) -> Result<Redis, crate::BuildError> {
     let mut builder = Redis::builder(server.address.clone()).deadline(deadline).prefix(&*server.prefix);
     if !server.cluster.is_empty() {
         builder = builder.cluster(server.cluster.iter().cloned());
@@ -167,7 +167,7 @@ pub fn connect(server: &StoreServer, deadline: Duration) -> Result<Redis, tollga
 }
 
 /// Tells why a rule refuses all requests.
-fn tell(plan: &Plan, error: &tollgate_redis::BuildError) {
+fn tell(plan: &Plan, error: &crate::BuildError) {
     let (rule, store) = (&*plan.rule, plan.server.to_string());
     tracing::error!(rule, store, "the store cannot keep the rule, which refuses all requests: {error}");
 }

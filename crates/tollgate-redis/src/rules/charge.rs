@@ -2,8 +2,9 @@
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate_redis::{Limiter, Receipt};
 use tollgate_rules::StoredCharge;
+
+use crate::{Limiter, Receipt};
 
 /// What a store was charged, or is being charged. Dropping it keeps the charge.
 pub(crate) struct Charge {

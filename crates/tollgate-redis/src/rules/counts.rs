@@ -1,6 +1,6 @@
 //! What the stores of rules have counted.
 
-use tollgate_redis::Counts;
+use crate::Counts;
 
 /// What the limits of a rule, or of its tier, have counted in their store.
 #[derive(Clone, Debug)]

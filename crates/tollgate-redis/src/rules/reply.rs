@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tollgate::Outcome;
-use tollgate_redis::{Answer, DecidedBy};
 use tollgate_rules::{Ruling, StoredReply};
+
+use crate::{Answer, DecidedBy};
 
 /// How long a client is to wait that a store without an answer refuses: the longest pause between
 /// two probes of the store.

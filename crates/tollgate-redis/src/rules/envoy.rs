@@ -10,12 +10,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tollgate::{Clock, FixedWindow, Rate};
-use tollgate_redis::{Answer, BuildError, Counts, FailureKind, Limiter, Receipt, Redis};
 use tollgate_rules::{
     EnvoyAnswer, EnvoyAsk, EnvoyCode, EnvoyCount, EnvoyHandle, EnvoyUnit, StoreFailure, StoreServer,
 };
 
-use crate::{StoreCounts, connect};
+use crate::rules::{StoreCounts, connect};
+use crate::{Answer, BuildError, Counts, FailureKind, Limiter, Receipt, Redis};
 
 /// The name of the limiters in the store. It is that of no rule.
 const NAME: &str = "_envoy";

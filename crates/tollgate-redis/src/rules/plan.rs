@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tollgate::Quota;
-use tollgate_redis::OnFailure;
 use tollgate_rules::{Limit, Limits, Mode, Rule, Rules, StoreFailure, StoreLeases, StoreServer};
 
-use crate::name;
+use crate::OnFailure;
+use crate::rules::name;
 
 /// The limits of a rule, or of its tier. Limiters of equal plans are one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ fn plan(rule: &Rule, tier: Option<&str>, limits: &Limits) -> Option<Arc<Plan>> {
 
 impl Plan {
     /// Whether each check is a trip.
-    pub(crate) fn mode(&self) -> tollgate_redis::Mode {
-        self.leases.map_or_else(Default::default, |leases| tollgate_redis::Mode::Leased {
+    pub(crate) fn mode(&self) -> crate::Mode {
+        self.leases.map_or_else(Default::default, |leases| crate::Mode::Leased {
             ttl: leases.ttl,
             nodes: leases.nodes,
         })

@@ -1,10 +1,10 @@
 //! A decision of a rule's store.
 
-use tollgate_redis::{Limiter, Receipt};
 use tollgate_rules::{Ruling, StoreFailure, StoredAsk, StoredReply};
 
-use crate::plan::Plan;
-use crate::reply;
+use crate::rules::plan::Plan;
+use crate::rules::reply;
+use crate::{Limiter, Receipt};
 
 /// Asks a store. Returns what it says, and what gives its charge back.
 pub(crate) async fn decide(

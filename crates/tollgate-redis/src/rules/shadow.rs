@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tollgate_redis::Limiter;
 use tollgate_rules::{Line, StoredAnswer, StoredAsk, StoredReply};
 
-use crate::charge::Charge;
-use crate::decide::decide;
-use crate::plan::Plan;
+use crate::Limiter;
+use crate::rules::charge::Charge;
+use crate::rules::decide::decide;
+use crate::rules::plan::Plan;
 
 /// The checks of one rule that are on their way at one time. Beyond it they are not made.
 const CHECKS: usize = 1_024;
 
 /// What a rule in shadow mode says of a request: see
-/// [`Stores::on_shadow`](crate::Stores::on_shadow).
+/// [`Stores::on_shadow`](crate::rules::Stores::on_shadow).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ShadowDecision<'d> {
