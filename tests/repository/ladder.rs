@@ -58,7 +58,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "limiter",
         ],
     ),
-    ("crates/tollgate-backend/src", &["backend fault secret share", "address any_backend"]),
+    ("crates/tollgate-backend/src", &["fault reply secret share", "address backend", "any_backend"]),
     (
         "crates/tollgate-bench/src",
         &[
@@ -102,7 +102,7 @@ const LADDERS: &[(&str, &[&str])] = &[
             "builder",
             "centre data",
             "backend",
-            "rules::charge rules::counts rules::name rules::reply",
+            "rules::charge rules::counts rules::name",
             "rules::plan",
             "rules::decide",
             "rules::shadow",

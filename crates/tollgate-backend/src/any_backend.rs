@@ -9,12 +9,12 @@ use std::pin::{Pin, pin};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use crate::{Backend, BackendFault, BackendReply};
+use crate::{Backend, BackendFault, StoreReply};
 
 /// An error of the backend, or a [`BackendFault`].
 type AnyError = Box<dyn Error + Send + Sync>;
 
-type Decision<'a> = Pin<Box<dyn Future<Output = Result<BackendReply<AnyReceipt>, AnyError>> + Send + 'a>>;
+type Decision<'a> = Pin<Box<dyn Future<Output = Result<StoreReply<AnyReceipt>, AnyError>> + Send + 'a>>;
 
 /// The dyn-compatible form of [`Backend`].
 trait DynBackend: Send + Sync {
@@ -26,10 +26,8 @@ trait DynBackend: Send + Sync {
 impl<B: Backend> DynBackend for B {
     fn decide<'a>(&'a self, key: &'a [u8], cost: u64) -> Decision<'a> {
         Box::pin(async move {
-            let BackendReply { outcome, limit, remaining, wait, receipt } =
-                Backend::decide(self, key, cost).await?;
-            let receipt = receipt.map(|receipt| AnyReceipt(Box::new(receipt)));
-            Ok(BackendReply { outcome, limit, remaining, wait, receipt })
+            let reply = Backend::decide(self, key, cost).await?;
+            Ok(reply.map_receipt(|receipt| AnyReceipt(Box::new(receipt))))
         })
     }
 
@@ -48,7 +46,7 @@ impl<B: Backend> DynBackend for B {
 /// use std::convert::Infallible;
 /// use std::time::Duration;
 /// use tollgate::{Outcome, ThreadTimer, Timer};
-/// use tollgate_backend::{AnyBackend, Backend, BackendFault, BackendReply};
+/// use tollgate_backend::{AnyBackend, Backend, BackendFault, StoreReply};
 ///
 /// struct Hangs;
 ///
@@ -56,7 +54,7 @@ impl<B: Backend> DynBackend for B {
 ///     type Error = Infallible;
 ///     type Receipt = ();
 ///
-///     async fn decide(&self, _key: &[u8], _cost: u64) -> Result<BackendReply, Infallible> {
+///     async fn decide(&self, _key: &[u8], _cost: u64) -> Result<StoreReply, Infallible> {
 ///         std::future::pending().await
 ///     }
 ///
@@ -101,7 +99,7 @@ impl AnyBackend {
         key: &[u8],
         cost: u64,
         sleep: impl FnOnce(Duration) -> S,
-    ) -> Result<BackendReply<AnyReceipt>, AnyError> {
+    ) -> Result<StoreReply<AnyReceipt>, AnyError> {
         let deadline = self.deadline;
         let mut decision = self.backend.decide(key, cost);
         let mut alarm = pin!(async { sleep(deadline).await });
@@ -153,7 +151,7 @@ mod tests {
     /// Answers at once, or never if its reply is `None`. Notes what it takes back.
     #[derive(Clone, Default)]
     struct Fixed {
-        reply: Option<BackendReply<u64>>,
+        reply: Option<StoreReply<u64>>,
         refunds: Arc<Mutex<Vec<u64>>>,
     }
 
@@ -161,7 +159,7 @@ mod tests {
         type Error = Infallible;
         type Receipt = u64;
 
-        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply<u64>, Infallible> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply<u64>, Infallible> {
             match self.reply {
                 Some(reply) => Ok(reply),
                 None => pending().await,
@@ -179,13 +177,13 @@ mod tests {
     }
 
     fn replies(receipt: u64) -> Fixed {
-        let (outcome, wait) = (Outcome::Allowed, Duration::ZERO);
-        let reply = BackendReply { outcome, limit: 1, remaining: 0, wait, receipt: Some(receipt) };
+        let reply = StoreReply::new(Outcome::Allowed, 1, 0, Duration::ZERO);
+        let reply = StoreReply { receipt: Some(receipt), ..reply };
         Fixed { reply: Some(reply), ..Fixed::default() }
     }
 
     /// Polls a decision once, with a timer whose time passes at once.
-    fn poll(backend: &AnyBackend) -> Poll<Result<BackendReply<AnyReceipt>, AnyError>> {
+    fn poll(backend: &AnyBackend) -> Poll<Result<StoreReply<AnyReceipt>, AnyError>> {
         let decision = pin!(backend.decide(b"k", 1, |_| std::future::ready(())));
         decision.poll(&mut Context::from_waker(Waker::noop()))
     }

@@ -4,11 +4,13 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-use tollgate::{Outcome, Quota};
+use tollgate::Quota;
+
+use crate::StoreReply;
 
 /// Decides requests outside of this process.
 ///
-/// A refusal is a [`BackendReply`]; an error means that the backend could not decide. A server
+/// A refusal is a [`StoreReply`]; an error means that the backend could not decide. A server
 /// never mistakes one for the other: [`OnBackendError`] says what happens at an error. A backend
 /// that panics, or that misses its [deadline](Self::deadline), has failed too: see
 /// [`BackendFault`](crate::BackendFault).
@@ -23,7 +25,7 @@ use tollgate::{Outcome, Quota};
 /// use std::sync::Mutex;
 /// use std::time::Duration;
 /// use tollgate::Outcome;
-/// use tollgate_backend::{Backend, BackendReply};
+/// use tollgate_backend::{Backend, StoreReply};
 ///
 /// /// Admits 100 units of each key, once.
 /// #[derive(Default)]
@@ -37,18 +39,15 @@ use tollgate::{Outcome, Quota};
 ///         &self,
 ///         key: &[u8],
 ///         cost: u64,
-///     ) -> Result<BackendReply<(Vec<u8>, u64)>, Infallible> {
+///     ) -> Result<StoreReply<(Vec<u8>, u64)>, Infallible> {
 ///         let mut spent = self.0.lock().unwrap();
 ///         let spent = spent.entry(key.to_vec()).or_default();
 ///         let remaining = (100 - *spent).checked_sub(cost);
 ///         *spent += remaining.map_or(0, |_| cost);
-///         Ok(BackendReply {
-///             outcome: if remaining.is_some() { Outcome::Allowed } else { Outcome::Denied },
-///             limit: 100,
-///             remaining: 100 - *spent,
-///             wait: Duration::from_secs(60),
-///             receipt: remaining.map(|_| (key.to_vec(), cost)),
-///         })
+///         let outcome = if remaining.is_some() { Outcome::Allowed } else { Outcome::Denied };
+///         let receipt = remaining.map(|_| (key.to_vec(), cost));
+///         let reply = StoreReply::new(outcome, 100, 100 - *spent, Duration::from_secs(60));
+///         Ok(StoreReply { receipt, ..reply })
 ///     }
 ///
 ///     fn refund(&self, (key, cost): (Vec<u8>, u64)) {
@@ -79,7 +78,7 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         key: &[u8],
         cost: u64,
-    ) -> impl Future<Output = Result<BackendReply<Self::Receipt>, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<StoreReply<Self::Receipt>, Self::Error>> + Send;
 
     /// Begins to give back the charge of a request that was admitted here and then not served:
     /// another rule refused it, or its client left.
@@ -103,23 +102,6 @@ pub trait Backend: Send + Sync + 'static {
     fn deadline(&self) -> Duration {
         Duration::from_secs(1)
     }
-}
-
-/// The decision of a backend about a request. `R` is its [receipt](Backend::Receipt).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackendReply<R = ()> {
-    /// Whether the request is admitted, refused for now, or can never be admitted.
-    pub outcome: Outcome,
-    /// The most that the limit admits at once.
-    pub limit: u64,
-    /// How much of the limit is left.
-    pub remaining: u64,
-    /// For a refused request, the time until it would be admitted; otherwise the time until more of
-    /// the limit is available.
-    pub wait: Duration,
-    /// What gives the charge of an admitted request back. `None` if nothing was charged, or if the
-    /// charge cannot be given back.
-    pub receipt: Option<R>,
 }
 
 /// What happens to a request when the backend fails.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tollgate::Outcome;
+use tollgate_backend::StoreReply;
 
 use crate::Failed;
 use crate::deny::Fingerprint;
@@ -284,6 +285,27 @@ impl Answer {
     /// What gives the charge back. `None` if nothing was charged.
     pub fn into_receipt(self) -> Option<Receipt> {
         self.receipt
+    }
+
+    /// What a rule or a server hears: the numbers of the limit that refuses, or has the least left.
+    pub(crate) fn into_reply(self) -> StoreReply<Receipt> {
+        let is_blind = self.decided_by == DecidedBy::OnFailure;
+        let least = || {
+            let parts = self.limits.iter().enumerate();
+            parts.min_by_key(|(_, part)| part.remaining).map(|(number, _)| number)
+        };
+        let number = self.refused_by().or_else(least).filter(|_| !is_blind);
+        // Of a remembered refusal, and of a policy's answer, there is one part.
+        let part = number.and_then(|number| self.limits.get(number)).or(self.limits.first());
+        StoreReply {
+            outcome: self.outcome,
+            number,
+            limit: part.map_or(u64::MAX, |part| part.limit),
+            remaining: part.map_or(0, |part| part.remaining),
+            retry_after: self.retry_after(),
+            reset_after: part.map_or(Duration::ZERO, |part| part.reset_after),
+            receipt: self.receipt,
+        }
     }
 
     pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_backend::{Backend, BackendReply};
+use tollgate_backend::{Backend, StoreReply};
 
 use crate::{CentreLimiter, Failed, Limiter, Receipt};
 
@@ -12,15 +12,8 @@ impl Backend for Limiter {
     type Error = Failed;
     type Receipt = Receipt;
 
-    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply<Receipt>, Failed> {
-        let mut answer = self.check_n(key, cost).await?;
-        Ok(BackendReply {
-            outcome: answer.outcome(),
-            limit: answer.limit(),
-            remaining: answer.remaining(),
-            wait: answer.retry_after().unwrap_or_else(|| answer.reset_after()),
-            receipt: answer.take_receipt(),
-        })
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<StoreReply<Receipt>, Failed> {
+        Ok(self.check_n(key, cost).await?.into_reply())
     }
 
     /// Hands the receipt to a task on the runtime in which the limiter was built. If the store
@@ -42,15 +35,8 @@ impl Backend for CentreLimiter {
     type Error = Failed;
     type Receipt = ();
 
-    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply, Failed> {
-        let answer = self.check_n(key, cost).await?;
-        Ok(BackendReply {
-            outcome: answer.outcome(),
-            limit: answer.limit(),
-            remaining: answer.remaining(),
-            wait: answer.retry_after().unwrap_or_else(|| answer.reset_after()),
-            receipt: None,
-        })
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<StoreReply, Failed> {
+        Ok(self.check_n(key, cost).await?.into_reply().split().0)
     }
 
     /// As that of a [`Limiter`].

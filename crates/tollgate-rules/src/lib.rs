@@ -28,8 +28,8 @@ pub use rule::{
 };
 pub use set::{
     Ask, AskRule, AskRuleError, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey,
-    RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, StoredReply,
-    Ticket, Verdict,
+    RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Verdict,
 };
 pub use simulation::{Ending, Ends, Simulation};
+pub use tollgate_backend::StoreReply;
 pub use trial::{TestFailure, run_tests};

@@ -32,7 +32,7 @@ pub use request_limits::RequestLimits;
 pub use rule::{Limit, MissingKey, Rule};
 pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use service::Tollgate;
-pub use tollgate_backend::{Backend, BackendFault, BackendReply, OnBackendError};
+pub use tollgate_backend::{Backend, BackendFault, OnBackendError, StoreReply};
 pub use tollgate_http::{
     AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, LimitState,
     Refusal, RefusalReason, RequestHead, Respond, RuleOutcome,

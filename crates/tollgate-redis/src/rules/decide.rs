@@ -1,30 +1,34 @@
 //! A decision of a rule's store.
 
-use tollgate_rules::{Ruling, StoreFailure, StoredAsk, StoredReply};
+use std::time::Duration;
+
+use tollgate::Outcome;
+use tollgate_backend::StoreReply;
+use tollgate_rules::{StoreFailure, StoredAsk};
 
 use crate::rules::plan::Plan;
-use crate::rules::reply;
-use crate::{Limiter, Receipt};
+use crate::{Failed, Limiter, Receipt};
 
-/// Asks a store. Returns what it says, and what gives its charge back.
+/// How long a client is to wait that a store without an answer refuses: the longest pause between
+/// two probes of the store.
+pub(crate) const WAIT: Duration = Duration::from_secs(1);
+
+/// Asks a store. An error if it does not answer and the rule refuses requests then.
 pub(crate) async fn decide(
     limiter: &Limiter,
     plan: &Plan,
     ask: &StoredAsk,
-) -> (StoredReply, Option<Receipt>) {
+) -> Result<StoreReply<Receipt>, Failed> {
     let result = match ask.is_peek() {
         true => limiter.peek(ask.key(), ask.cost()).await,
         false => limiter.check_n(ask.key(), ask.cost()).await,
     };
     match result {
-        Ok(answer) => (reply::of(&answer), answer.into_receipt()),
+        Ok(answer) => Ok(answer.into_reply()),
         // A peek asks the store alone.
         Err(_) if plan.on_failure == StoreFailure::Allow => {
-            let limit = limiter.limit();
-            let said =
-                StoredReply { ruling: Ruling::Admitted, limit, ..StoredReply::unavailable(reply::WAIT) };
-            (StoredReply { retry_after: None, ..said }, None)
+            Ok(StoreReply::new(Outcome::Allowed, limiter.limit(), 0, Duration::ZERO))
         }
-        Err(_) => (StoredReply::unavailable(reply::WAIT), None),
+        Err(failed) => Err(failed),
     }
 }

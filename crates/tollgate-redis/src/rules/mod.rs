@@ -6,7 +6,6 @@ mod decide;
 mod envoy;
 mod name;
 mod plan;
-mod reply;
 mod shadow;
 mod stores;
 

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tollgate_rules::{Line, StoredAnswer, StoredAsk, StoredReply};
+use tollgate_backend::StoreReply;
+use tollgate_rules::{Line, StoredAnswer, StoredAsk};
 
 use crate::Limiter;
 use crate::rules::charge::Charge;
-use crate::rules::decide::decide;
+use crate::rules::decide::{WAIT, decide};
 use crate::rules::plan::Plan;
 
 /// The checks of one rule that are on their way at one time. Beyond it they are not made.
@@ -55,23 +56,28 @@ impl Shadow {
         runtime: Handle,
     ) -> StoredAnswer {
         if ask.is_peek() {
-            return ask.answer(StoredReply::pending(), None);
+            return ask.pending(None);
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             self.dropped.fetch_add(1, Relaxed);
-            return ask.answer(StoredReply::pending(), None);
+            return ask.pending(None);
         };
         let (own, plan, asked, hook) = (limiter.clone(), Arc::clone(plan), ask.clone(), hook.cloned());
         let task = runtime.spawn(async move {
-            let (said, receipt) = decide(&own, &plan, &asked).await;
+            let said = decide(&own, &plan, &asked).await;
             drop(permit);
+            let key: Box<[u8]> = asked.key().into();
+            let (answer, receipt) = match said.map(StoreReply::split) {
+                Ok((said, receipt)) => (asked.answer(said, None), receipt),
+                Err(_) => (asked.unavailable(WAIT), None),
+            };
             if let Some(hook) = hook {
-                hook(&ShadowDecision { rule: &plan.rule, line: asked.line(&said), key: asked.key() });
+                hook(&ShadowDecision { rule: &plan.rule, line: answer.line(), key: &key });
             }
             receipt.into_iter().collect()
         });
         let charge = Charge::begun(limiter.clone(), ask.key().into(), ask.cost(), task, runtime);
-        ask.answer(StoredReply::pending(), Some(Box::new(charge)))
+        ask.pending(Some(Box::new(charge)))
     }
 
     /// Checks that were not made, because too many had not ended.

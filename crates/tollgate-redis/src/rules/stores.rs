@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
-use tollgate_rules::{RuleSet, Rules, StoreServer, StoredAnswer, StoredAsk, StoredReply};
+use tollgate_rules::{RuleSet, Rules, StoreServer, StoredAnswer, StoredAsk, StoredCharge};
 
 use crate::rules::StoreCounts;
 use crate::rules::charge::Charge;
-use crate::rules::decide::decide;
+use crate::rules::decide::{WAIT, decide};
 use crate::rules::plan::{self, Plan, Plans};
-use crate::rules::reply;
 use crate::rules::shadow::{Shadow, ShadowDecision, ShadowHook};
 use crate::{Limiter, Redis};
 
@@ -204,11 +203,10 @@ impl RuleStores {
                         shadow.begin(limiter, plan, ask, hook, runtime)
                     }
                     Some((Kept { limiter, shadow: None }, plan)) => {
-                        let (said, receipt) = decide(limiter, plan, &ask).await;
-                        let charge = receipt.map(|receipt| {
-                            let key = ask.key().into();
-                            Box::new(Charge::new(limiter.clone(), key, receipt, runtime))
-                                as Box<dyn tollgate_rules::StoredCharge>
+                        let Ok(said) = decide(limiter, plan, &ask).await else { return refused(ask) };
+                        let (said, receipt) = said.split();
+                        let charge = receipt.map(|receipt| -> Box<dyn StoredCharge> {
+                            Box::new(Charge::new(limiter.clone(), ask.key().into(), receipt, runtime))
                         });
                         ask.answer(said, charge)
                     }
@@ -237,7 +235,7 @@ impl RuleStores {
 
 /// The answer where no store can be asked.
 fn refused(ask: StoredAsk) -> StoredAnswer {
-    ask.answer(StoredReply::unavailable(reply::WAIT), None)
+    ask.unavailable(WAIT)
 }
 
 impl fmt::Debug for Stores {

@@ -443,7 +443,7 @@ fn a_centre_is_a_backend_that_takes_nothing_back() {
             let admitted = Backend::decide(here, b"alice", BURST).await.unwrap();
             assert_eq!((admitted.outcome, admitted.receipt, admitted.limit), (Outcome::Allowed, None, BURST));
             let refused = Backend::decide(here, b"alice", BURST).await.unwrap();
-            assert!(refused.outcome == Outcome::Denied && refused.wait > Duration::ZERO, "{refused:?}");
+            assert!(refused.outcome == Outcome::Denied && refused.wait() > Duration::ZERO, "{refused:?}");
             assert_eq!(Backend::decide(here, b"alice", BURST + 1).await.unwrap().outcome, Outcome::Never);
         });
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tollgate::{FixedWindow, LeakyBucket, Outcome, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_backend::{Backend, BackendReply};
+use tollgate_backend::{Backend, StoreReply};
 use tollgate_redis::{Answer, Limiter, Receipt, Redis};
 use tollgate_testing::stores::{Server, Store};
 
@@ -443,11 +443,11 @@ fn a_backend_decides_and_takes_back() {
         let quotas: [Quota; 2] =
             [TokenBucket::new(Rate::per_minute(10)).into(), FixedWindow::new(Rate::per_day(7)).into()];
         let limiter = redis.limiter("l", quotas).build().unwrap();
-        let BackendReply { outcome: first, limit, remaining, receipt, .. } =
+        let StoreReply { outcome: first, limit, remaining, receipt, .. } =
             limiter.decide(b"k", 5).await.unwrap();
         assert_eq!((first, limit, remaining), (Outcome::Allowed, 7, 2));
         let refused = limiter.decide(b"k", 5).await.unwrap();
-        assert!(refused.outcome == Outcome::Denied && refused.receipt.is_none() && !refused.wait.is_zero());
+        assert!(refused.outcome == Outcome::Denied && refused.receipt.is_none() && !refused.wait().is_zero());
         assert_eq!(limiter.decide(b"k", 8).await.unwrap().outcome, Outcome::Never);
         Backend::refund(&limiter, receipt.expect("it was charged"));
         while limiter.peek("k", 0).await.unwrap().remaining() < 7 {

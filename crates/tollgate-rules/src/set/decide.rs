@@ -27,9 +27,9 @@ use tollgate::{Account, Clock, Decision, MOST_LIMITS, Quota, Timestamp};
 use crate::matcher::{Concerned, Found};
 use crate::set::allowance::{Current, Kind};
 use crate::set::line::Line;
+use crate::set::ruling::Ruling;
 use crate::set::scratch::{Charge, Charges, Mark, Scratch};
 use crate::set::stored::StoredAnswer;
-use crate::set::stored_reply::Ruling;
 use crate::set::{Ask, RuleSet};
 
 /// How many keys are hashed before the first decision. Those of further rules are hashed for each

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tollgate::{AcquireError, Decision, MOST_LIMITS, Outcome, Part};
+use tollgate_backend::StoreReply;
 
 use crate::set::allowance::Current;
-use crate::set::stored_reply::{Ruling, StoredReply};
+use crate::set::ruling::Ruling;
 
 /// What one rule says of a request: see [`Verdict::lines`](crate::Verdict::lines).
 ///
@@ -82,6 +83,12 @@ impl Line {
             banned: None,
             is_over: false,
         }
+    }
+
+    /// The line without what its limits said; what is known of the key stays.
+    fn unlimited(&self) -> Self {
+        let (banned, is_over) = (self.banned, self.is_over);
+        Self { banned, is_over, ..Self::new(self.rule, self.tier, self.is_shadow, self.cost) }
     }
 
     /// Forgets what the limits said.
@@ -183,9 +190,9 @@ impl Line {
     }
 
     /// Adds what the rule's store says.
-    pub(super) fn add_stored(&mut self, said: &StoredReply) {
+    pub(super) fn add_stored(&mut self, said: &StoreReply) {
         self.add(Self {
-            ruling: said.ruling,
+            ruling: said.outcome.into(),
             number: said.number,
             limit: said.limit,
             remaining: said.remaining,
@@ -193,9 +200,19 @@ impl Line {
             more_after: said.reset_after,
             reset_after: said.reset_after,
             delay: Duration::ZERO,
-            is_pending: said.is_pending,
             ..*self
         });
+    }
+
+    /// Adds that the rule's store does not answer, and may be asked again after this time.
+    pub(super) fn add_unavailable(&mut self, retry_after: Duration) {
+        let (ruling, retry_after) = (Ruling::Unavailable, Some(retry_after));
+        self.add(Self { ruling, retry_after, remaining: 0, ..self.unlimited() });
+    }
+
+    /// Adds that the rule's store decides later.
+    pub(super) fn add_pending(&mut self) {
+        self.add(Self { is_pending: true, ..self.unlimited() });
     }
 
     /// Makes the line refuse until the ban of the key has ended, at least.

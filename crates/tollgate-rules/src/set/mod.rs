@@ -5,12 +5,12 @@
 //! | `allowance` | the limiters of a rule, built or shared with the generation before |
 //! | `ban`, `at_once` | banned keys; requests in flight |
 //! | `rule_set`, `ask` | the rules with their limiters; how a request is to be decided |
-//! | `line`, `scratch` | what one rule says of a request; the buffers of a request |
+//! | `ruling`, `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `memory` | what all limiters may come to take |
 //! | `decide`, `brief` | how rules decide a request together; the short way |
 //! | `saved` | the debts and bans for the next process |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
-//! | `stored`, `stored_reply` | rules whose counts a store keeps |
+//! | `stored` | rules whose counts a store keeps |
 //! | `usage` | how full the tables of a rule are |
 //! | `one_rule` | one rule asked by its name, without a request |
 //! | `parked` | rules that are gone, and may come back |
@@ -31,10 +31,10 @@ mod memory;
 mod one_rule;
 mod parked;
 mod rule_set;
+mod ruling;
 pub(crate) mod saved;
 mod scratch;
 mod stored;
-mod stored_reply;
 mod succeed;
 mod ticket;
 mod usage;
@@ -60,10 +60,10 @@ pub(crate) use memory::needed as needed_memory;
 pub use one_rule::{AskRule, AskRuleError};
 pub(crate) use parked::Parked;
 pub use rule_set::RuleSet;
+pub use ruling::Ruling;
 pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;
 pub use stored::{StoredAnswer, StoredAsk, StoredCharge};
-pub use stored_reply::{Ruling, StoredReply};
 pub(crate) use succeed::{Change, Hindrance, Succession};
 pub use ticket::Ticket;
 pub use verdict::{RuleAnswer, Verdict};
@@ -147,9 +147,9 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
-    /// use tollgate_rules::StoredReply;
+    /// use std::time::Duration;
+    /// use tollgate::{ManualClock, Outcome};
+    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, StoreReply, read};
     ///
     /// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '10/s', \
     ///     store = 'redis://10.0.0.7' }]";
@@ -161,15 +161,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// assert_eq!(verdict.outcome(), Ruling::Unavailable); // no store was asked
     /// let mut asks = verdict.unasked();
     /// drop(verdict);
-    /// let said = StoredReply {
-    ///     ruling: Ruling::Admitted,
-    ///     number: Some(0),
-    ///     limit: 10,
-    ///     remaining: 4,
-    ///     retry_after: None,
-    ///     reset_after: std::time::Duration::from_millis(600),
-    ///     is_pending: false,
-    /// };
+    /// let said = StoreReply::new(Outcome::Allowed, 10, 4, Duration::from_millis(600));
     /// let mut answers = vec![asks.remove(0).answer(said, None)];
     /// let verdict = set.ask_answered(&request, Ask::default(), &mut answers, &mut scratch);
     /// assert_eq!((verdict.is_admitted(), verdict.lines()[0].remaining), (true, 4));

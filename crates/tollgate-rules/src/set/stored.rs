@@ -17,9 +17,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate_backend::StoreReply;
 
 use crate::set::line::Line;
-use crate::set::stored_reply::StoredReply;
 
 /// What a store was charged, and may be given back. Dropping it keeps the charge.
 pub trait StoredCharge: Send + Sync {
@@ -47,8 +49,18 @@ pub struct StoredAsk {
 #[derive(Debug)]
 pub struct StoredAnswer {
     ask: StoredAsk,
-    said: StoredReply,
+    said: Said,
     charge: Held,
+}
+
+/// What a store says.
+#[derive(Debug)]
+enum Said {
+    Decided(StoreReply),
+    /// Nothing. It may be asked again after this time.
+    Failed(Duration),
+    /// Nothing yet: no request waits for a rule in shadow mode.
+    Pending,
 }
 
 /// A charge that is given back when this is dropped.
@@ -114,22 +126,34 @@ impl StoredAsk {
         self.is_peek
     }
 
-    /// What a rule in shadow mode says by this answer of its store.
-    #[must_use]
-    pub fn line(&self, said: &StoredReply) -> Line {
-        let mut line = Line::new(self.rule, self.tier, true, self.cost);
-        line.add_stored(said);
-        line
-    }
-
     /// The store's answer, and what it charged.
     #[must_use]
-    pub fn answer(self, said: StoredReply, charge: Option<Box<dyn StoredCharge>>) -> StoredAnswer {
-        StoredAnswer { ask: self, said, charge: Held(charge) }
+    pub fn answer(self, said: StoreReply, charge: Option<Box<dyn StoredCharge>>) -> StoredAnswer {
+        StoredAnswer { ask: self, said: Said::Decided(said), charge: Held(charge) }
+    }
+
+    /// The answer of a store that failed, and may be asked again after this time.
+    #[must_use]
+    pub fn unavailable(self, retry_after: Duration) -> StoredAnswer {
+        StoredAnswer { ask: self, said: Said::Failed(retry_after), charge: Held(None) }
+    }
+
+    /// The answer for a rule in shadow mode before the store has decided.
+    #[must_use]
+    pub fn pending(self, charge: Option<Box<dyn StoredCharge>>) -> StoredAnswer {
+        StoredAnswer { ask: self, said: Said::Pending, charge: Held(charge) }
     }
 }
 
 impl StoredAnswer {
+    /// What a rule in shadow mode says by this answer.
+    #[must_use]
+    pub fn line(&self) -> Line {
+        let mut line = Line::new(self.ask.rule, self.ask.tier, true, self.ask.cost);
+        self.write(&mut line);
+        line
+    }
+
     /// Whether it answers what a line asks.
     pub(super) fn is_of(&self, set: SetId, line: &Line, key: &[u8], is_peek: bool) -> bool {
         let StoredAsk { set: of, rule, tier, key: own, cost, is_peek: peeked } = &self.ask;
@@ -137,14 +161,19 @@ impl StoredAnswer {
     }
 
     pub(super) fn write(&self, line: &mut Line) {
-        line.add_stored(&self.said);
+        match &self.said {
+            Said::Decided(said) => line.add_stored(said),
+            Said::Failed(retry_after) => line.add_unavailable(*retry_after),
+            Said::Pending => line.add_pending(),
+        }
     }
 
     /// Shows the limit without the request, whose charge is given back.
     pub(super) fn write_given_back(&self, line: &mut Line) {
+        let Said::Decided(said) = &self.said else { return self.write(line) };
         let units = if self.charge.0.is_some() { self.ask.cost } else { 0 };
-        let remaining = self.said.remaining.saturating_add(units).min(self.said.limit);
-        line.add_stored(&StoredReply { remaining, ..self.said });
+        let remaining = said.remaining.saturating_add(units).min(said.limit);
+        line.add_stored(&StoreReply { remaining, ..*said });
     }
 
     /// The charge, which stays from now on.

@@ -11,9 +11,9 @@ use crate::matcher::Concerned;
 use crate::rule::{Cost, Rule};
 use crate::set::RuleSet;
 use crate::set::line::Line;
+use crate::set::ruling::Ruling;
 use crate::set::scratch::{Charge, Mark, Scratch};
 use crate::set::stored::StoredAsk;
-use crate::set::stored_reply::Ruling;
 use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedReceipt, OwnedStored, Ticket};
 
 /// What all rules together say of a request.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate::ManualClock;
+use tollgate::{ManualClock, Outcome};
 use tollgate_rules::{
-    Ask, LiveRules, Memory, PlainRequest, ReloadError, RuleSet, Rules, Ruling, Scratch, StoredAnswer,
-    StoredAsk, StoredCharge, StoredReply, read,
+    Ask, LiveRules, Memory, PlainRequest, ReloadError, RuleSet, Rules, Ruling, Scratch, StoreReply,
+    StoredAnswer, StoredAsk, StoredCharge, read,
 };
 
 /// What all charges of a test did.
@@ -48,18 +48,12 @@ fn client(last: u8) -> PlainRequest {
 }
 
 /// The store's answer to an ask, with a charge if it admits.
-fn answer(book: &Arc<Book>, ask: StoredAsk, ruling: Ruling) -> StoredAnswer {
-    let said = StoredReply {
-        ruling,
-        number: Some(0),
-        limit: 10,
-        remaining: 4,
-        retry_after: (ruling == Ruling::Refused).then_some(Duration::from_secs(9)),
-        reset_after: Duration::from_secs(60),
-        is_pending: false,
-    };
+fn answer(book: &Arc<Book>, ask: StoredAsk, outcome: Outcome) -> StoredAnswer {
+    let retry_after = (outcome == Outcome::Denied).then_some(Duration::from_secs(9));
+    let said = StoreReply::new(outcome, 10, 4, Duration::from_secs(60));
+    let said = StoreReply { number: Some(0), retry_after, ..said };
     let charge = || Box::new(Charge(Arc::clone(book))) as Box<dyn StoredCharge>;
-    ask.answer(said, (ruling == Ruling::Admitted).then(charge))
+    ask.answer(said, (outcome == Outcome::Allowed).then(charge))
 }
 
 /// What a request asks of stores, and the answers that they give.
@@ -67,11 +61,11 @@ fn asked(
     set: &RuleSet<ManualClock>,
     request: &PlainRequest,
     book: &Arc<Book>,
-    ruling: Ruling,
+    outcome: Outcome,
 ) -> Vec<StoredAnswer> {
     let mut scratch = Scratch::default();
     let asks = set.check(request, &mut scratch).unasked();
-    asks.into_iter().map(|ask| answer(book, ask, ruling)).collect()
+    asks.into_iter().map(|ask| answer(book, ask, outcome)).collect()
 }
 
 fn given_back(book: &Book) -> u64 {
@@ -89,7 +83,7 @@ fn a_rule_with_a_store_refuses_until_it_is_asked() {
     // Nothing was charged.
     let book = Arc::new(Book::default());
     for left in [1, 0] {
-        let mut answers = asked(&set, &client(1), &book, Ruling::Admitted);
+        let mut answers = asked(&set, &client(1), &book, Outcome::Allowed);
         let verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
         assert_eq!((verdict.outcome(), verdict.unasked().len()), (Ruling::Admitted, 0));
         let numbers: Vec<_> = verdict.lines().iter().map(|line| line.remaining).collect();
@@ -110,11 +104,39 @@ fn a_shadow_rules_store_is_asked_before_anything_is_charged() {
     let verdict = set.check(&client(1), &mut scratch);
     assert_eq!((verdict.is_admitted(), verdict.unasked().len()), (false, 1));
     drop(verdict);
-    let mut answers = asked(&set, &client(1), &book, Ruling::Refused);
+    let mut answers = asked(&set, &client(1), &book, Outcome::Denied);
     let verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
     assert!(verdict.is_admitted());
     let lines: Vec<_> = verdict.lines().iter().map(|line| (line.ruling, line.remaining)).collect();
     assert_eq!(lines, [(Ruling::Refused, 4), (Ruling::Admitted, 1)]);
+}
+
+#[test]
+fn a_store_that_failed_refuses_for_the_time_it_says() {
+    let set = set(&[STORED, LOCAL].join(", "));
+    let mut scratch = Scratch::default();
+    let mut asks = set.check(&client(1), &mut scratch).unasked();
+    let mut answers = vec![asks.remove(0).unavailable(Duration::from_secs(3))];
+    let verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
+    assert_eq!((verdict.outcome(), verdict.unasked().len()), (Ruling::Unavailable, 0));
+    assert_eq!(verdict.retry_after(), Some(Duration::from_secs(3)));
+    // The local limit was not charged.
+    let left: Vec<_> = verdict.lines().iter().map(|line| line.remaining).collect();
+    assert_eq!(left, [0, 2]);
+}
+
+#[test]
+fn a_pending_answer_says_nothing_of_a_shadow_rule() {
+    let set = set(&[&STORED.replace(" }", ", mode = 'shadow' }"), LOCAL].join(", "));
+    let (book, mut scratch) = (Arc::new(Book::default()), Scratch::default());
+    let mut asks = set.check(&client(1), &mut scratch).unasked();
+    let mut answers = vec![asks.remove(0).pending(Some(Box::new(Charge(Arc::clone(&book)))))];
+    let verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
+    let pending: Vec<_> = verdict.lines().iter().map(|line| line.is_pending).collect();
+    assert_eq!((verdict.is_admitted(), pending), (true, vec![true, false]));
+    // The charge stays for the ticket.
+    drop(verdict);
+    assert_eq!(given_back(&book), 0);
 }
 
 #[test]
@@ -130,7 +152,7 @@ fn an_answer_decides_its_own_request_only() {
         (&other, client(1), Ask::default()),
     ] {
         let before = given_back(&book);
-        let mut answers = asked(&first, &client(1), &book, Ruling::Admitted);
+        let mut answers = asked(&first, &client(1), &book, Outcome::Allowed);
         let verdict = set.ask_answered(&request, ask, &mut answers, &mut scratch);
         assert_eq!((verdict.outcome(), verdict.unasked().len()), (Ruling::Unavailable, 1));
         drop(verdict);
@@ -144,9 +166,9 @@ fn a_refusal_gives_back_what_stores_charged() {
     let set = set(&[STORED, &second, LOCAL].join(", "));
     let (book, mut scratch) = (Arc::new(Book::default()), Scratch::default());
     let asks = set.check(&client(1), &mut scratch).unasked();
-    let rulings = [Ruling::Admitted, Ruling::Refused];
+    let outcomes = [Outcome::Allowed, Outcome::Denied];
     let mut answers: Vec<_> =
-        asks.into_iter().zip(rulings).map(|(ask, ruling)| answer(&book, ask, ruling)).collect();
+        asks.into_iter().zip(outcomes).map(|(ask, outcome)| answer(&book, ask, outcome)).collect();
     let verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
     assert_eq!(verdict.refused_by().map(|rule| &*rule.name), Some("second"));
     assert_eq!(verdict.retry_after(), Some(Duration::from_secs(9)));
@@ -156,9 +178,9 @@ fn a_refusal_gives_back_what_stores_charged() {
     drop(verdict);
 
     // Another request takes the local limit while the stores are asked.
-    let mut answers = asked(&set, &client(1), &book, Ruling::Admitted);
+    let mut answers = asked(&set, &client(1), &book, Outcome::Allowed);
     for _ in 0..2 {
-        let mut others = asked(&set, &client(2), &book, Ruling::Admitted);
+        let mut others = asked(&set, &client(2), &book, Outcome::Allowed);
         assert!(set.ask_answered(&client(2), Ask::default(), &mut others, &mut scratch).is_admitted());
     }
     let verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
@@ -172,7 +194,7 @@ fn a_ticket_gives_back_to_the_store_once() {
     let set = set(&rule);
     let (book, mut scratch) = (Arc::new(Book::default()), Scratch::default());
     let mut verdict = || {
-        let mut answers = asked(&set, &client(1), &book, Ruling::Admitted);
+        let mut answers = asked(&set, &client(1), &book, Outcome::Allowed);
         set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch).ticket()
     };
     let mut ticket = verdict();
@@ -197,7 +219,7 @@ fn a_verdict_settles_and_cancels_in_the_store() {
     let set = set(&STORED.replace(" }", ", charge_if.status = [401] }"));
     let (book, mut scratch) = (Arc::new(Book::default()), Scratch::default());
     for (status, expected) in [(Some(401), 0), (Some(200), 1), (None, 2)] {
-        let mut answers = asked(&set, &client(1), &book, Ruling::Admitted);
+        let mut answers = asked(&set, &client(1), &book, Outcome::Allowed);
         let mut verdict = set.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
         match status {
             Some(status) => verdict.settle(status),
@@ -212,7 +234,7 @@ fn an_answer_to_old_rules_is_given_back() {
     let live = LiveRules::new(rules(STORED), [0; 32], ManualClock::new()).unwrap();
     let (mut handle, mut scratch) = (live.handle(), Scratch::default());
     let book = Arc::new(Book::default());
-    let mut answers = asked(&live.rules(), &client(1), &book, Ruling::Admitted);
+    let mut answers = asked(&live.rules(), &client(1), &book, Outcome::Allowed);
     live.reload(rules(&STORED.replace("10/h", "20/h")), [1; 32]).unwrap();
     let verdict = handle.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
     assert_eq!((verdict.unasked().len(), given_back(&book)), (1, 1));

@@ -30,7 +30,7 @@ impl Evaluation<'_, '_> {
             Outcome::Denied => RuleOutcome::Limited,
             Outcome::Never => RuleOutcome::CostAboveLimit,
         };
-        let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
+        let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait() };
         self.report(rule, outcome, request.cost, || Some(state));
     }
 }

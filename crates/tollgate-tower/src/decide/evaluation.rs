@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::{Decision, MOST_LIMITS, Outcome, Timestamp};
-use tollgate_backend::BackendReply;
+use tollgate_backend::StoreReply;
 use tollgate_http::{LimitHeaders, LimitState, RefusalReason, RefusalRecord, RuleOutcome};
 
 use super::charges::{Charge, Charges, Extra, Of};
@@ -251,11 +251,11 @@ impl<'l, 'v> Evaluation<'l, 'v> {
     pub(super) fn apply_reply<E: Into<Extra>>(
         &mut self,
         rule: usize,
-        reply: BackendReply<E>,
+        reply: StoreReply<E>,
         cost: u64,
     ) -> bool {
         let (name, shadow) = (&*self.state.rules[rule].name, self.state.rules[rule].shadow);
-        let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait };
+        let state = LimitState { limit: reply.limit, remaining: reply.remaining, reset: reply.wait() };
         let (reason, retry_after) = match reply.outcome {
             Outcome::Allowed => {
                 self.report(rule, RuleOutcome::Allowed, cost, || Some(state));
@@ -265,7 +265,7 @@ impl<'l, 'v> Evaluation<'l, 'v> {
                 );
                 return true;
             }
-            Outcome::Denied => (RefusalReason::Limited, Some(reply.wait)),
+            Outcome::Denied => (RefusalReason::Limited, Some(reply.wait())),
             Outcome::Never => (RefusalReason::CostAboveLimit, None),
         };
         let record =

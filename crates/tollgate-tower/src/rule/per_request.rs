@@ -1,7 +1,7 @@
 //! Limits that come with each request.
 
 use tollgate::{BuildError, CallQuota, Decision, Limiter, Receipt, WhenFull};
-use tollgate_backend::BackendReply;
+use tollgate_backend::StoreReply;
 use tollgate_http::RequestHead;
 
 use super::request::CheckRequest;
@@ -35,13 +35,13 @@ impl PerRequest {
 
     /// Decides a request and charges it. `None` if it has no quota.
     #[inline]
-    pub(crate) fn check(&self, request: CheckRequest<'_>) -> Option<BackendReply<Receipt>> {
+    pub(crate) fn check(&self, request: CheckRequest<'_>) -> Option<StoreReply<Receipt>> {
         let quota = request.quota?.lend();
         Some(reply_of(self.limiter.account(request.key).under(&quota).check_n(request.cost)))
     }
 
     /// As [`check`](Self::check), and charges nothing.
-    pub(crate) fn peek(&self, request: CheckRequest<'_>) -> Option<BackendReply<Receipt>> {
+    pub(crate) fn peek(&self, request: CheckRequest<'_>) -> Option<StoreReply<Receipt>> {
         let quota = request.quota?.lend();
         Some(reply_of(self.limiter.account(request.key).under(&quota).peek_n(request.cost)))
     }
@@ -52,12 +52,8 @@ impl PerRequest {
     }
 }
 
-fn reply_of(decision: Decision<'_>) -> BackendReply<Receipt> {
-    BackendReply {
-        outcome: decision.outcome(),
-        limit: decision.limit(),
-        remaining: decision.remaining(),
-        wait: decision.retry_after().unwrap_or_else(|| decision.reset_after()),
-        receipt: Some(decision.receipt()),
-    }
+fn reply_of(decision: Decision<'_>) -> StoreReply<Receipt> {
+    let wait = decision.retry_after().unwrap_or_else(|| decision.reset_after());
+    let (outcome, limit, remaining) = (decision.outcome(), decision.limit(), decision.remaining());
+    StoreReply { receipt: Some(decision.receipt()), ..StoreReply::new(outcome, limit, remaining, wait) }
 }

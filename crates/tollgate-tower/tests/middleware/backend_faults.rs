@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use tollgate::{Outcome, Quota};
-use tollgate_tower::{Backend, BackendFault, BackendReply, OnBackendError, Rule, TollgateLayer};
+use tollgate_tower::{Backend, BackendFault, OnBackendError, Rule, StoreReply, TollgateLayer};
 
 use crate::support::{hourly_bucket, layer_with, statuses};
 
@@ -24,15 +24,14 @@ impl Backend for Faulty {
     type Error = Infallible;
     type Receipt = ();
 
-    async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Infallible> {
+    async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, Infallible> {
         tokio::task::yield_now().await;
         match *self {
             Self::Panics => panic!("out of tape"),
             Self::Hangs => pending().await,
             Self::AnswersAfter(time) => tokio::time::sleep(time).await,
         }
-        let (outcome, wait) = (Outcome::Allowed, Duration::ZERO);
-        Ok(BackendReply { outcome, limit: 1, remaining: 0, wait, receipt: None })
+        Ok(StoreReply::new(Outcome::Allowed, 1, 0, Duration::ZERO))
     }
 
     fn deadline(&self) -> Duration {

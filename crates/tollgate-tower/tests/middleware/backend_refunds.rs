@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{LeakyBucket, Outcome, Rate};
-use tollgate_tower::{Backend, BackendReply, OnBackendError, Rule};
+use tollgate_tower::{Backend, OnBackendError, Rule, StoreReply};
 
 use crate::support::{TokioClock, hourly_bucket, layer_with, status, statuses};
 
@@ -47,7 +47,7 @@ impl Backend for Store {
     type Error = io::Error;
     type Receipt = u64;
 
-    async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply<u64>, io::Error> {
+    async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply<u64>, io::Error> {
         let (outcome, receipt) = match self.does {
             Does::Admits | Does::AdmitsForGood => {
                 let mut charges = self.charges.lock().unwrap();
@@ -60,7 +60,7 @@ impl Backend for Store {
             Does::Fails => return Err(io::ErrorKind::ConnectionRefused.into()),
             Does::Hangs => std::future::pending().await,
         };
-        Ok(BackendReply { outcome, limit: 9, remaining: 0, wait: Duration::from_secs(1), receipt })
+        Ok(StoreReply { receipt, ..StoreReply::new(outcome, 9, 0, Duration::from_secs(1)) })
     }
 
     fn refund(&self, receipt: u64) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{Outcome, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, BackendReply, BuildError, OnBackendError, Rule, RuleOutcome, TollgateLayer};
+use tollgate_tower::{Backend, BuildError, OnBackendError, Rule, RuleOutcome, StoreReply, TollgateLayer};
 
 use crate::support::{by_header, header, hourly_bucket, layer_with, request, send, status, statuses};
 
@@ -38,7 +38,7 @@ impl Backend for TestBackend {
     type Error = Down;
     type Receipt = ();
 
-    async fn decide(&self, key: &[u8], cost: u64) -> Result<BackendReply, Down> {
+    async fn decide(&self, key: &[u8], cost: u64) -> Result<StoreReply, Down> {
         tokio::task::yield_now().await;
         if *self.down.lock().unwrap() {
             return Err(Down);
@@ -55,13 +55,8 @@ impl Backend for TestBackend {
         if outcome == Outcome::Allowed {
             seen.push((key.to_vec(), cost));
         }
-        Ok(BackendReply {
-            outcome,
-            limit: 2,
-            remaining: 1_u64.saturating_sub(before),
-            wait: Duration::from_millis(1_500),
-            receipt: None,
-        })
+        let remaining = 1_u64.saturating_sub(before);
+        Ok(StoreReply::new(outcome, 2, remaining, Duration::from_millis(1_500)))
     }
 }
 
@@ -149,7 +144,7 @@ async fn a_client_that_disconnects_during_the_backend_call_is_refunded() {
     impl Backend for Hangs {
         type Error = Down;
         type Receipt = ();
-        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Down> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, Down> {
             std::future::pending().await
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{BuildError, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, TokenBucket};
-use tollgate_tower::{Backend, BackendReply, OnBackendError, ReconfigureError, Rule, TollgateLayer};
+use tollgate_tower::{Backend, OnBackendError, ReconfigureError, Rule, StoreReply, TollgateLayer};
 
 use crate::support::{by_header, header, hourly_bucket, layer_with, request, send, status, statuses};
 
@@ -102,7 +102,7 @@ fn a_change_that_is_impossible_is_an_error() {
     impl Backend for Hangs {
         type Error = std::convert::Infallible;
         type Receipt = ();
-        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Self::Error> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, Self::Error> {
             std::future::pending().await
         }
     }

@@ -13,8 +13,8 @@ use tollgate::{
 };
 use tollgate_testing::random::Random;
 use tollgate_tower::{
-    Backend, BackendReply, Builder, Limit, LimitState, NotRestored, OnBackendError, RequestHead,
-    RestoreError, Rule, TollgateLayer,
+    Backend, Builder, Limit, LimitState, NotRestored, OnBackendError, RequestHead, RestoreError, Rule,
+    StoreReply, TollgateLayer,
 };
 
 use crate::support::{by_header, hourly_bucket, layer_with, request, send, status, statuses};
@@ -148,7 +148,7 @@ async fn local_limits_of_a_backend_outlive_a_restart() {
     impl Backend for Down {
         type Error = std::fmt::Error;
         type Receipt = ();
-        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, std::fmt::Error> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, std::fmt::Error> {
             Err(std::fmt::Error)
         }
     }

@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate::{LeakyBucket, ManualClock, Outcome, Rate, TokenBucket};
 use tollgate_tower::{
-    Backend, BackendReply, BuildError, HeaderStyle, KeyBy, OnBackendError, RequestHead, RequestLimits, Rule,
+    Backend, BuildError, HeaderStyle, KeyBy, OnBackendError, RequestHead, RequestLimits, Rule, StoreReply,
     Tollgate, TollgateLayer,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -111,10 +111,9 @@ async fn a_delayed_refusal_sees_the_original_path() {
     impl Backend for Full {
         type Error = Infallible;
         type Receipt = ();
-        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Infallible> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, Infallible> {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let wait = Duration::from_secs(1);
-            Ok(BackendReply { outcome: Outcome::Denied, limit: 1, remaining: 0, wait, receipt: None })
+            Ok(StoreReply::new(Outcome::Denied, 1, 0, Duration::from_secs(1)))
         }
     }
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::Outcome;
-use tollgate_tower::{Backend, BackendReply, MissingKey, OnBackendError, Rule};
+use tollgate_tower::{Backend, MissingKey, OnBackendError, Rule, StoreReply};
 
 use crate::support::{by_header, by_peer, hourly_bucket, layer_with, status};
 
@@ -16,9 +16,8 @@ impl Backend for Everything {
     type Error = Infallible;
     type Receipt = ();
 
-    async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, Infallible> {
-        let (outcome, wait) = (Outcome::Allowed, Duration::ZERO);
-        Ok(BackendReply { outcome, limit: 9, remaining: 9, wait, receipt: None })
+    async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, Infallible> {
+        Ok(StoreReply::new(Outcome::Allowed, 9, 9, Duration::ZERO))
     }
 }
 

@@ -3,8 +3,7 @@
 use http::{HeaderValue, Request};
 use tollgate::{ManualClock, Rate, TokenBucket};
 use tollgate_tower::{
-    Backend, BackendReply, ClientAddress, GrpcResponder, KeyBy, MissingKey, OnBackendError, Rule,
-    TollgateLayer,
+    Backend, ClientAddress, GrpcResponder, KeyBy, MissingKey, OnBackendError, Rule, StoreReply, TollgateLayer,
 };
 use tonic::Code;
 use tonic::transport::Channel;
@@ -91,7 +90,7 @@ async fn grpc_statuses_mean_what_the_http_statuses_mean() {
     impl Backend for Broken {
         type Error = std::fmt::Error;
         type Receipt = ();
-        async fn decide(&self, _: &[u8], _: u64) -> Result<BackendReply, std::fmt::Error> {
+        async fn decide(&self, _: &[u8], _: u64) -> Result<StoreReply, std::fmt::Error> {
             Err(std::fmt::Error)
         }
     }
