@@ -9,12 +9,14 @@
 
 #![no_main]
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::rc::Rc;
+#[path = "shared/log.rs"]
+mod log;
 
+use clap::ValueEnum;
 use libfuzzer_sys::fuzz_target;
-use tollgate_cli::probe::{Log, Op, Reader, Request};
+use tollgate_logs::{Format, Op, Options};
+
+use log::{Log, Request};
 
 fuzz_target!(|bytes: &[u8]| {
     let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
@@ -22,32 +24,33 @@ fuzz_target!(|bytes: &[u8]| {
     let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
     let text = bytes.get(end + 1..).unwrap_or_default();
 
-    let Some(reader) = reader(&words) else { return };
-    let whole = reader.log(text, text.len());
+    let Some(options) = options(&words) else { return };
+    let whole = log::read(&options, text, text.len());
     // The same log in two blocks, cut at a place that depends on the bytes.
     let cut = bytes.iter().fold(0, |sum: usize, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    assert_eq!(reader.log(text, cut % (text.len() + 1)), whole);
+    assert_eq!(log::read(&options, text, cut % (text.len() + 1)), whole);
 
     let Ok(log) = whole else { return };
     assert_every_line_is_counted(&log, text);
     assert_a_trace_reads_the_same(&log);
 });
 
-thread_local! {
-    /// The readers by their options: parsing options takes ten times as long as reading a log.
-    static READERS: RefCell<HashMap<String, Option<Rc<Reader>>>> = RefCell::default();
-}
-
-/// Bounds the map.
-const MAX_READERS: usize = 1 << 10;
-
-fn reader(words: &[&str]) -> Option<Rc<Reader>> {
-    READERS.with_borrow_mut(|readers| {
-        if readers.len() == MAX_READERS {
-            readers.clear();
+/// Reads options as those of the command.
+fn options(words: &[&str]) -> Option<Options> {
+    let mut options = Options::default();
+    for pair in words.chunks(2) {
+        let &[name, value] = pair else { return None };
+        match name {
+            "--format" => options.format = Format::from_str(value, false).ok()?,
+            "--key" => options.key = value.parse().ok()?,
+            "--ipv6-prefix" => options.ipv6_prefix = value.parse().ok()?,
+            "--time-field" => options.time_field = Some(value.into()),
+            "--key-field" => options.key_field = Some(value.into()),
+            "--cost-field" => options.cost_field = Some(value.into()),
+            _ => return None,
         }
-        readers.entry(words.join(" ")).or_insert_with(|| Reader::new(words).ok().map(Rc::new)).clone()
-    })
+    }
+    Some(options)
 }
 
 fn assert_every_line_is_counted(log: &Log, text: &[u8]) {
@@ -74,8 +77,8 @@ fn assert_a_trace_reads_the_same(log: &Log) {
         trace.push_str(&line_of(request));
         expected.push(Request { line, ..request.clone() });
     }
-    let reader = reader(&["--format", "trace"]).expect("a format is named");
-    let again = reader.log(trace.as_bytes(), trace.len());
+    let options = Options { format: Format::Trace, ..Options::default() };
+    let again = log::read(&options, trace.as_bytes(), trace.len());
     assert_eq!(again.expect("a trace").requests, expected, "{trace}");
 }
 

@@ -13,16 +13,20 @@
 #[path = "../../crates/tollgate-cli/tests/support/reference.rs"]
 mod reference;
 
+#[path = "shared/log.rs"]
+mod log;
+
 use std::collections::HashSet;
-use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tollgate::Limiter;
 use tollgate_cli::Spec;
-use tollgate_cli::probe::{self, Op, Reader, RecordOutcome, Request};
+use tollgate_cli::probe::{self, RecordOutcome};
+use tollgate_logs::{Format, Op, Options};
 use tollgate_model::{Booking, Receipt, Reservation};
 
+use log::Request;
 use reference::{Reference, line};
 
 /// Few enough for one bucket of the table, so that no key loses its slot.
@@ -39,9 +43,8 @@ fuzz_target!(|text: &str| {
     let Ok(spec) = limit.parse::<Spec>() else { return };
     let memory = Limiter::builder(spec.quota()).per::<[u8]>().max_keys(64).memory();
     let Ok(..=MAX_MEMORY) = memory else { return };
-    static READER: LazyLock<Reader> =
-        LazyLock::new(|| Reader::new(&["--format", "trace"]).expect("a format"));
-    let log = READER.log(trace.as_bytes(), trace.len()).expect("the format is given");
+    let options = Options { format: Format::Trace, ..Options::default() };
+    let log = log::read(&options, trace.as_bytes(), trace.len()).expect("the format is given");
     let keys: HashSet<&[u8]> = log.requests.iter().map(|request| &request.key[..]).collect();
     let [first, ..] = &log.requests[..] else { return };
     if keys.len() > MAX_KEYS {

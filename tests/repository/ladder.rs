@@ -74,7 +74,7 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-cli/src",
         &[
-            "columns ingest note random report round_numbers share spec",
+            "columns note random report round_numbers share spec",
             "demo failure progress",
             "output reading",
             "by_rules pages serve stress timelines",
@@ -85,6 +85,23 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-http/src",
         &["headers key::buffer key::first_byte outcome request_head", "client respond", "key rules"],
+    ),
+    (
+        "crates/tollgate-logs/src",
+        &[
+            "malformed",
+            "key time",
+            "durations",
+            "error",
+            "parts batch options totals",
+            "fields lines",
+            "extra json delimited",
+            "clf trace",
+            "detect",
+            "source",
+            "blocks in_order",
+            "pipeline",
+        ],
     ),
     (
         "crates/tollgate-redis/src",

@@ -7,11 +7,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates that a release publishes.
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 9] = [
     "tollgate",
     "tollgate-backend",
     "tollgate-cli",
     "tollgate-http",
+    "tollgate-logs",
     "tollgate-redis",
     "tollgate-rules",
     "tollgate-server",
@@ -67,7 +68,7 @@ fn folder(package: &Value) -> String {
 }
 
 #[test]
-fn exactly_eight_crates_are_published() {
+fn exactly_nine_crates_are_published() {
     let mut names: Vec<String> = published().iter().map(|package| name(package).to_owned()).collect();
     names.sort();
     assert_eq!(names, PUBLISHED);

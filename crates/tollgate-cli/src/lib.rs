@@ -18,7 +18,6 @@ mod cli;
 mod columns;
 mod demo;
 mod failure;
-mod ingest;
 mod note;
 mod output;
 #[cfg(feature = "serve")]

@@ -7,8 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressState, ProgressStyle};
-
-use crate::ingest::Progress;
+use tollgate_logs::Progress;
 
 /// How often bars are redrawn.
 const REDRAW: Duration = Duration::from_millis(100);

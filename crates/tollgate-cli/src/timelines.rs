@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 
 use tollgate::Timestamp;
+use tollgate_logs::Op;
 
 use crate::failure::Failure;
-use crate::ingest::Op;
 use crate::note::print_note;
 use crate::reading::{LogTime, Reading};
 use crate::report::figures::counted;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tollgate_logs::TimeIs;
+
 use super::map::Map;
 use crate::failure::Failure;
-use crate::ingest::TimeIs;
 use crate::spec::period;
 
 /// How a log is read as requests.

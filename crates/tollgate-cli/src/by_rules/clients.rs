@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::ingest::KeyWriter;
+use tollgate_logs::KeyWriter;
 
 /// The clients of a log, each looked up once a record.
 ///
@@ -96,7 +96,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::{KeyBy, PrefixLen};
+    use tollgate_logs::{KeyBy, PrefixLen};
 
     #[test]
     fn each_name_is_one_client_and_addresses_are_themselves() {

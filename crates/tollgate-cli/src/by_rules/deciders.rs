@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::thread::Scope;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use tollgate_logs::{Batch, Wanted};
 
 use super::judge::Judge;
 use super::log::Requests;
 use crate::failure::Failure;
-use crate::ingest::{Batch, Wanted};
 
 /// How many batches the judges may have.
 const UNDERWAY: usize = 4;

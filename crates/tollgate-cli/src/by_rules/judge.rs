@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{ManualClock, Timestamp};
+use tollgate_logs::Wanted;
 use tollgate_rules::{Ask, Concerned, Cost, Found, Replaces, Rules, Ruling, Simulation, Verdict};
 
 use super::clients::Clients;
@@ -10,7 +11,6 @@ use super::key_text::key_text;
 use super::log::{Logged, RequestLog, Requests};
 use super::needs::{Needs, WantedParts};
 use crate::failure::Failure;
-use crate::ingest::Wanted;
 
 /// The rules of a file, and what a log can decide of them.
 ///

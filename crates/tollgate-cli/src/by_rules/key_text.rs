@@ -72,7 +72,7 @@ mod tests {
     use tollgate_rules::{Found, Matcher, Memory, PlainRequest, Rules, Why, read};
 
     use super::*;
-    use crate::ingest::{KeyBy, KeyWriter, PrefixLen};
+    use tollgate_logs::{KeyBy, KeyWriter, PrefixLen};
 
     fn none() -> Clients {
         Clients::new(KeyWriter { by: KeyBy::Client, ipv6_prefix: PrefixLen::default() })

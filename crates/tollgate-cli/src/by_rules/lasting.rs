@@ -1,7 +1,8 @@
 //! When the requests of a log arrive, and how long they last.
 
+use tollgate_logs::{RequestTimes, TimeIs, read_cost, read_duration};
+
 use super::args::LogArgs;
-use crate::ingest::{RequestTimes, TimeIs, read_cost, read_duration, unit_text};
 use crate::report::figures::counted;
 
 /// When requests arrive, how long they last, and which durations were assumed.
@@ -135,7 +136,7 @@ impl Lasting {
         };
         if let Some(times) = &self.durations {
             let field = times.field.as_deref().unwrap_or_default();
-            let unit = times.unit.map_or(String::new(), |unit| format!(", in {}", unit_text(unit)));
+            let unit = times.unit.map_or(String::new(), |unit| format!(", in {unit}"));
             let time_is = time_is(times);
             notes.push(format!(
                 "{field} says how long a request lasts{unit}; the time of its line is {time_is}"

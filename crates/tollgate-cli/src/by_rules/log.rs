@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_logs::{Batch, Part};
 use tollgate_rules::Ending;
 
 use super::args::LogArgs;
@@ -12,7 +13,6 @@ use super::lasting::{At, Lasting};
 use super::needs::{CLIENT, DURATION, WantedParts};
 use super::request::{Layout, LogRequest};
 use crate::failure::Failure;
-use crate::ingest::{Batch, Part};
 use crate::reading::LogTime;
 
 /// Turns records into requests, in the order of their arrivals.
@@ -120,7 +120,7 @@ impl RequestLog {
     /// Records of a trace; a file that lacks parts which the first file has, or has more.
     pub(super) fn requests(&mut self, batch: Batch, before: u64) -> Result<Requests, Failure> {
         let (mut facts, mut arrivals) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
-        if batch.len() > 0 && self.found.as_ref().is_none_or(|(file, _)| *file != batch.file) {
+        if !batch.is_empty() && self.found.as_ref().is_none_or(|(file, _)| *file != batch.file()) {
             self.begin_file(&batch)?;
         }
         for index in 0..batch.len() {
@@ -128,7 +128,7 @@ impl RequestLog {
             if !self.unseen.is_empty() {
                 self.unseen.retain(|&index| parts.get(index).is_empty());
             }
-            let at = || (batch.file, batch.line(index, before));
+            let at = || (batch.file(), batch.line(index, before));
             let (arrives, lasts) = self.lasting.times(batch.t_ns(index), parts.get(DURATION), at);
             arrivals.push((arrives, lasts));
             facts.push(Facts {
@@ -168,10 +168,10 @@ impl RequestLog {
     fn begin_file(&mut self, batch: &Batch) -> Result<(), Failure> {
         let name = |file: usize| self.sources.get(file).map_or("", String::as_str);
         let now = batch.parts(0).found();
-        if batch.is_trace {
+        if batch.is_trace() {
             return Err(Failure::Usage(format!(
                 "{}: a trace has keys, but rules need requests: give an access log, or --limit in place of --rules",
-                name(batch.file)
+                name(batch.file())
             )));
         }
         // A file without durations is read as one of which they are missing.
@@ -179,7 +179,7 @@ impl RequestLog {
         if let Some((_, found)) = &self.found
             && let Some(index) = found.iter().zip(now).enumerate().position(is_other)
         {
-            let (with, without) = if now[index] { (batch.file, 0) } else { (0, batch.file) };
+            let (with, without) = if now[index] { (batch.file(), 0) } else { (0, batch.file()) };
             return Err(Failure::Usage(format!(
                 "{} has {} and {} has not: rules need the same of all files; read them one by one, or use --map",
                 name(with),
@@ -190,7 +190,7 @@ impl RequestLog {
         if self.lasting.begin_file(batch.times()) {
             self.arrivals.expect_durations();
         }
-        self.found = Some((batch.file, now.into()));
+        self.found = Some((batch.file(), now.into()));
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl RequestLog {
 impl Loaded {
     /// The file and the line of the request with this index.
     fn at(&self, index: usize) -> At {
-        (self.batch.file, self.batch.line(index, self.before))
+        (self.batch.file(), self.batch.line(index, self.before))
     }
 }
 

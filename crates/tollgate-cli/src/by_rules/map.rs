@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use tollgate_logs::{Part, Unit};
+
 use crate::failure::Failure;
-use crate::ingest::{Part, Unit, with_unit};
 
 /// A part of a request, and the field of the log that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +52,21 @@ impl FromStr for Map {
         let (field, unit) = if part == Part::Duration { with_unit(field) } else { (field, None) };
         Ok(Self { part, field: field.to_owned(), unit })
     }
+}
+
+/// Splits `FIELD:ms` into the field and the unit of its numbers.
+fn with_unit(text: &str) -> (&str, Option<Unit>) {
+    let named = text.rsplit_once(':').filter(|(field, _)| !field.is_empty()).and_then(|(field, unit)| {
+        let unit = match unit {
+            "s" => Unit::Seconds,
+            "ms" => Unit::Millis,
+            "us" => Unit::Micros,
+            "ns" => Unit::Nanos,
+            _ => return None,
+        };
+        Some((field, Some(unit)))
+    });
+    named.unwrap_or((text, None))
 }
 
 /// Checks that no attribute is mapped twice.
@@ -116,6 +132,10 @@ mod tests {
         assert_eq!((&*map.field, map.unit), ("a:b", Some(Unit::Micros)));
         let map: Map = "host=a:us".parse().expect("it is one");
         assert_eq!((&*map.field, map.unit), ("a:us", None));
+        assert_eq!(with_unit("a:b:ns"), ("a:b", Some(Unit::Nanos)));
+        for text in ["took", "a:b", ":ms", "took:minutes"] {
+            assert_eq!(with_unit(text), (text, None));
+        }
     }
 
     #[test]

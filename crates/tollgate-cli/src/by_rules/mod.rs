@@ -1,7 +1,7 @@
 //! Decides a log by a rules file, for `replay --rules`, `rules diff` and `tune --rules`.
 //!
 //! ```text
-//!   rules file -> needs -> wanted parts -> ingest -> record -> request, time -> judge -> judgement
+//!   rules file -> needs -> wanted parts -> logs -> record -> request, time -> judge -> judgement
 //!                   +-- which rules the log can decide ---------------------------^
 //! ```
 //!

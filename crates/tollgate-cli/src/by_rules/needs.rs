@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use tollgate_logs::{Part, Wanted};
 use tollgate_rules::{Attribute, Conditions, Cost, Key, Limit, Limits, Mode, Rule};
 
 use super::map::Map;
-use crate::ingest::{Part, Wanted};
 
 /// The parts that rules need of every record, in the order in which a log's reader gives them. The
 /// client and the duration are the first, whether a rule needs them or not.

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
+use tollgate_logs::{Part, Parts, Wanted};
 use tollgate_rules::{Field, Request};
-
-use crate::ingest::{Part, Parts, Wanted};
 
 /// Where each part of a request stands among the wanted parts.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +75,7 @@ impl Request for LogRequest<'_> {
         let text = index.map_or(&b""[..], |index| self.parts.get(index));
         match field {
             _ if text.is_empty() => {}
-            // A JSON log may list a header's values; see `ingest::json`.
+            // A JSON log may list a header's values; see `tollgate_logs`.
             Field::Header(_) => text.split(|&byte| byte == b'\n').for_each(see),
             _ => see(text),
         }

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
+use tollgate_logs::{KeyBy, KeyWriter, PrefixLen};
 use tollgate_rules::Rules;
 
 use super::args::LogArgs;
@@ -13,7 +14,6 @@ use super::log::{RequestLog, Requests};
 use super::map;
 use super::needs::WantedParts;
 use crate::failure::Failure;
-use crate::ingest::{KeyBy, KeyWriter, PrefixLen};
 use crate::reading::{ReadSummary, Reading};
 
 /// A log and the rules files that decide it.

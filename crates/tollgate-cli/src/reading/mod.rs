@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::failure::Failure;
-use crate::ingest::{
-    self, Batch, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals, Wanted,
+use tollgate_logs::{
+    Batch, Format, KeyBy, Malformed, Options, PrefixLen, Progress, Record, Source, Totals, Wanted,
 };
+
+use crate::failure::Failure;
 use crate::progress::ReadingBar;
 
 pub(crate) use log_time::LogTime;
@@ -161,7 +162,7 @@ impl Reading {
         let outcome = if self.demo {
             demo::read(options, &progress, &mut each).map_err(Failure::Usage).map(|totals| (totals, None))
         } else {
-            match ingest::read(&self.sources(), &options, &progress, &mut each) {
+            match tollgate_logs::read(&self.sources(), &options, &progress, &mut each) {
                 Ok(totals) => Ok((totals, None)),
                 Err(stopped) if stopped.totals.records == 0 => Err(Failure::Usage(stopped.error.to_string())),
                 Err(stopped) => Ok((stopped.totals, Some(stopped.error.to_string()))),

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use tollgate_logs::Record;
+
 use super::answer::Answer;
 use super::lines::{Lines, Out};
 use crate::failure::Failure;
-use crate::ingest::Record;
 
 /// The output of `--decisions`.
 pub(crate) struct Decisions {

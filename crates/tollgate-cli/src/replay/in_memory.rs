@@ -4,6 +4,8 @@ use std::cell::OnceCell;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tollgate_logs::Record;
+
 use super::decisions::Decisions;
 use super::limit::Limit;
 use super::limiter::ReplayLimiter;
@@ -11,7 +13,6 @@ use super::lines::Lines;
 use super::outcome::{Counts, Credited, GivenBack};
 use super::simulation::Simulation;
 use crate::failure::Failure;
-use crate::ingest::Record;
 use crate::spec::{Spec, refusal};
 
 /// The outcome of one record.

@@ -1,7 +1,7 @@
 //! `tollgate replay`: decides every request of a log by its own timestamps.
 //!
 //! ```text
-//!   ingest (other threads) -> record -> time -> limiter -> counts -> outcome: json, table, page
+//!   logs (other threads) -> record -> time -> limiter -> counts -> outcome: json, table, page
 //!                                                 |
 //!                                                 +-> decisions, one line each
 //! ```

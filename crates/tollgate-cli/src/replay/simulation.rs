@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use tollgate::{CallQuota, DebitError};
+use tollgate_logs::{Op, Record};
 
 use super::answer::{Answer, nanos};
 use super::decisions::Decisions;
@@ -12,7 +13,6 @@ use super::outcome::Counts;
 use super::outstanding::Outstanding;
 use super::state::Saved;
 use crate::failure::Failure;
-use crate::ingest::{Op, Record};
 
 /// How many admissions and how many reservations of a trace can be given back. So many of either
 /// take about 250 MB.
