@@ -74,7 +74,8 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-cli/src",
         &[
-            "columns note random report round_numbers share spec",
+            "columns note random round_numbers share spec",
+            "report",
             "demo failure progress",
             "output reading",
             "by_rules pages serve stress timelines",

@@ -1,5 +1,5 @@
-//! The `tollgate` command as a library: the binary calls [`run`]; tests and fuzz targets call
-//! [`probe`].
+//! The `tollgate` command as a library: the binary calls [`run`], tests and fuzz targets call
+//! [`probe`], and the benchmark draws its pictures with [`plot`].
 //!
 //! | command | question |
 //! |---------|----------|
@@ -42,6 +42,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+pub use report::plot;
 pub use spec::{BadSpec, Spec};
 
 /// Runs the command that this process's arguments name, and returns its exit code.

@@ -1,7 +1,8 @@
 //! Round numbers, evenly spaced on a logarithmic scale: 1, 2, 5, 10, 20, 50, ...
 
 /// The round numbers from the last one at or below `from` to the first one at or above `to`.
-pub(crate) fn round_numbers(from: u64, to: u64) -> Vec<u64> {
+#[must_use]
+pub fn round_numbers(from: u64, to: u64) -> Vec<u64> {
     let decades = std::iter::successors(Some(1_u64), |decade| decade.checked_mul(10));
     let all: Vec<u64> = decades.flat_map(|d| [1, 2, 5].map(|m| d.saturating_mul(m))).collect();
     let first = all.iter().rposition(|&number| number <= from).unwrap_or(0);

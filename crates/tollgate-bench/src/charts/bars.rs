@@ -1,7 +1,8 @@
 //! Horizontal bars, so that names are horizontal too.
 
+use tollgate_cli::plot::{Scale, decimal, mark, straight};
+
 use crate::charts::svg::{Look, MARGIN, Picture, WIDTH};
-use crate::charts::ticks::{figure, mark, straight};
 use crate::measure::Spread;
 
 pub(super) struct Bar {
@@ -32,7 +33,8 @@ pub(super) fn draw(picture: &mut Picture, panels: &[Panel]) {
     for panel in panels {
         let marks = straight(panel.bars.iter().map(|bar| bar.value.median).fold(0.0, f64::max));
         let end = marks[marks.len() - 1];
-        let at = |value: f64| LEFT + (RIGHT - LEFT) * (value / end).min(1.0);
+        let scale = Scale { from: (0.0, end), to: (LEFT, RIGHT) };
+        let at = |value: f64| scale.at(value.min(end));
         picture.top += 22.0;
         picture.text("head", (MARGIN, picture.top), "start", &panel.heading);
         let top = picture.top + 10.0;
@@ -45,7 +47,7 @@ pub(super) fn draw(picture: &mut Picture, panels: &[Panel]) {
             picture.text(bar.look.name_class(), (LEFT - 8.0, base), "end", &bar.label);
             picture.bar(bar.look.class(), (LEFT, y), ((at(median) - LEFT).max(1.0), BAR));
             picture.line("whisker", (at(low), middle), (at(high), middle));
-            picture.text(bar.look.name_class(), (at(high.max(median)) + 7.0, base), "start", figure(median));
+            picture.text(bar.look.name_class(), (at(high.max(median)) + 7.0, base), "start", decimal(median));
         }
         picture.line("axis", (LEFT, top), (LEFT, bottom));
         picture.top = bottom + 16.0;

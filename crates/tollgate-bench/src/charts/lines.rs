@@ -1,5 +1,7 @@
 //! Line charts; each line has its name at its end.
 
+use tollgate_cli::plot::Scale;
+
 use crate::charts::svg::{Look, MARGIN, Picture, WIDTH};
 use crate::measure::Spread;
 
@@ -50,8 +52,12 @@ pub(super) fn draw(picture: &mut Picture, plot: &Plot) {
     let marks = &plot.axis.marks;
     let scaled = |value: f64| if plot.axis.is_log { value.max(marks[0]).log10() } else { value };
     let (low, high) = (scaled(marks[0]), scaled(marks[marks.len() - 1]));
-    let x = |place: f64| LEFT + 10.0 + (RIGHT - LEFT - 20.0) * place;
-    let y = |value: f64| bottom - (bottom - top) * ((scaled(value) - low) / (high - low)).clamp(0.0, 1.0);
+    let (across, up) = (
+        Scale { from: (0.0, 1.0), to: (LEFT + 10.0, RIGHT - 10.0) },
+        Scale { from: (low, high), to: (bottom, top) },
+    );
+    let x = |place: f64| across.at(place);
+    let y = |value: f64| up.at(scaled(value).clamp(low, high));
     for &mark in marks {
         picture.line(if mark == marks[0] { "axis" } else { "grid" }, (LEFT, y(mark)), (RIGHT, y(mark)));
         picture.text("small", (LEFT - 6.0, y(mark) + 4.0), "end", (plot.axis.format)(mark));

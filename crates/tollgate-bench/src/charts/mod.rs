@@ -1,9 +1,9 @@
-//! Charts in SVG, generated from the JSON of a run only.
+//! Charts in SVG, generated from the JSON of a run only, with the shapes, scales and marks of
+//! [`tollgate_cli::plot`].
 //!
 //! | module | holds |
 //! |--------|-------|
 //! | `svg` | the frame of a picture: title, footer, colours for light and dark |
-//! | `ticks` | the marks of an axis, and the format of figures |
 //! | `bars`, `lines` | the two kinds of charts |
 //! | `pictures` | the pictures, and the figures that each takes from the results |
 //! | `embedded` | the front page's picture as text |
@@ -13,7 +13,6 @@ mod embedded;
 mod lines;
 mod pictures;
 mod svg;
-mod ticks;
 
 use std::fs;
 use std::path::Path;

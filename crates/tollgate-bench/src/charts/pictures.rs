@@ -1,9 +1,10 @@
 //! The pictures, and the figures that each takes from the results.
 
+use tollgate_cli::plot::{compact, mark, powers, round_numbers, span, straight};
+
 use crate::charts::bars::{self, Bar, Panel};
 use crate::charts::lines::{self, Axis, Plot, Series};
 use crate::charts::svg::{Look, Picture};
-use crate::charts::ticks::{count, fine_powers, mark, powers, straight, time};
 use crate::measure::Spread;
 use crate::peers::FASTEST_PEER;
 use crate::results::{MissingFigure, Results};
@@ -127,16 +128,16 @@ fn memory(results: &Results) -> Result<String, MissingFigure> {
 }
 
 fn keys(results: &Results) -> Result<String, MissingFigure> {
-    const WORKLOADS: [(f64, &str); 5] = [
-        (1.0, "hot key, allow"),
-        (1e3, "1k keys uniform, allow"),
-        (5e4, "50k keys uniform, allow"),
-        (1e6, "1M keys uniform, allow"),
-        (1e7, "10M keys uniform, allow"),
+    const WORKLOADS: [(u64, &str); 5] = [
+        (1, "hot key, allow"),
+        (1_000, "1k keys uniform, allow"),
+        (50_000, "50k keys uniform, allow"),
+        (1_000_000, "1M keys uniform, allow"),
+        (10_000_000, "10M keys uniform, allow"),
     ];
     let mut figures = Figures::from(results);
     // The last workload has 10^7 keys.
-    let place = |keys: f64| keys.log10() / 7.0;
+    let place = |keys: u64| (keys as f64).log10() / 7.0;
     let mut series = Vec::new();
     for (name, look) in DRAWN.into_iter().chain([("floor", Look::Floor)]) {
         let mut points = Vec::new();
@@ -148,12 +149,14 @@ fn keys(results: &Results) -> Result<String, MissingFigure> {
         series.push(Series { label, look, is_model: false, points });
     }
     let (least, most) = least_and_most(&series);
-    let marks = fine_powers(least, most);
+    let (least, most) = (least as u64, most.ceil() as u64);
+    // An axis has two marks at least.
+    let marks = round_numbers(least, most.max(least + 1)).into_iter().map(|mark| mark as f64).collect();
     let plot = Plot {
         heading: String::new(),
         height: 260.0,
         axis: Axis { marks, format: mark, is_log: true },
-        labels: WORKLOADS.map(|(keys, _)| (place(keys), count(keys))).into(),
+        labels: WORKLOADS.map(|(keys, _)| (place(keys), compact(keys))).into(),
         axis_title: "keys, each in debt, asked at random".to_owned(),
         series,
     };
@@ -237,7 +240,7 @@ fn scale_keys(results: &Results) -> Result<String, MissingFigure> {
         heading: String::new(),
         height: 260.0,
         axis: Axis { marks: straight(most.fold(0.0, f64::max)), format: mark, is_log: false },
-        labels: powers.iter().map(|&power| (place(power), count(10_f64.powi(power as i32)))).collect(),
+        labels: powers.iter().map(|&power| (place(power), compact(10_u64.pow(power)))).collect(),
         axis_title: "keys, asked at random, log scale".to_owned(),
         series,
     };
@@ -322,7 +325,8 @@ fn latency(results: &Results, pace: &str, explanation: &str) -> Result<String, M
     for (load, labels, series) in plots {
         let mut heading = load.to_owned();
         heading[..1].make_ascii_uppercase();
-        let axis = Axis { marks: powers(least, most), format: time, is_log: true };
+        let format = |nanos| span(nanos as u64);
+        let axis = Axis { marks: powers(least, most), format, is_log: true };
         let axis_title = "of all checks".to_owned();
         lines::draw(&mut picture, &Plot { heading, height: 150.0, axis, labels, axis_title, series });
     }

@@ -6,6 +6,8 @@
 
 use std::fmt::{Display, Write};
 
+use tollgate_cli::plot::{self, Text};
+
 /// The width of every picture in its own units. At full size it fits a page, at two thirds a phone.
 pub(super) const WIDTH: f64 = 540.0;
 /// The margin on both sides.
@@ -65,7 +67,7 @@ impl Look {
     }
 }
 
-/// A picture that grows downwards.
+/// A picture that grows downwards. Writing to its text cannot fail.
 pub(super) struct Picture {
     title: String,
     body: String,
@@ -83,39 +85,29 @@ impl Picture {
     }
 
     /// Adds a line of text, anchored at its `start`, `middle` or `end`.
-    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, text: impl Display) {
-        let text = escaped(&text.to_string());
-        self.push(format_args!(
-            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
-        ));
+    pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: impl Display) {
+        let _ = plot::text(&mut self.body, class, at, anchor, text);
     }
 
     /// Adds a straight line.
-    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        self.push(format_args!(r#"<path class="{class}" d="M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}"/>"#));
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let _ = plot::line(&mut self.body, class, from, to);
     }
 
     /// Adds a line through all points.
     pub(super) fn curve(&mut self, class: &str, points: &[(f64, f64)]) {
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
-        self.push(format_args!(r#"<path class="curve {class}" d="M{}"/>"#, path.join("L")));
+        let _ = writeln!(self.body, r#"<path class="curve {class}" d="M{}"/>"#, path.join("L"));
     }
 
     /// Adds a dot for a measured point.
     pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64)) {
-        self.push(format_args!(r#"<circle class="dot {class}" cx="{x:.1}" cy="{y:.1}" r="3.5"/>"#));
+        let _ = writeln!(self.body, r#"<circle class="dot {class}" cx="{x:.1}" cy="{y:.1}" r="3.5"/>"#);
     }
 
     /// Adds a horizontal bar.
-    pub(super) fn bar(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
-        self.push(format_args!(
-            r#"<rect class="bar {class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"/>"#
-        ));
-    }
-
-    fn push(&mut self, element: impl Display) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.body, "{element}");
+    pub(super) fn bar(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
+        let _ = plot::rectangle(&mut self.body, &format!("bar {class}"), at, size);
     }
 
     /// Returns the picture with a footer, which has one paragraph for each note.
@@ -125,7 +117,7 @@ impl Picture {
             top += 16.0;
             self.text("small", (MARGIN, top), "start", line);
         }
-        let (height, title, body) = (top + 14.0, escaped(&self.title), self.body);
+        let (height, title, body) = (top + 14.0, Text(&self.title), &self.body);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height:.0}\" \
              viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
@@ -133,11 +125,6 @@ impl Picture {
              <rect class=\"paper\" width=\"100%\" height=\"100%\" rx=\"8\"/>\n{body}</svg>\n"
         )
     }
-}
-
-/// Escapes text for XML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Wraps text at blanks into lines of at most `most` letters.
@@ -160,11 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_brackets_are_text() {
-        let mut picture = Picture::new("a & b", "ns");
-        picture.text("", (0.0, 0.0), "start", "Mutex<HashMap>");
-        let svg = picture.finish(&[]);
-        assert!(svg.contains("Mutex&lt;HashMap&gt;") && svg.contains("<title>a &amp; b</title>"));
+    fn a_title_with_an_ampersand_is_text() {
+        assert!(Picture::new("a & b", "ns").finish(&[]).contains("<title>a &amp; b</title>"));
     }
 
     #[test]

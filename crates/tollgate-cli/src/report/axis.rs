@@ -1,4 +1,4 @@
-//! The ticks of an axis and their labels.
+//! The ticks of a time axis and their labels.
 //!
 //! Spans go from microseconds to centuries, so ticks follow the calendar: round seconds, hours,
 //! Mondays, the first days of months. A label has what changes from tick to tick (`06:00`). What
@@ -153,21 +153,6 @@ pub(super) fn time_ticks(start: u64, end: u64, finest: u64, most: usize) -> Vec<
     step.marks(start, end).into_iter().map(tick).collect()
 }
 
-/// The distance between the ticks of an axis of counts up to `max`: the smallest of 1, 2 and 5
-/// times powers of ten that gives at most `most` ticks above zero.
-pub(super) fn count_step(max: u64, most: u64) -> u64 {
-    let mut power: u64 = 1;
-    loop {
-        for digit in [1, 2, 5] {
-            let step = power.saturating_mul(digit);
-            if max / step <= most.max(1) {
-                return step;
-            }
-        }
-        power = power.saturating_mul(10);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,13 +210,5 @@ mod tests {
     fn ticks_are_no_finer_than_the_bars() {
         let ticks = time_ticks(MIDNIGHT, MIDNIGHT + SECOND, SECOND, 12);
         assert_eq!(ticks.len(), 2);
-    }
-
-    #[test]
-    fn counts_are_ticked_by_one_two_or_five() {
-        for (max, step) in [(0, 1), (4, 1), (5, 2), (17, 5), (206_860, 50_000)] {
-            assert_eq!(count_step(max, 4), step, "{max}");
-        }
-        assert_eq!(count_step(u64::MAX, 4), 5_000_000_000_000_000_000);
     }
 }

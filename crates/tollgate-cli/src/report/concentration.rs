@@ -6,9 +6,10 @@
 
 use std::fmt::{self, Write as _};
 
-use super::chart::{PAIR_FORMATS, PairFormat, Scale, Svg, label, line};
+use super::chart::{PAIR_FORMATS, PairFormat, Svg};
 use super::contents::KeyTally;
 use super::figures::{counted, grouped, percent};
+use super::plot::{Scale, line, text};
 
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 16.0;
@@ -81,14 +82,15 @@ impl fmt::Display for Concentration {
             for fifth in 0..=5 {
                 let at = y.at(self.total() as f64 * fifth as f64 / 5.0);
                 line(f, "grid", (LEFT, at), (width - RIGHT, at))?;
-                label(f, (LEFT - 6.0, at + 4.0), "end", percent(fifth, 5))?;
+                text(f, "", (LEFT - 6.0, at + 4.0), "end", percent(fifth, 5))?;
             }
             for quarter in 0..=4 {
                 let at = x.at(self.cumulative.len() as f64 * quarter as f64 / 4.0);
-                label(f, (at, height - BOTTOM + 16.0), "middle", percent(quarter, 4))?;
+                text(f, "", (at, height - BOTTOM + 16.0), "middle", percent(quarter, 4))?;
             }
-            label(
+            text(
                 f,
+                "",
                 ((LEFT + width - RIGHT) / 2.0, height - 5.0),
                 "middle",
                 "of refused keys, most refused first",
@@ -106,7 +108,7 @@ impl fmt::Display for Concentration {
             // right.
             let (anchor, at, up) =
                 if at > width * 0.5 { ("end", at - 9.0, up - 7.0) } else { ("start", at + 10.0, up + 18.0) };
-            label(f, (at, up), anchor, note)?;
+            text(f, "", (at, up), anchor, note)?;
             f.write_str("</svg>\n")?;
         }
         Ok(())

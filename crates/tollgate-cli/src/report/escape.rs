@@ -16,7 +16,7 @@ const TAIL: usize = 18;
 
 /// Text for element content and quoted attributes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Text<'a>(pub(super) &'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,7 +24,8 @@ pub(crate) fn counted(n: u64, noun: &str) -> String {
 }
 
 /// `950`, `12k`, `1.5M`: for the labels of an axis.
-pub(crate) fn compact(n: u64) -> String {
+#[must_use]
+pub fn compact(n: u64) -> String {
     let (unit, name) = match n {
         0..10_000 => return grouped(n),
         10_000..1_000_000 => (1_000, 'k'),
@@ -58,7 +59,8 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// A duration in its two largest units: `23 h 59 min`.
-pub(crate) fn span(ns: u64) -> String {
+#[must_use]
+pub fn span(ns: u64) -> String {
     const UNITS: [(u64, &str, &str); 7] = [
         (365 * DAY, "year", "years"),
         (DAY, "day", "days"),
@@ -94,8 +96,9 @@ pub(crate) fn mean(count: u64, over: u64) -> String {
     decimal(count as f64 / over.max(1) as f64)
 }
 
-/// One digit after the point, below 100.
-fn decimal(value: f64) -> String {
+/// One digit after the point below 100, else none: `9.5`, `1,204`.
+#[must_use]
+pub fn decimal(value: f64) -> String {
     if value < 99.95 { format!("{value:.1}") } else { grouped(value.round() as u64) }
 }
 

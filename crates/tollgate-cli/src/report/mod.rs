@@ -9,7 +9,7 @@
 //!      |
 //!    page ---- headline, over_time, top_keys, concentration, refused_shares    sections
 //!               |
-//!              chart, axis                                                     parts of a chart
+//!              chart, axis, plot                                               parts of a chart
 //!               |
 //!              calendar, figures, escape                                     times, numbers, keys
 //! ```
@@ -24,6 +24,7 @@ pub(crate) mod figures;
 mod headline;
 mod over_time;
 mod page;
+pub mod plot;
 mod refused_shares;
 mod timeline;
 mod top_keys;

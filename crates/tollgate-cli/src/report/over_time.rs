@@ -3,10 +3,11 @@
 
 use std::fmt::{self, Write as _};
 
-use super::axis::{count_step, time_ticks};
+use super::axis::time_ticks;
 use super::calendar::{CalendarTime, DAY};
-use super::chart::{Scale, Svg, label, line};
+use super::chart::Svg;
 use super::figures::{compact, grouped, per_unit, span};
+use super::plot::{Scale, count_step, line, text};
 use super::timeline::{Bars, Tally, Timeline};
 
 /// A page width at which the timeline is drawn.
@@ -134,9 +135,9 @@ impl Drawing<'_> {
         for (i, sign) in above.chain(below) {
             let at = y.at(sign * (i * step) as f64);
             line(f, "grid", (LEFT, at), (right, at))?;
-            label(f, (LEFT - 6.0, at + 4.0), "end", compact(i * step))?;
+            text(f, "", (LEFT - 6.0, at + 4.0), "end", compact(i * step))?;
         }
-        label(f, (LEFT - 6.0, y.at(0.0) + 4.0), "end", 0)
+        text(f, "", (LEFT - 6.0, y.at(0.0) + 4.0), "end", 0)
     }
 
     fn time_axis(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,9 +151,9 @@ impl Drawing<'_> {
             line(f, "tick", (at, floor), (at, floor + 5.0))?;
             // A centred label at the right edge would be cut off.
             let (anchor, at) = if at > width - 26.0 { ("end", width) } else { ("middle", at) };
-            label(f, (at, floor + 18.0), anchor, &tick.label)?;
+            text(f, "", (at, floor + 18.0), anchor, &tick.label)?;
             if let Some(context) = &tick.context {
-                label(f, (at, floor + 34.0), anchor, context)?;
+                text(f, "", (at, floor + 34.0), anchor, context)?;
             }
         }
         Ok(())
@@ -186,7 +187,7 @@ impl fmt::Display for Drawing<'_> {
         let svg = Svg { id: self.id, class, width, height, title, description: &description };
         let (right, floor) = (width - RIGHT, height - BOTTOM);
         svg.open(f, &format!(r#" data-left="{LEFT}" data-right="{right}" data-bars="{}""#, self.readouts()))?;
-        label(f, (0.0, 12.0), "start", format_args!("requests per {}", per_unit(self.bars.width)))?;
+        text(f, "", (0.0, 12.0), "start", format_args!("requests per {}", per_unit(self.bars.width)))?;
         self.count_axis(f, y, highest)?;
         writeln!(f, r#"<path class="allowed" d="{}"/>"#, self.outline(y, |tally| tally.allowed as f64))?;
         let below = self.outline(y, |tally| -(tally.denied as f64));

@@ -5,9 +5,10 @@
 
 use std::fmt;
 
-use super::chart::{PAIR_FORMATS, PairFormat, Scale, Svg, label, line};
+use super::chart::{PAIR_FORMATS, PairFormat, Svg};
 use super::contents::KeyTally;
 use super::figures::{compact, counted, grouped};
+use super::plot::{Scale, line, rectangle, text};
 
 /// Left and right of the histogram, whose bars carry their counts and need no axis.
 const MARGIN: f64 = 10.0;
@@ -62,23 +63,18 @@ impl fmt::Display for RefusedShares {
             for (bin, &count) in self.bins.iter().enumerate() {
                 let (left, right) = (x.at(bin as f64) + 2.0, x.at(bin as f64 + 1.0) - 2.0);
                 let top = if count == 0 { base } else { y.at(count as f64).min(base - 2.0) };
-                writeln!(
-                    f,
-                    r#"<rect class="refused" x="{left:.1}" y="{top:.1}" width="{:.1}" height="{:.1}"/>"#,
-                    right - left,
-                    base - top
-                )?;
+                rectangle(f, "refused", (left, top), (right - left, base - top))?;
                 let middle = (left + right) / 2.0;
                 let shown = if count == 0 { "–".to_owned() } else { compact(count) };
-                label(f, (middle, top - 5.0), "middle", shown)?;
+                text(f, "", (middle, top - 5.0), "middle", shown)?;
             }
             for (edge, percent) in std::iter::once(0).chain(BINS).enumerate() {
                 let at = x.at(edge as f64);
                 line(f, "tick", (at, base), (at, base + 4.0))?;
-                label(f, (at, base + 16.0), "middle", percent)?;
+                text(f, "", (at, base + 16.0), "middle", percent)?;
             }
             line(f, "base", (MARGIN, base), (width - MARGIN, base))?;
-            label(f, (width / 2.0, height - 5.0), "middle", "% of the key's own requests refused")?;
+            text(f, "", (width / 2.0, height - 5.0), "middle", "% of the key's own requests refused")?;
             f.write_str("</svg>\n")?;
         }
         Ok(())
