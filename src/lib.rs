@@ -72,7 +72,7 @@ pub use key::{ClientIp, Ipv6Prefix, Key, KeyHasher, spelling};
 pub use limiter::{
     Account, AcquireError, Builder, ByClock, Change, DebitError, Decision, GlobalLimiter, InFlight,
     InFlightBuilder, InFlightLimiter, Kept, Lease, Leased, Lent, Limiter, Offer, OwnedInFlight, Part, Quotas,
-    Reservation, ReserveError, Settled, Time, Usage, together,
+    Reservation, ReserveError, Settled, Time, Usage, together, together_if,
 };
 pub use observe::{Counters, Counts};
 pub use outcome::Outcome;

@@ -42,6 +42,9 @@ pub struct Receipt<const N: usize = 1> {
     /// No later than the time of any of the charges.
     pub(crate) since: Timestamp,
     pub(crate) by: ChargedBy,
+    /// Of the first of `charged`: where its limit is in the order in which the limiter charges. 0,
+    /// unless it is the receipt of one limit of several.
+    pub(crate) place: u8,
     /// The limiter's resets before the request was charged.
     pub(crate) resets: u32,
     /// The key's.
@@ -53,7 +56,7 @@ pub struct Receipt<const N: usize = 1> {
 /// By which quota a request was charged.
 #[derive(Clone, Copy)]
 pub(crate) enum ChargedBy {
-    /// By those of the version of this number, the first limit by this rule of it.
+    /// By those of the version of this number, the first of `charged` by this rule of it.
     Version { number: u32, rule: u16 },
     /// By a quota that came with the call, of so many nanoseconds a unit.
     Call { emission: u64 },
@@ -87,13 +90,16 @@ impl<const N: usize> Receipt<N> {
     }
 }
 
-/// The same receipt, with room for more limits.
+/// The same receipt, among all limits of its limiter.
 impl From<Receipt> for Receipt<MOST_LIMITS> {
     fn from(receipt: Receipt) -> Self {
-        let Receipt { limiter, since, by, resets, fingerprint, charged: [first] } = receipt;
-        let mut charged = [Charged { left: 0, ..first }; MOST_LIMITS];
-        charged[0] = first;
-        Self { limiter, since, by, resets, fingerprint, charged }
+        let Receipt { limiter, since, mut by, place, resets, fingerprint, charged: [own] } = receipt;
+        if let ChargedBy::Version { rule, .. } = &mut by {
+            *rule -= u16::from(place);
+        }
+        let mut charged = [Charged { left: 0, ..own }; MOST_LIMITS];
+        charged[usize::from(place)] = own;
+        Self { limiter, since, by, place: 0, resets, fingerprint, charged }
     }
 }
 

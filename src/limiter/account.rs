@@ -398,7 +398,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock, T: Time> Account<'l, A, N, C, T
 
     /// Gives back up to `units` of what an admitted request took: see
     /// [`Limiter::refund_part`](crate::Limiter::refund_part).
-    pub fn refund_part(&self, receipt: &mut Receipt<N>, units: u64) -> u64 {
+    pub fn refund_part<const M: usize>(&self, receipt: &mut Receipt<M>, units: u64) -> u64 {
         let Self { core, time, .. } = *self;
         core.give_back(receipt, units, || time.now(&core.clock))
     }

@@ -195,6 +195,7 @@ impl<const N: usize> Decision<'_, N> {
             limiter: self.tables.limiter,
             since: self.since,
             by: self.by[0].charged_by(),
+            place: 0,
             resets: self.resets,
             fingerprint: self.fingerprint,
             charged: std::array::from_fn(|place| Charged {

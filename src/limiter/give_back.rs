@@ -27,9 +27,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// Gives back up to `units` of what the receipt's request took, the last charge first: the
     /// least of what the limits got back. The units asked for are spent, whether or not they
     /// came back.
-    pub(super) fn give_back(
+    pub(super) fn give_back<const M: usize>(
         &self,
-        receipt: &mut Receipt<N>,
+        receipt: &mut Receipt<M>,
         units: u64,
         time: impl Fn() -> Timestamp,
     ) -> u64 {
@@ -49,7 +49,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             if cost == 0 {
                 continue;
             }
-            let table = &self.tables[index];
+            let table = &self.tables[usize::from(receipt.place) + index];
             charged.left -= cost;
             let lent = lent.as_ref().map(Current::dated);
             let rule = lent.unwrap_or_else(|| version.dated(first + index));

@@ -33,7 +33,7 @@ pub struct Kept {
     pub(super) receipt: Receipt,
     pub(super) cost: u64,
     pub(super) now: Timestamp,
-    pub(super) place: RingPlace,
+    pub(super) ring: RingPlace,
     pub(super) outcome: Outcome,
     pub(super) refuses: bool,
 }
@@ -63,16 +63,17 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C> Limiter<K, A, N, C> {
     /// limiter's, or its quota came with the call.
     #[must_use]
     pub fn show<'d>(&'d self, kept: &Kept) -> Option<Part<'d>> {
-        let Kept { receipt, cost, now, place, outcome, refuses } = kept;
-        let Receipt { limiter, by, fingerprint, charged: [charged], .. } = receipt;
+        let Kept { receipt, cost, now, ring, outcome, refuses } = kept;
+        let Receipt { limiter, by, place, fingerprint, charged: [charged], .. } = receipt;
+        let place = usize::from(*place);
         if *limiter != self.core.tables.limiter {
             return None;
         }
         let tier = self.core.tier_of(*by)?;
-        let rule = &tier.shown[0].any;
+        let (rule, number) = (&tier.shown[place].any, self.core.tables.number(place));
         let (cost, payload) = (*cost, charged.payload);
-        let (ring, basis) = read_at(&self.core.tables.first, *fingerprint, *place, cost);
+        let (ring, basis) = read_at(&self.core.tables[place], *fingerprint, *ring, cost);
         let (now, refuses, outcome) = (*now, *refuses, *outcome);
-        Some(Part { number: 0, rule, payload, ring, basis, cost, now, refuses, outcome })
+        Some(Part { number, rule, payload, ring, basis, cost, now, refuses, outcome })
     }
 }

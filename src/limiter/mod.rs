@@ -51,7 +51,7 @@ pub use in_flight::{AcquireError, InFlight, InFlightBuilder, InFlightLimiter, Ow
 pub use kept::Kept;
 pub use lease::{Lease, Leased};
 pub use lent::Lent;
-pub use offer::{Offer, together};
+pub use offer::{Offer, together, together_if};
 pub use part::Part;
 pub use reserve::{Reservation, ReserveError};
 pub use settle::Settled;
@@ -353,7 +353,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// assert_eq!(limiter.refund_part(&mut receipt, 50), 50);
     /// # Ok::<(), tollgate::BuildError>(())
     /// ```
-    pub fn refund_part(&self, receipt: &mut Receipt<N>, units: u64) -> u64 {
+    pub fn refund_part<const M: usize>(&self, receipt: &mut Receipt<M>, units: u64) -> u64 {
         self.core.give_back(receipt, units, || self.core.clock.now())
     }
 

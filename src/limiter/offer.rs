@@ -22,7 +22,7 @@ mod of_account;
 
 use std::fmt;
 
-use crate::algorithm::{Algorithm, AnyRule, Carry};
+use crate::algorithm::{Algorithm, AnyRule, Carry, Rule};
 use crate::clock::Clock;
 use crate::limiter::core::Core;
 use crate::limiter::decision::Shown;
@@ -79,6 +79,8 @@ pub struct Offer<'l> {
     /// Whether this limit refuses it.
     refuses: bool,
     stage: Stage,
+    /// Where the limit is in the order in which its limiter charges.
+    place: u8,
 }
 
 /// How far an offer has come.
@@ -107,6 +109,10 @@ enum Stage {
 /// [queue](crate::LeakyBucket::queue) and a [`SlidingLog`](crate::SlidingLog) last: of a request
 /// that another limit refuses after all, they give back the newest only.
 ///
+/// A limit that offers to refuse refuses for all before one is charged, so other threads see
+/// nothing of such a request. They may see a charge for a short time that is given back: where the
+/// limit was charged between its offer and its turn, also by an earlier one of these offers.
+///
 /// An offer that was taken before stays charged, also when another limit refuses.
 ///
 /// **Cost.** One compare-exchange for each limit. No lock, no allocation.
@@ -128,13 +134,41 @@ enum Stage {
 /// # Ok::<(), tollgate::BuildError>(())
 /// ```
 pub fn together(offers: &mut [Offer<'_>]) -> Outcome {
+    together_if(offers, |_| true)
+}
+
+/// [`together`], and the caller may refuse, too: `admits` is asked before the first charge, and
+/// after each with the offers charged so far. Where it says no, the request is denied, and nothing
+/// is charged.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Limiter, Outcome, Rate, TokenBucket, together_if};
+///
+/// let limiter = Limiter::builder(TokenBucket::new(Rate::per_hour(9))).build()?;
+/// let keep_five = || {
+///     together_if(&mut [limiter.account(()).offer(2)], |charged| {
+///         charged.iter().all(|offer| offer.part().remaining() >= 5)
+///     })
+/// };
+/// let outcomes = [keep_five(), keep_five(), keep_five()];
+/// assert_eq!(outcomes, [Outcome::Allowed, Outcome::Allowed, Outcome::Denied]);
+/// # Ok::<(), tollgate::BuildError>(())
+/// ```
+#[inline]
+pub fn together_if<'l>(offers: &mut [Offer<'l>], mut admits: impl FnMut(&[Offer<'l>]) -> bool) -> Outcome {
     let mut outcome = offers.iter().fold(Outcome::Allowed, |all, offer| worse(all, offer.outcome));
-    for offer in offers.iter_mut() {
+    for charged in 0..=offers.len() {
         if outcome != Outcome::Allowed {
             break;
         }
-        // Refused where another thread took the units first.
-        outcome = offer.charge(Stage::ChargedSoFar);
+        if !admits(&offers[..charged]) {
+            outcome = Outcome::Denied;
+        } else if let Some(next) = offers.get_mut(charged) {
+            // Refused where another request took the units first.
+            outcome = next.charge(Stage::ChargedSoFar);
+        }
     }
     match outcome {
         Outcome::Allowed => offers.iter_mut().for_each(Offer::confirm),
@@ -193,10 +227,11 @@ impl<'l> Offer<'l> {
         let is_foreseen = self.stage == Stage::Open && self.outcome != Outcome::Never && self.cost > 0;
         let looked = (self.look.payload, self.look.place);
         let (payload, place) = if is_foreseen { self.look.foreseen() } else { looked };
-        let (ring, basis) = read_at(self.from.table(), self.fingerprint, place, self.cost);
+        let (table, number) = self.from.limit(self.place.into());
+        let (ring, basis) = read_at(table, self.fingerprint, place, self.cost);
         let (rule, cost, now) = (&self.by.any, self.cost, self.now);
         let (refuses, outcome) = (self.refuses, self.outcome);
-        Part { number: 0, rule, payload, ring, basis, cost, now, refuses, outcome }
+        Part { number, rule, payload, ring, basis, cost, now, refuses, outcome }
     }
 
     /// What gives back what the request took: nothing is [left](Receipt::left) on it unless the
@@ -208,16 +243,16 @@ impl<'l> Offer<'l> {
     /// The decided request, as a value that borrows nothing.
     pub fn keep(self) -> Kept {
         let receipt = self.receipt_of_charge();
-        let Self { look: Look { place, .. }, cost, now, outcome, refuses, .. } = self;
-        Kept { receipt, cost, now, place, outcome, refuses }
+        let Self { look: Look { place: ring, .. }, cost, now, outcome, refuses, .. } = self;
+        Kept { receipt, cost, now, ring, outcome, refuses }
     }
 
     fn receipt_of_charge(&self) -> Receipt {
         let has_taken = self.stage == Stage::Charged && self.look.place.basis().is_charged();
         let charged = [Charged { payload: self.look.payload, left: if has_taken { self.cost } else { 0 } }];
-        let Self { now, resets, fingerprint, .. } = *self;
+        let Self { now, resets, fingerprint, place, .. } = *self;
         let (limiter, by) = (self.from.limiter(), self.by.charged_by());
-        Receipt { limiter, since: now, by, resets, fingerprint, charged }
+        Receipt { limiter, since: now, by, place, resets, fingerprint, charged }
     }
 
     /// Charges an offer that admits, unless that was done before.
@@ -227,7 +262,10 @@ impl<'l> Offer<'l> {
             // A log writes the time of the request into its ring first; a new key needs a slot.
             let is_charged =
                 self.look.slot.is_some() && self.look.place.is_none() && self.look.charge(self.fingerprint);
-            if !is_charged && self.cost > 0 {
+            if self.cost == 0 {
+                // It shows what the requests before it have left.
+                self.from.show_without_request(self);
+            } else if !is_charged {
                 // Lost to another request of the key, or not done in one step.
                 self.from.decide_anew(self);
             }
@@ -273,11 +311,12 @@ impl fmt::Debug for Offer<'_> {
     }
 }
 
-/// The only limit of a limiter, of any algorithm, as its offers need it.
+/// The limits of a limiter, of any algorithm, as their offers need them.
 trait Joint {
     fn limiter(&self) -> u64;
 
-    fn table(&self) -> &Table;
+    /// The table of the limit that is charged at this place, and its number.
+    fn limit(&self, place: usize) -> (&Table, usize);
 
     /// Decides by the word that there is, and charges.
     fn decide_anew<'l>(&'l self, offer: &mut Offer<'l>);
@@ -296,8 +335,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
         self.tables.limiter
     }
 
-    fn table(&self) -> &Table {
-        &self.tables.first
+    fn limit(&self, place: usize) -> (&Table, usize) {
+        (&self.tables[place], self.tables.number(place))
     }
 
     #[cold]
@@ -305,26 +344,42 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     fn decide_anew<'l>(&'l self, offer: &mut Offer<'l>) {
         let Offer { fingerprint, cost, now, .. } = *offer;
         let was_looked_at = offer.look.slot.is_some() && offer.look.place.is_none();
-        self.tables.first.events(fingerprint).retried(was_looked_at.into());
+        let place = usize::from(offer.place);
+        let table = &self.tables[place];
+        table.events(fingerprint).retried(was_looked_at.into());
         let by = self.by_tier(offer.by, |tier| {
-            let decision = self.charge(tier, fingerprint, cost, None, &|| now);
-            let Some(decision) = decision else { unreachable!("every rule decides plain requests") };
-            (offer.look.payload, offer.look.place) = (decision.payloads[0], decision.places[0]);
-            (offer.resets, offer.outcome) = (decision.resets, decision.outcome());
-            offer.refuses = !decision.is_allowed();
-            decision.by[0].charged_by()
+            let mut tier = self.versions.renewed(tier);
+            loop {
+                offer.resets = self.versions.state().resets();
+                let ask = Ask { rule: tier.dated(place), fingerprint, cost };
+                (offer.outcome, offer.look.payload, offer.look.place) = if cost > tier.rule(place).limit() {
+                    let (payload, ring) = table.look(Ask { cost: 1, ..ask }, now).standing();
+                    (Outcome::Never, payload, ring)
+                } else {
+                    let (ruling, _) = table.check_anywhere(ask, now, || now);
+                    let outcome = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
+                    let (payload, ring) = table.shown(ruling);
+                    (outcome, payload, ring)
+                };
+                offer.refuses = offer.outcome != Outcome::Allowed;
+                match self.versions.after(tier, now).filter(|_| offer.refuses) {
+                    Some(later) => tier = later,
+                    None => return tier.shown[place].charged_by(),
+                }
+            }
         });
-        offer.by = self.tier_of(by).map_or(offer.by, |tier| &tier.shown[0]);
+        offer.by = self.tier_of(by).map_or(offer.by, |tier| &tier.shown[place]);
     }
 
     #[inline(never)]
     fn count_refusal(&self, offer: &mut Offer<'_>) {
         let Offer { fingerprint, cost, now, .. } = *offer;
-        let table = &self.tables.first;
+        let place = usize::from(offer.place);
+        let table = &self.tables[place];
         if offer.look.counts {
             // If the word admits it by now, the charge stays: it counts the request, too.
             self.by_tier(offer.by, |tier| {
-                let ask = Ask { rule: tier.dated(0), fingerprint, cost };
+                let ask = Ask { rule: tier.dated(place), fingerprint, cost };
                 let (ruling, _) = table.check_anywhere(ask, now, || now);
                 (offer.look.payload, offer.look.place) = table.shown(ruling);
             });
@@ -336,16 +391,13 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     #[inline(never)]
     fn show_without_request(&self, offer: &mut Offer<'_>) {
         let Offer { fingerprint, now, .. } = *offer;
+        let place = usize::from(offer.place);
         (offer.look.payload, offer.look.place) = self.by_tier(offer.by, |tier| {
-            self.tables.first.look(Ask { rule: tier.dated(0), fingerprint, cost: 1 }, now).standing()
+            self.tables[place].look(Ask { rule: tier.dated(place), fingerprint, cost: 1 }, now).standing()
         });
     }
 
-    fn give_back(&self, receipt: Receipt) {
-        let Receipt { limiter, since, by, resets, fingerprint, charged: [first] } = receipt;
-        let mut charged = [Charged { left: 0, ..first }; N];
-        charged[0] = first;
-        let mut receipt = Receipt { limiter, since, by, resets, fingerprint, charged };
+    fn give_back(&self, mut receipt: Receipt) {
         Core::give_back(self, &mut receipt, u64::MAX, || self.clock.now());
     }
 }

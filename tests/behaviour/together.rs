@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate::{
-    CallQuota, CountPolicy, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Outcome, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket, WhenFull, together,
+    CallQuota, CountPolicy, FixedWindow, Inherit, LeakyBucket, Limiter, ManualClock, Offer, Outcome, Quota,
+    Rate, SlidingLog, SlidingWindow, TokenBucket, WhenFull, together, together_if,
 };
 
 type One = Limiter<u64, Quota, 1, ManualClock>;
@@ -56,6 +56,10 @@ fn one_key_may_be_asked_twice() {
     assert_eq!(left(&limiter, 1), 5, "the first was given back");
     assert_eq!(ask(2), Outcome::Allowed);
     assert_eq!(left(&limiter, 1), 0);
+    // One of cost 0 shows what those before it have left.
+    let mut offers = [3, 0, 2, 0].map(|cost| limiter.account(2).offer(cost));
+    assert_eq!(together(&mut offers), Outcome::Allowed);
+    assert_eq!(offers.map(|offer| offer.part().remaining()), [2, 2, 0, 0]);
 }
 
 /// A charge that was taken alone is another request's: it stays.
@@ -196,12 +200,58 @@ fn quotas_that_come_with_calls_make_offers() {
 }
 
 #[test]
-fn a_list_of_one_limit_makes_offers() {
-    let list = |quotas: Vec<Quota>| Limiter::builder(quotas).per::<u64>().build().unwrap();
-    let one = list(vec![bucket(2)]);
-    assert_eq!(one.account(1).offer(2).unwrap().take(), Outcome::Allowed);
-    assert_eq!(one.account(1).offer(1).unwrap().take(), Outcome::Denied);
-    assert!(list(vec![bucket(2), bucket(3)]).account(1).offer(1).is_none());
+fn a_list_makes_an_offer_of_each_limit() {
+    let clock = ManualClock::new();
+    let quotas = vec![LeakyBucket::queue(Rate::per_hour(9)).capacity(9).into(), bucket(5), bucket(3)];
+    let list = Limiter::builder(quotas).per::<u64>().clock(clock.clone()).build().unwrap();
+    let left = || list.account(1).peek_n(0).parts().map(|part| part.remaining()).collect::<Vec<_>>();
+    let mut offers: Vec<_> = list.account(1).offers(2).collect();
+    // The queue is charged last, and is the first by its number.
+    assert_eq!(offers.iter().map(|offer| offer.part().number()).collect::<Vec<_>>(), [1, 2, 0]);
+    assert_eq!((together(&mut offers), left()), (Outcome::Allowed, vec![7, 3, 1]));
+    let kept: Vec<_> = offers.into_iter().map(Offer::keep).collect();
+    let shown = kept.iter().map(|kept| list.show(kept).map(|part| (part.number(), part.remaining())));
+    assert_eq!(shown.collect::<Vec<_>>(), [Some((1, 3)), Some((2, 1)), Some((0, 7))]);
+
+    let mut offers: Vec<_> = list.account(1).offers(2).collect();
+    assert_eq!((together(&mut offers), left()), (Outcome::Denied, vec![7, 3, 1]));
+    assert_eq!(offers.iter().map(|offer| offer.part().refuses()).collect::<Vec<_>>(), [false, true, false]);
+    // Above one limit and not above the others.
+    let mut offers: Vec<_> = list.account(1).offers(4).collect();
+    let outcomes: Vec<_> = offers.iter().map(Offer::outcome).collect();
+    assert_eq!(outcomes, [Outcome::Denied, Outcome::Never, Outcome::Allowed]);
+    assert_eq!((together(&mut offers), left()), (Outcome::Never, vec![7, 3, 1]));
+
+    // Each gives back by itself, also under quotas that came later.
+    let later = vec![LeakyBucket::queue(Rate::per_hour(9)).capacity(9).into(), bucket(5), bucket(4)];
+    list.change().to(later).inherit(Inherit::Additive).apply().unwrap();
+    let [first, second, third] = kept.try_into().expect("there are three");
+    assert_eq!((list.refund(first.receipt()), left()), (2, vec![7, 5, 2]));
+    let back = [second, third].map(|kept| list.refund_part(&mut kept.receipt(), 2));
+    assert_eq!((back, left()), ([2, 2], vec![9, 5, 4]));
+}
+
+/// A caller that has conditions of its own says so while the limits are charged.
+#[test]
+fn what_the_caller_refuses_is_charged_to_none() {
+    let clock = ManualClock::new();
+    let all: Vec<One> = [5, 3].into_iter().map(|count| limiter(bucket(count), &clock)).collect();
+    for refused_at in 0..=3 {
+        let mut offers: Vec<_> = all.iter().map(|one| one.account(1).offer(1)).collect();
+        let mut asked = Vec::new();
+        let outcome = together_if(&mut offers, |charged| {
+            asked.push(charged.iter().map(|offer| offer.part().remaining()).collect::<Vec<_>>());
+            charged.len() != refused_at
+        });
+        let expected = [vec![], vec![4], vec![4, 2]];
+        assert_eq!(asked, expected[..=refused_at.min(2)]);
+        let (expected, left) =
+            if refused_at < 3 { (Outcome::Denied, [5, 3]) } else { (Outcome::Allowed, [4, 2]) };
+        assert_eq!(outcome, expected);
+        assert!(offers.iter().all(|offer| offer.outcome() == expected && !offer.part().refuses()));
+        assert_eq!(offers.iter().map(|offer| offer.part().remaining()).collect::<Vec<_>>(), left);
+        assert_eq!([0, 1].map(|one| self::left(&all[one], 1)), left);
+    }
 }
 
 #[test]

@@ -27,8 +27,9 @@ pub use rule::{
     StoreFailure, StoreLeases, StoreServer, Tier, Transform, UpstreamLimits, Values,
 };
 pub use set::{
-    Ask, AskRule, AskRuleError, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey,
-    RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Verdict,
+    Ask, AskRule, AskRuleError, Asked, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey,
+    RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Together,
+    Verdict,
 };
 pub use simulation::{Ending, Ends, Simulation};
 pub use tollgate_backend::StoreReply;

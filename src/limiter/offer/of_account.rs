@@ -1,6 +1,6 @@
 //! How an account makes an offer: a look at the key's home slot, or wherever the key is.
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Numbers};
 use crate::clock::Clock;
 use crate::limiter::account::Account;
 use crate::limiter::core::Core;
@@ -15,10 +15,11 @@ use crate::table::ruling::Ask;
 use crate::time::Timestamp;
 
 impl<'l> Offer<'l> {
-    /// That of the only limit.
+    /// That of the limit that is charged at this place.
     #[inline(always)]
     fn new<A: Algorithm, const N: usize, C: Clock>(
         core: &'l Core<A, N, C>,
+        place: usize,
         tier: &'l Tier<A::Rule, N>,
         fingerprint: Fingerprint,
         cost: u64,
@@ -26,18 +27,18 @@ impl<'l> Offer<'l> {
     ) -> Self {
         let state = core.versions.state();
         let tier = if state.is_plain() { tier } else { core.versions.renewed(tier) };
-        let view = core.tables.first.view(fingerprint);
+        let view = core.tables[place].view(fingerprint);
         view.prefetch_all();
-        if tier.has_room_for(cost)
-            && let Some(look) = Look::quickly(view, Ask { rule: tier.dated(0), fingerprint, cost }, now)
+        if has_room_for(cost, tier.rule(place))
+            && let Some(look) = Look::quickly(view, Ask { rule: tier.dated(place), fingerprint, cost }, now)
             && (look.allowed || core.versions.after(tier, now).is_none())
         {
             let outcome = if look.allowed { Outcome::Allowed } else { Outcome::Denied };
-            let (by, resets, refuses) = (&tier.shown[0], state.resets(), !look.allowed);
-            let stage = Stage::Open;
-            return Self { look, from: core, by, fingerprint, cost, now, resets, outcome, refuses, stage };
+            let (from, by, resets, refuses) = (core, &tier.shown[place], state.resets(), !look.allowed);
+            let (stage, place) = (Stage::Open, place as u8);
+            return Self { look, from, by, fingerprint, cost, now, resets, outcome, refuses, stage, place };
         }
-        Self::closely(core, tier, fingerprint, cost, now)
+        Self::closely(core, place, tier, fingerprint, cost, now)
     }
 
     /// The same at any cost, and for a key that is anywhere.
@@ -45,6 +46,7 @@ impl<'l> Offer<'l> {
     #[inline(never)]
     fn closely<A: Algorithm, const N: usize, C: Clock>(
         core: &'l Core<A, N, C>,
+        place: usize,
         tier: &'l Tier<A::Rule, N>,
         fingerprint: Fingerprint,
         cost: u64,
@@ -53,10 +55,10 @@ impl<'l> Offer<'l> {
         let mut tier = core.versions.renewed(tier);
         loop {
             let resets = core.versions.state().resets();
-            let (rule, view) = (tier.dated(0), core.tables.first.view(fingerprint));
+            let (rule, view) = (tier.dated(place), core.tables[place].view(fingerprint));
             let (look, outcome) = match cost {
                 0 => (Look::default(), Outcome::Allowed),
-                _ if !tier.has_room_for(cost) => (Look::default(), Outcome::Never),
+                _ if !has_room_for(cost, tier.rule(place)) => (Look::default(), Outcome::Never),
                 _ => {
                     let look = Look::anywhere(view, Ask { rule, fingerprint, cost }, now);
                     (look, if look.allowed { Outcome::Allowed } else { Outcome::Denied })
@@ -65,10 +67,21 @@ impl<'l> Offer<'l> {
             match core.versions.after(tier, now).filter(|_| outcome != Outcome::Allowed) {
                 Some(later) => tier = later,
                 None => {
-                    let (by, refuses) = (&tier.shown[0], outcome != Outcome::Allowed);
-                    let (from, stage) = (core, Stage::Open);
-                    let mut offer =
-                        Self { look, from, by, fingerprint, cost, now, resets, outcome, refuses, stage };
+                    let (by, refuses) = (&tier.shown[place], outcome != Outcome::Allowed);
+                    let (from, stage, place) = (core, Stage::Open, place as u8);
+                    let mut offer = Self {
+                        look,
+                        from,
+                        by,
+                        fingerprint,
+                        cost,
+                        now,
+                        resets,
+                        outcome,
+                        refuses,
+                        stage,
+                        place,
+                    };
                     if cost == 0 || outcome == Outcome::Never {
                         core.show_without_request(&mut offer);
                     }
@@ -77,6 +90,13 @@ impl<'l> Offer<'l> {
             }
         }
     }
+}
+
+/// Whether a request of this cost can be charged to a limit.
+#[inline(always)]
+fn has_room_for(cost: u64, rule: &impl Numbers) -> bool {
+    // Every limit is at least 1: an offer of cost 1 compares nothing here.
+    cost == 1 || cost > 0 && cost <= rule.limit()
 }
 
 impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, 1, C, T> {
@@ -106,28 +126,29 @@ impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, 1, C, T> {
     #[inline(always)]
     pub fn offer(&self, cost: u64) -> Offer<'l> {
         let Self { core, tier, fingerprint, time } = *self;
-        Offer::new(core, tier, fingerprint, cost, time.now(&core.clock))
+        Offer::new(core, 0, tier, fingerprint, cost, time.now(&core.clock))
     }
 }
 
 impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, MOST_LIMITS, C, T> {
-    /// The offer of a limiter by a list that has one limit. `None`: it has several, which decide as
-    /// one by a check.
+    /// The offers of a limiter by a list: one of each of its limits, in the order in which a check
+    /// charges them. Each is decided by the quotas of its own time.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Limiter, Outcome, Quota};
+    /// use tollgate::{Limiter, Outcome, Quota, together};
     ///
-    /// let from_file: Vec<Quota> = vec!["100/min".parse()?];
+    /// let from_file: Vec<Quota> = vec!["3/min".parse()?, "9/h".parse()?];
     /// let limiter = Limiter::builder(from_file).per::<str>().build()?;
-    /// let offer = limiter.account("alice").offer(101).expect("it has one limit");
-    /// assert_eq!(offer.outcome(), Outcome::Never);
+    /// let mut offers: Vec<_> = limiter.account("alice").offers(2).collect();
+    /// assert_eq!((offers.len(), together(&mut offers)), (2, Outcome::Allowed));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub fn offer(&self, cost: u64) -> Option<Offer<'l>> {
+    pub fn offers(&self, cost: u64) -> impl ExactSizeIterator<Item = Offer<'l>> + use<'l, A, C, T> {
         let Self { core, tier, fingerprint, time } = *self;
-        (core.tables.limits() == 1).then(|| Offer::new(core, tier, fingerprint, cost, time.now(&core.clock)))
+        let now = time.now(&core.clock);
+        (0..core.tables.limits()).map(move |place| Offer::new(core, place, tier, fingerprint, cost, now))
     }
 }

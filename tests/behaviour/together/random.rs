@@ -28,17 +28,18 @@ proptest! {
         let (quotas, later): (Vec<_>, Vec<_>) = quotas.into_iter().unzip();
         let build = |quota: &_| Limiter::builder(*quota).per().clock(clock.clone()).max_keys(100).build();
         let alone: Result<Vec<One>, _> = quotas.iter().map(build).collect();
-        let list = Limiter::builder(quotas).per::<u64>().clock(clock.clone()).max_keys(100).build();
-        let (Ok(alone), Ok(list)) = (alone, list) else { return Ok(()) };
+        let of_list = || Limiter::builder(quotas.clone()).per::<u64>().clock(clock.clone()).max_keys(100).build();
+        // One decides by a check, the other by the offers of its limits.
+        let (Ok(alone), Ok(list), Ok(offering)) = (alone, of_list(), of_list()) else { return Ok(()) };
         for (at, (key, cost, pause, give_back)) in steps.into_iter().enumerate() {
             if at == change && list.change().to(later.clone()).inherit(Inherit::AsIs).check().is_ok() {
-                list.change().to(later.clone()).inherit(Inherit::AsIs).apply().unwrap();
+                [&list, &offering].iter().for_each(|list| list.change().to(later.clone()).inherit(Inherit::AsIs).apply().unwrap());
                 alone.iter().zip(&later).for_each(|(one, &quota)| one.change().to(quota).inherit(Inherit::AsIs).apply().unwrap());
             }
             if at == resets {
                 // Whether a slot is known depends on who took it since: each table hashes anew.
                 alone.iter().for_each(|one| { one.account(key).reset(); });
-                list.account(key).reset();
+                [&list, &offering].iter().for_each(|list| { list.account(key).reset(); });
             }
             clock.advance(Duration::from_nanos(pause));
             let now = list.now();
@@ -54,6 +55,13 @@ proptest! {
             for (offer, part) in offers.iter().zip(decision.parts()) {
                 prop_assert_eq!(numbers(&offer.part()), numbers(&part));
             }
+            let mut listed: Vec<_> = offering.account(key).at(now).offers(cost).collect();
+            prop_assert_eq!(together(&mut listed), decision.outcome());
+            for offer in &listed {
+                let part = decision.parts().nth(offer.part().number()).unwrap();
+                prop_assert_eq!(numbers(&offer.part()), numbers(&part));
+            }
+            let listed: Vec<Kept> = listed.into_iter().map(|offer| offer.keep()).collect();
             let said: Vec<_> = offers.iter().map(|offer| numbers(&offer.part())).collect();
             let kept: Vec<Kept> = offers.into_iter().map(|offer| offer.keep()).collect();
             for ((one, kept), said) in alone.iter().zip(&kept).zip(said) {
@@ -63,7 +71,10 @@ proptest! {
             if give_back {
                 let back: Vec<u64> =
                     alone.iter().zip(kept).map(|(one, kept)| one.refund(kept.receipt())).collect();
-                prop_assert_eq!(back.into_iter().min().unwrap_or(0), list.refund(decision));
+                let expected = list.refund(decision);
+                prop_assert_eq!(back.into_iter().min().unwrap_or(0), expected);
+                let back = listed.into_iter().rev().map(|kept| offering.refund(kept.receipt()));
+                prop_assert_eq!(back.min().unwrap_or(0), expected);
             }
         }
     }

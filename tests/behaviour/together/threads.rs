@@ -1,6 +1,7 @@
 //! Threads charge the same limits together, in one order and in opposite ones.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tollgate::{ManualClock, Outcome, Quota, SlidingLog, together};
 
@@ -54,6 +55,37 @@ fn threads_leave_exactly_what_they_did_not_take() {
         rounds += 1;
         assert!(rounds < 20_000, "{races} races in {rounds} rounds");
     }
+}
+
+/// Where one refuses from the start, a thread that looks at the others sees them whole always.
+#[test]
+fn a_refused_request_leaves_no_trace() {
+    let clock = ManualClock::new();
+    let limits: Vec<One> = every(70).into_iter().map(|quota| limiter(quota, &clock)).collect();
+    let spent = limiter(super::bucket(1), &clock);
+    assert!(spent.check(1).is_allowed());
+    // So that the keys have slots.
+    assert!(limits.iter().all(|one| one.check(1).is_allowed()));
+    let is_over = AtomicBool::new(false);
+    let looks = std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let mut looks = 0_u64;
+            while !is_over.load(Relaxed) {
+                assert!(limits.iter().all(|one| left(one, 1) == 69));
+                looks += 1;
+            }
+            looks
+        });
+        for _ in 0..5_000 {
+            let offers = limits.iter().chain([&spent]).map(|one| one.account(1).offer(2));
+            assert_eq!(together(&mut offers.collect::<Vec<_>>()), Outcome::Never);
+            let offers = limits.iter().chain([&spent]).map(|one| one.account(1).offer(1));
+            assert_eq!(together(&mut offers.collect::<Vec<_>>()), Outcome::Denied);
+        }
+        is_over.store(true, Relaxed);
+        looker.join().unwrap()
+    });
+    assert!(looks > 0);
 }
 
 /// A log undoes its newest request only: charged last, it has nothing to undo.

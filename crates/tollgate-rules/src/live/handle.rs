@@ -1,6 +1,5 @@
 //! One thread's access to rules that are exchanged.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -9,7 +8,7 @@ use tollgate::{Clock, TscClock};
 
 use super::Inner;
 use crate::request::Request;
-use crate::set::{Ask, AskRule, AskRuleError, RuleSet, Scratch, StoredAnswer, Verdict};
+use crate::set::{Ask, AskRule, AskRuleError, Asked, RuleSet, Scratch, StoredAnswer, Together, Verdict};
 
 /// One thread's access to [`LiveRules`](super::LiveRules).
 ///
@@ -44,11 +43,26 @@ impl<C: Clock + Clone + 'static> Handle<C> {
         ask: Ask,
         scratch: &'s mut Scratch,
     ) -> Verdict<'s, C> {
-        let Ok(()) = self.decide(scratch, |set, scratch| {
-            set.decide(request, ask, scratch);
-            Ok::<_, Infallible>(())
-        });
+        let by = |set: &RuleSet<C>, scratch: &mut Scratch| set.decide(request, ask, scratch);
+        self.decide(scratch, by, |set, (), scratch| set.undo(scratch));
         self.set.verdict(scratch)
+    }
+
+    /// Decides requests together by the rules in force: [`RuleSet::ask_together`]. An exchange of
+    /// rules is as of [`ask`](Self::ask).
+    pub fn ask_together<'s, R: Request>(
+        &'s mut self,
+        asked: &mut [Asked<R>],
+        are_refused: bool,
+        scratches: &'s mut Vec<Scratch>,
+    ) -> Together<'s, C> {
+        let count = asked.len();
+        let fate = self.decide(
+            scratches,
+            |set, scratches| set.decide_together(asked, are_refused, scratches),
+            |set, _, scratches| set.undo_all(&mut scratches[..count]),
+        );
+        self.set.together(scratches, count, fate)
     }
 
     /// [`ask`](Self::ask) with answers of stores: [`RuleSet::ask_answered`].
@@ -74,26 +88,30 @@ impl<C: Clock + Clone + 'static> Handle<C> {
         ask: AskRule<'_>,
         scratch: &'s mut Scratch,
     ) -> Result<Verdict<'s, C>, AskRuleError> {
-        self.decide(scratch, |set, scratch| set.decide_rule(ask, scratch))?;
+        let by = |set: &RuleSet<C>, scratch: &mut Scratch| set.decide_rule(ask, scratch);
+        self.decide(scratch, by, |set, found, scratch| {
+            if found.is_ok() {
+                set.undo(scratch);
+            }
+        })?;
         Ok(self.set.verdict(scratch))
     }
 
-    /// Decides by the rules in force, and anew if an exchange overtakes it. On an error of `by`
-    /// there is no decision.
-    fn decide<E>(
+    /// Decides by the rules in force, and anew if an exchange overtakes it: then `undo` gives the
+    /// charges back.
+    fn decide<S, T>(
         &mut self,
-        scratch: &mut Scratch,
-        by: impl Fn(&Arc<RuleSet<C>>, &mut Scratch) -> Result<(), E>,
-    ) -> Result<(), E> {
+        scratch: &mut S,
+        mut by: impl FnMut(&RuleSet<C>, &mut S) -> T,
+        undo: impl Fn(&RuleSet<C>, T, &mut S),
+    ) -> T {
         loop {
             self.refresh();
             let decided = by(&self.set, scratch);
             if self.inner.word.load(Acquire) == self.word {
                 return decided; // L1
             }
-            if decided.is_ok() {
-                self.set.undo(scratch);
-            }
+            undo(&self.set, decided, scratch);
         }
     }
 

@@ -33,9 +33,17 @@ pub(crate) struct Allowance<C> {
     /// The limits of requests in flight.
     pub(crate) at_once: Box<[CurrentAtOnce]>,
     /// All requests charge by ascending rank. What can be undone only in part is charged last.
-    pub(crate) rank: u32,
+    pub(crate) rank: Rank,
     /// Whether the rule limits by one bucket or window of the key and by nothing else.
     pub(crate) is_brief: bool,
+}
+
+/// The place of an allowance in the order of charges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// How much of a charge may have to stay when another request was charged since.
+    pub(crate) reluctance: u8,
+    pub(crate) number: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +107,7 @@ pub(crate) fn parts(limits: &[Limit]) -> (Box<[Quota]>, Vec<MostAtOnce>) {
 
 impl<C> Allowance<C> {
     fn without_limiters(kind: Kind) -> Self {
-        Self { kind, quotas: None, at_once: Box::default(), rank: 0, is_brief: false }
+        Self { kind, quotas: None, at_once: Box::default(), rank: Rank::default(), is_brief: false }
     }
 
     /// The limits by time, if requests are asked to keep them.
@@ -239,7 +247,7 @@ pub(crate) fn rank<C: Clock + Clone + 'static>(rules: &mut [Limited<C>]) {
     let mut all: Vec<&mut Allowance<C>> = rules.iter_mut().flat_map(|rule| &mut *rule.allowances).collect();
     // Stable: by the rule's index, then the tier's.
     all.sort_by_key(|allowance| allowance.reluctance());
-    for (rank, allowance) in (0..).zip(all) {
-        allowance.rank = rank;
+    for (number, allowance) in (0..).zip(all) {
+        allowance.rank = Rank { reluctance: allowance.reluctance(), number };
     }
 }

@@ -34,11 +34,14 @@ pub struct Ask {
     /// another request was charged for and left. The line shows the limits as they are. By default
     /// 0.
     pub held: u64,
+    /// Whether the request can wait for its turn in a queue. If not, a rule with a queue refuses it
+    /// where it would have to wait at all.
+    pub may_wait: bool,
 }
 
 impl Default for Ask {
     /// A check of cost 1, now, by all limits.
     fn default() -> Self {
-        Self { now: None, cost: 1, is_peek: false, in_flight: true, held: 0 }
+        Self { now: None, cost: 1, is_peek: false, in_flight: true, held: 0, may_wait: true }
     }
 }

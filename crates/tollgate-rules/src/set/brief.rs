@@ -74,7 +74,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     #[inline(always)]
     fn offer(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Offer<'_>> {
         let (current, cost) = self.brief(one, cost)?;
-        current.shared.limiter.account(found.key(one)).at(now).offer(cost)
+        current.shared.limiter.account(found.key(one)).at(now).offers(cost).next()
     }
 }
 

@@ -1,34 +1,16 @@
-//! How rules decide a request together, all or nothing.
-//!
-//! ```text
-//!   look at every limit ---- some refuse ----> refused: only limits that count refusals, and bans,
-//!        |                                     write anything, each for its own rule
-//!        | all admit
-//!        v
-//!   charge them in order --- one refuses ----> give the charges back: refused
-//!        |                   (another thread came in between)
-//!        v
-//!     admitted
-//! ```
-//!
-//! What must stay true:
-//!
-//! * Each limiter is charged by a check of its own, so no limit ever admits more than it would
-//!   alone, also when charges are given back.
-//! * All requests charge in one order, by [`Allowance::rank`]. The last limiter holds nothing but
-//!   admitted requests, so of requests that race for its last unit one is admitted.
-//! * The limiter that is charged first need not be looked at before: if it refuses, nothing has
-//!   been written.
-//! * A key that a rule has refused and banned is looked up again after the charge: another thread
-//!   may have banned it meanwhile.
+//! One request, as its rules decide it: what each line says, and what stands beside the limits by
+//! time: blocks, missing keys, stores, requests in flight, bans.
 
-use tollgate::{Account, Clock, Decision, MOST_LIMITS, Quota, Timestamp};
+use std::time::Duration;
+
+use tollgate::{Account, Clock, MOST_LIMITS, Offer, Outcome, Part, Quota, Timestamp};
 
 use crate::matcher::{Concerned, Found};
 use crate::set::allowance::{Current, Kind};
+use crate::set::ban::Bans;
 use crate::set::line::Line;
 use crate::set::ruling::Ruling;
-use crate::set::scratch::{Charge, Charges, Mark, Scratch};
+use crate::set::scratch::{Charge, Charges, Offers, Scratch, Turn};
 use crate::set::stored::StoredAnswer;
 use crate::set::{Ask, RuleSet};
 
@@ -41,28 +23,24 @@ pub(super) struct Round<'r, C> {
     set: &'r RuleSet<C>,
     found: &'r Found,
     lines: &'r mut Vec<Line>,
-    /// The rank of each limiter that is to be charged, and the index of its line.
-    turns: &'r mut Vec<(u32, usize)>,
-    charges: &'r mut Charges,
+    pub(super) charges: &'r mut Charges,
     prepared: [Option<Account<'r, Quota, MOST_LIMITS, C>>; PREPARED],
     now: Timestamp,
+    ask: Ask,
     /// Whether nothing is to be written.
-    is_peek: bool,
-    /// Whether limits of requests in flight are asked.
-    in_flight: bool,
-    /// The lines whose turns the caller holds: see [`Ask::held`].
-    held: u64,
+    pub(super) is_peek: bool,
     /// What stores have answered.
     answers: &'r mut Vec<StoredAnswer>,
     /// The lines whose stores are to be asked before the request is decided.
     unasked: &'r mut Vec<usize>,
     /// Whether the group that was looked at last needs answers that are not there.
-    lacks_answers: bool,
+    pub(super) lacks_answers: bool,
+    has_shadows: bool,
 }
 
 /// Rules that decide together: all that are enforced, or one in shadow mode.
 #[derive(Clone, Copy)]
-enum Group {
+pub(super) enum Group {
     Enforced,
     Shadow(usize),
 }
@@ -76,17 +54,10 @@ impl Group {
     }
 }
 
-/// Why a request was not charged.
-struct NotCharged {
-    /// The line whose limits by time refused the charge, and counted that if they count refusals.
-    counted: Option<usize>,
-}
-
 impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
-    /// Decides the request that the matcher has found the rules of, line by line.
-    #[inline(never)]
-    pub(super) fn decide(set: &'r RuleSet<C>, scratch: &'r mut Scratch, ask: Ask) {
-        let Scratch { found, lines, turns, charges, now, coming, unasked, is_peek, .. } = scratch;
+    /// The request that the matcher has found the rules of.
+    pub(super) fn new(set: &'r RuleSet<C>, scratch: &'r mut Scratch, ask: Ask) -> Self {
+        let Scratch { found, lines, charges, now, coming, unasked, is_peek, .. } = scratch;
         *is_peek = ask.is_peek;
         let (found, lines) = (&*found, lines.buffer());
         let concerned = found.concerned();
@@ -94,69 +65,52 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             let one = concerned.get(index)?;
             Some(set.allowance(one).asked()?.shared.limiter.account(found.key(one)))
         });
-        let mut round = Round {
+        let line = |one: &Concerned| {
+            Line::new(one.rule, one.tier, set.limited(one).is_shadow, set.cost(one, ask.cost))
+        };
+        lines.extend(concerned.iter().map(line));
+        let has_shadows = lines.iter().any(|line| line.is_shadow);
+        Self {
             set,
             found,
             lines,
-            turns,
             charges,
             prepared,
             now: *now,
+            ask,
             is_peek: ask.is_peek,
-            in_flight: ask.in_flight,
-            held: ask.held,
             answers: coming,
             unasked,
             lacks_answers: false,
-        };
-        let mut shadows = 0;
-        for one in concerned {
-            let is_shadow = set.limited(one).is_shadow;
-            shadows += usize::from(is_shadow);
-            round.lines.push(Line::new(one.rule, one.tier, is_shadow, set.cost(one, ask.cost)));
-        }
-        if shadows > 0 && set.has_stores && round.lacks_answers_of_shadows() {
-            return round.ask_stores_first();
-        }
-        if shadows < concerned.len() {
-            round.together(Group::Enforced);
-        }
-        if !round.unasked.is_empty() {
-            return;
-        }
-        for index in 0..if shadows > 0 { concerned.len() } else { 0 } {
-            if round.lines[index].is_shadow {
-                round.together(Group::Shadow(index));
-            }
+            has_shadows,
         }
     }
 
-    fn together(&mut self, group: Group) {
-        let before = self.charges.mark();
-        let mut counted = None;
-        if self.foresee(group) {
-            if self.lacks_answers {
-                return self.ask_stores_of(group);
-            }
-            if self.is_peek {
-                return;
-            }
-            match self.charge(group) {
-                Ok(()) => return,
-                Err(not) => counted = not.counted,
-            }
-            self.charges.give_back(self.set, self.found.concerned(), before, self.now);
-        }
-        self.refuse(group, counted);
+    pub(super) fn has_shadows(&self) -> bool {
+        self.has_shadows
     }
 
-    /// Looks at the limits. Returns whether all admit the request, as far as they were looked at.
-    fn foresee(&mut self, group: Group) -> bool {
-        self.turns.clear();
+    /// The lines of rules in shadow mode.
+    pub(super) fn shadows(&self) -> impl Iterator<Item = usize> {
+        (0..self.lines.len()).filter(|index| self.lines[*index].is_shadow)
+    }
+
+    /// Whether every enforced line admits the request.
+    pub(super) fn is_admitted(&self) -> bool {
+        self.lines.iter().all(|line| line.is_shadow || line.ruling == Ruling::Admitted)
+    }
+
+    /// The lines of a group, with what the matcher found.
+    fn group(&self, group: Group) -> impl Iterator<Item = (usize, &'r Concerned)> {
+        let concerned = self.found.concerned().iter().enumerate();
+        concerned.filter(move |(index, _)| group.has(*index, &self.lines[*index]))
+    }
+
+    /// Looks at all but the limits by time, which get their turns. Returns whether the request is
+    /// admitted, as far as it was looked at.
+    pub(super) fn look_beside_time(&mut self, group: Group, number: usize, turns: &mut Vec<Turn>) -> bool {
         self.lacks_answers = false;
         let mut admits = true;
-        // The one that is charged first need not be looked at, if nothing is written before.
-        let mut may_skip = !self.is_peek;
         for (index, one) in self.found.concerned().iter().enumerate() {
             let line = &mut self.lines[index];
             if !group.has(index, line) {
@@ -174,7 +128,6 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 continue;
             }
             if allowance.kind == Kind::Stored {
-                may_skip = false;
                 match self
                     .answers
                     .iter()
@@ -188,14 +141,13 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 }
                 continue;
             }
-            for limit in allowance.at_once.iter().filter(|_| self.in_flight) {
+            for limit in allowance.at_once.iter().filter(|_| self.ask.in_flight) {
                 let key = self.found.key(one);
                 let error = limit.shared.peek(key, line.cost, self.now).err();
                 let (limit, remaining) = limit.shared.state(key);
                 let after = if error.is_some() { remaining } else { remaining.saturating_sub(line.cost) };
                 line.add_at_once((limit, after), error);
                 admits &= error.is_none();
-                may_skip = false;
             }
             if let Some(bans) = &limited.bans
                 && let Some(left) = bans.left(self.found.key(one), self.now)
@@ -203,115 +155,97 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
                 line.banned = Some(left);
                 admits = false;
             }
-            if let Some(current) = &allowance.quotas {
-                if index < 64 && self.held & (1 << index) != 0 {
-                    if let Some(decision) = self.ask(index, |key| key.peek_n(0)) {
-                        admits &= self.note(index, &decision);
-                    }
-                    continue;
-                }
-                may_skip &= !current.may_queue;
-                self.turns.push((allowance.rank, index));
-            }
-        }
-        self.turns.sort_unstable();
-        let skipped = usize::from(may_skip && admits && !self.turns.is_empty());
-        for turn in skipped..self.turns.len() {
-            admits &= self.look(self.turns[turn].1);
-        }
-        if skipped > 0 && !admits {
-            self.look(self.turns[0].1);
-        }
-        if !admits {
-            for index in 0..self.lines.len() {
-                let line = &mut self.lines[index];
-                if let Some(left) = line.banned.filter(|_| group.has(index, line)) {
-                    line.ban(left);
+            if allowance.quotas.is_some() {
+                if index < 64 && self.ask.held & (1 << index) != 0 {
+                    admits &= self.note_peek(index, 0);
+                } else {
+                    turns.push(Turn::new(allowance.rank, number, index));
                 }
             }
         }
         admits
     }
 
-    /// Looks at the limits by time of a line. Returns whether they admit the request.
-    fn look(&mut self, index: usize) -> bool {
-        let cost = self.lines[index].cost;
-        let Some(decision) = self.ask(index, |key| key.peek_n(cost)) else { return true };
-        let one = &self.found.concerned()[index];
-        if !self.is_peek
-            && decision.is_allowed()
-            && self.lines[index].banned.is_none()
-            && self.current(one).is_some_and(|current| !current.may_queue)
-        {
-            // Its numbers are noted after the charge, or when another rule refuses.
+    /// Whether a line is to show what its limits by time say before they are charged: of a peek, of
+    /// a banned key, and of a queue.
+    pub(super) fn notes_looks(&self, index: usize) -> bool {
+        self.is_peek || self.lines[index].banned.is_some() || self.may_queue(index)
+    }
+
+    /// Has the lines of banned keys say so.
+    pub(super) fn show_bans(&mut self, group: Group) {
+        for index in 0..self.lines.len() {
+            let line = &mut self.lines[index];
+            if let Some(left) = line.banned.filter(|_| group.has(index, line)) {
+                line.ban(left);
+            }
+        }
+    }
+
+    /// Whether a rule has banned the key since it was looked at: another thread did. Its line says
+    /// so then.
+    pub(super) fn is_banned_since(&mut self, group: Group) -> bool {
+        let banned = self.group(group).find_map(|(index, one)| {
+            let bans = self.bans(one)?;
+            Some((index, bans.left(self.found.key(one), self.now)?))
+        });
+        if let Some((index, left)) = banned {
+            self.lines[index].ban(left);
+        }
+        banned.is_some()
+    }
+
+    /// Whether a rule of the group may ban keys.
+    pub(super) fn has_bans(&self, group: Group) -> bool {
+        self.group(group).any(|(_, one)| self.bans(one).is_some())
+    }
+
+    fn bans(&self, one: &Concerned) -> Option<&'r Bans<C>> {
+        let bans = self.set.limited(one).bans.as_deref();
+        bans.filter(|_| self.set.allowance(one).kind == Kind::Each && !self.is_peek)
+    }
+
+    /// Takes the places in flight of a group. Returns whether there were enough.
+    pub(super) fn acquire(&mut self, group: Group) -> bool {
+        if !self.ask.in_flight || self.is_peek {
             return true;
         }
-        self.note(index, &decision)
+        for index in 0..self.lines.len() {
+            let one = &self.found.concerned()[index];
+            let allowance = self.set.allowance(one);
+            let is_asked = group.has(index, &self.lines[index]) && allowance.kind == Kind::Each;
+            if !is_asked || allowance.at_once.is_empty() {
+                continue;
+            }
+            self.lines[index].clear();
+            let (key, cost) = (self.found.key(one), self.lines[index].cost);
+            for limit in &allowance.at_once {
+                let taken = limit.shared.acquire(key, cost, limit.ttl, self.now);
+                self.lines[index].add_at_once(limit.shared.state(key), taken.as_ref().err().copied());
+                match taken {
+                    Ok(guard) => self.charges.guards.push((index, guard)),
+                    Err(_) => return false,
+                }
+            }
+        }
+        true
     }
 
-    /// Charges the limits in their order. On an error the caller gives the charges back.
-    fn charge(&mut self, group: Group) -> Result<(), NotCharged> {
-        for (index, one) in self.found.concerned().iter().enumerate() {
-            if group.has(index, &self.lines[index]) {
-                self.acquire(index, one)?;
-            }
-        }
-        for turn in 0..self.turns.len() {
-            let index = self.turns[turn].1;
-            let cost = self.lines[index].cost;
-            let Some(decision) = self.ask(index, |key| key.check_n(cost)) else { continue };
-            self.restate(index);
-            let departs = self.note(index, &decision);
-            if !decision.is_allowed() {
-                return Err(NotCharged { counted: Some(index) });
-            }
-            // Of a request that only looks, too: its cost may be settled later.
-            self.charges.quotas.push(Charge { line: index, receipt: decision.receipt() });
-            if !departs {
-                return Err(NotCharged { counted: None });
-            }
-        }
-        for (index, one) in self.found.concerned().iter().enumerate() {
-            if group.has(index, &self.lines[index])
-                && self.set.allowance(one).kind == Kind::Each
-                && let Some(bans) = &self.set.limited(one).bans
-                && let Some(left) = bans.left(self.found.key(one), self.now)
-            {
-                self.lines[index].ban(left);
-                return Err(NotCharged { counted: None });
-            }
-        }
-        self.keep_stored(group);
-        Ok(())
+    /// Whether a line refuses for good.
+    pub(super) fn is_final(&self, group: Group) -> bool {
+        self.group(group).any(|(index, _)| self.lines[index].ruling > Ruling::Refused)
     }
 
-    /// Takes the places in flight of a line.
-    fn acquire(&mut self, index: usize, one: &Concerned) -> Result<(), NotCharged> {
-        let allowance = self.set.allowance(one);
-        if !self.in_flight || allowance.at_once.is_empty() || allowance.kind != Kind::Each {
-            return Ok(());
-        }
-        self.lines[index].clear();
-        let (key, cost) = (self.found.key(one), self.lines[index].cost);
-        for limit in &allowance.at_once {
-            let taken = limit.shared.acquire(key, cost, limit.ttl, self.now);
-            self.lines[index].add_at_once(limit.shared.state(key), taken.as_ref().err().copied());
-            match taken {
-                Ok(guard) => self.charges.guards.push((index, guard)),
-                Err(_) => return Err(NotCharged { counted: None }),
-            }
-        }
-        Ok(())
+    /// Whether the limits by time of a line refuse the request, and are to count that if they count
+    /// refusals.
+    pub(super) fn counts_refusal(&self, index: usize) -> bool {
+        let line = &self.lines[index];
+        line.is_over && line.banned.is_none() && !self.is_peek
     }
 
-    /// Completes lines of which some refuse: limits that count their refusals count this one, keys
-    /// are banned, and the lines that admit show what there is without the request.
-    #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, group: Group, counted: Option<usize>) {
-        // What no wait helps is counted by no limit, and bans no key.
-        let mut lines = self.lines.iter().enumerate();
-        let is_final = lines.any(|(index, line)| group.has(index, line) && line.ruling > Ruling::Refused);
+    /// Completes the lines of a refused request: keys are banned, and the lines that admit show
+    /// what there is without the request. What no wait helps (`is_final`) bans no key.
+    pub(super) fn refuse(&mut self, group: Group, is_final: bool) {
         for (index, one) in self.found.concerned().iter().enumerate() {
             let line = self.lines[index];
             if !group.has(index, &line) || line.ruling > Ruling::Refused {
@@ -319,22 +253,16 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             }
             if line.ruling == Ruling::Admitted {
                 self.restate(index);
-                if let Some(decision) = self.ask(index, |key| key.peek_n(0)) {
-                    self.note(index, &decision);
-                    self.lines[index].delay = std::time::Duration::ZERO;
-                }
+                self.note_peek(index, 0);
+                self.lines[index].delay = Duration::ZERO;
                 continue;
             }
             if is_final {
                 // A look shows the limit as if it had counted the request.
-                if let Some(decision) = self.ask(index, |key| key.peek_n(0)).filter(|_| line.banned.is_none())
-                {
-                    self.lines[index].remaining = decision.remaining();
+                if let Some(account) = self.account(index).filter(|_| line.banned.is_none()) {
+                    self.lines[index].remaining = account.peek_n(0).remaining();
                 }
                 continue;
-            }
-            if line.is_over && line.banned.is_none() && counted != Some(index) && !self.is_peek {
-                self.count_refusal(index, one);
             }
             let limited = self.set.limited(one);
             if let Some(bans) = limited.bans.as_ref().filter(|_| line.banned.is_none()) {
@@ -349,31 +277,12 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         }
     }
 
-    /// Has the limits of a line that refuse the request and count refusals count it.
-    fn count_refusal(&mut self, index: usize, one: &Concerned) {
-        let cost = self.lines[index].cost;
-        let counts = self.current(one).is_some_and(|current| current.counts_refusals);
-        if !counts {
-            return;
-        }
-        let Some(decision) = self.ask(index, |key| key.check_n(cost)) else { return };
-        if decision.is_allowed() {
-            // Another thread gave something back meanwhile. The request stays refused.
-            if let Some(current) = self.current(one) {
-                current.shared.limiter.refund_at(decision, self.now);
-            }
-        } else if !decision.is_never() {
-            self.restate(index);
-            self.note(index, &decision);
-        }
-    }
-
     /// Clears what the limits by time said of a line, and shows its requests in flight.
-    fn restate(&mut self, index: usize) {
+    pub(super) fn restate(&mut self, index: usize) {
         let one = &self.found.concerned()[index];
         let allowance = self.set.allowance(one);
         self.lines[index].clear();
-        for limit in allowance.at_once.iter().filter(|_| self.in_flight && allowance.kind == Kind::Each) {
+        for limit in allowance.at_once.iter().filter(|_| self.ask.in_flight && allowance.kind == Kind::Each) {
             self.lines[index].add_at_once(limit.shared.state(self.found.key(one)), None);
         }
         if allowance.kind == Kind::Stored
@@ -383,29 +292,69 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         }
     }
 
-    /// Notes a decision in its line. Returns whether the request may depart in time.
-    #[inline]
-    fn note(&mut self, index: usize, decision: &Decision<'_, MOST_LIMITS>) -> bool {
-        let one = &self.found.concerned()[index];
-        let Some(current) = self.current(one) else { return true };
-        self.lines[index].add_quotas(decision, current, self.set.limited(one).max_wait)
+    /// Notes what the limits by time of a line offer, or were charged. Returns whether the request
+    /// may depart in time.
+    pub(super) fn note_offers(&mut self, index: usize, offers: &[Offer<'_>]) -> bool {
+        let outcome = offers.iter().map(Offer::outcome).find(|outcome| *outcome != Outcome::Allowed);
+        self.note(index, outcome.unwrap_or(Outcome::Allowed), offers.iter().map(Offer::part))
     }
 
-    /// Asks the limits by time of a line, if it has any.
+    /// Notes what the limits by time of a line would say of a request of this cost; of 0, what they
+    /// hold. Returns whether the request may depart in time.
+    pub(super) fn note_peek(&mut self, index: usize, cost: u64) -> bool {
+        let Some(account) = self.account(index) else { return true };
+        let decision = account.peek_n(cost);
+        self.note(index, decision.outcome(), decision.parts())
+    }
+
+    fn note<'d>(&mut self, index: usize, outcome: Outcome, parts: impl Iterator<Item = Part<'d>>) -> bool {
+        let one = &self.found.concerned()[index];
+        let Some(current) = self.current(one) else { return true };
+        let max_wait = self.max_wait(index);
+        self.lines[index].add_quotas(outcome, parts, current, max_wait)
+    }
+
+    /// Has the limits by time of a line make their offers, in the order in which they are to be
+    /// charged.
     #[inline]
-    fn ask<T>(
-        &self,
-        index: usize,
-        ask: impl FnOnce(Account<'r, Quota, MOST_LIMITS, C, Timestamp>) -> T,
-    ) -> Option<T> {
-        let prepared = match self.prepared.get(index) {
+    pub(super) fn offer(&self, index: usize, offers: &mut Offers<'r>) {
+        if let Some(account) = self.account(index) {
+            account.offers(self.lines[index].cost).for_each(|offer| offers.push(offer));
+        }
+    }
+
+    /// What the request costs a line.
+    pub(super) fn cost(&self, index: usize) -> u64 {
+        self.lines[index].cost
+    }
+
+    /// Whether a limit of a line may have the request wait.
+    pub(super) fn may_queue(&self, index: usize) -> bool {
+        self.current(&self.found.concerned()[index]).is_some_and(|current| current.may_queue)
+    }
+
+    /// Whether a limit of a line counts the requests that it refuses.
+    pub(super) fn counts_refusals(&self, index: usize) -> bool {
+        self.current(&self.found.concerned()[index]).is_some_and(|current| current.counts_refusals)
+    }
+
+    /// How long the request may wait for its turn in a queue of a line.
+    pub(super) fn max_wait(&self, index: usize) -> Duration {
+        let own = self.set.limited(&self.found.concerned()[index]).max_wait;
+        if self.ask.may_wait { own } else { Duration::ZERO }
+    }
+
+    /// The account of a line's key with its limits by time, if it has any.
+    #[inline]
+    fn account(&self, index: usize) -> Option<Account<'r, Quota, MOST_LIMITS, C, Timestamp>> {
+        let account = match self.prepared.get(index) {
             Some(prepared) => (*prepared)?,
             None => {
                 let one = &self.found.concerned()[index];
                 self.current(one)?.shared.limiter.account(self.found.key(one))
             }
         };
-        Some(ask(prepared.at(self.now)))
+        Some(account.at(self.now))
     }
 
     /// The answer of a line's store, by its index.
@@ -421,23 +370,18 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         is_stored && self.answer(index).is_none()
     }
 
-    fn lacks_answers_of_shadows(&self) -> bool {
-        (0..self.lines.len()).any(|index| self.lines[index].is_shadow && self.is_unasked(index))
+    pub(super) fn lacks_answers_of_shadows(&self) -> bool {
+        self.set.has_stores && self.shadows().any(|index| self.is_unasked(index))
     }
 
-    /// Notes the stores of rules in shadow mode and, if the enforced rules of this process admit
-    /// the request, those of enforced rules.
-    fn ask_stores_first(&mut self) {
-        let shadows = (0..self.lines.len()).filter(|index| self.lines[*index].is_shadow);
-        let shadows: Vec<usize> = shadows.collect();
-        if self.foresee(Group::Enforced) {
-            self.ask_stores_of(Group::Enforced);
-        }
+    /// Notes the stores of rules in shadow mode.
+    pub(super) fn ask_stores_of_shadows(&mut self) {
+        let shadows: Vec<usize> = self.shadows().collect();
         shadows.into_iter().for_each(|index| self.ask_stores_of(Group::Shadow(index)));
     }
 
     /// Notes the stores of a group that are to be asked. Until then the request is refused.
-    fn ask_stores_of(&mut self, group: Group) {
+    pub(super) fn ask_stores_of(&mut self, group: Group) {
         for index in 0..self.lines.len() {
             if group.has(index, &self.lines[index]) && self.is_unasked(index) {
                 // Of shadow rules, too: the request was not decided.
@@ -449,7 +393,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     }
 
     /// Keeps what the stores of an admitted group charged.
-    fn keep_stored(&mut self, group: Group) {
+    pub(super) fn keep_stored(&mut self, group: Group) {
         if self.answers.is_empty() {
             return;
         }
@@ -469,21 +413,20 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
 }
 
 impl Charges {
-    /// Gives the charges since `mark` back, the last first.
+    /// Gives all back, the last charge first.
     #[cold]
     pub(super) fn give_back<C: Clock + Clone + 'static>(
         &mut self,
         set: &RuleSet<C>,
         concerned: &[Concerned],
-        mark: Mark,
         now: Timestamp,
     ) {
-        for Charge { line, receipt } in self.take(mark).rev() {
+        for Charge { line, receipt } in self.take().rev() {
             if let Some(current) = &set.allowance(&concerned[line]).quotas {
                 current.shared.limiter.refund_at(receipt, now);
             }
         }
-        self.guards.truncate(mark.guards);
-        self.stored.drain(mark.stored..).for_each(|(_, charge)| charge.give_back());
+        self.guards.clear();
+        self.stored.drain(..).for_each(|(_, charge)| charge.give_back());
     }
 }

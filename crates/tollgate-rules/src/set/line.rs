@@ -1,8 +1,9 @@
 //! What each rule says of a request.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use tollgate::{AcquireError, Decision, MOST_LIMITS, Outcome, Part};
+use tollgate::{AcquireError, Outcome, Part};
 use tollgate_backend::StoreReply;
 
 use crate::set::allowance::Current;
@@ -56,11 +57,11 @@ pub struct Line {
 /// The limit that tells most: of those that refuse the one with the longest wait, or else the one
 /// that has least left.
 #[inline]
-fn telling<'d>(decision: &'d Decision<'_, MOST_LIMITS>) -> Option<Part<'d>> {
-    match decision.refused_by() {
-        Some(number) => decision.parts().nth(number),
-        None => decision.parts().min_by_key(Part::remaining),
-    }
+fn telling<'d>(parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
+    parts.min_by_key(|part| {
+        let remaining = if part.refuses() { 0 } else { part.remaining() };
+        (!part.refuses(), Reverse(part.retry_after()), remaining, part.number())
+    })
 }
 
 impl Line {
@@ -112,16 +113,25 @@ impl Line {
 
     /// Adds what the limits by time say. Returns whether they let the request depart in time.
     #[inline]
-    pub(super) fn add_quotas<C>(
+    pub(super) fn add_quotas<'d, C>(
         &mut self,
-        decision: &Decision<'_, MOST_LIMITS>,
+        outcome: Outcome,
+        parts: impl Iterator<Item = Part<'d>>,
         current: &Current<C>,
         max_wait: Duration,
     ) -> bool {
         let mut shown = Self { delay: Duration::ZERO, ..*self };
-        shown.show(decision.outcome(), telling(decision));
+        let mut queue_time = Duration::ZERO;
+        let parts = parts.inspect(|part| {
+            if current.may_queue {
+                // Once a full queue has room, it is at its longest.
+                let is_full = outcome != Outcome::Allowed && current.quotas[part.number()].is_queue();
+                queue_time = queue_time.max(if is_full { part.reset_after() } else { part.delay() });
+            }
+        });
+        shown.show(outcome, telling(parts));
         if current.may_queue {
-            shown.wait_in_queue(decision, current, max_wait);
+            shown.wait_in_queue(outcome, queue_time, max_wait);
         }
         let (admits, is_over) = (shown.ruling == Ruling::Admitted, shown.is_over);
         self.add(shown);
@@ -144,24 +154,11 @@ impl Line {
     }
 
     /// Refuses a request that would wait too long in a queue.
-    #[inline(never)]
-    fn wait_in_queue<C>(
-        &mut self,
-        decision: &Decision<'_, MOST_LIMITS>,
-        current: &Current<C>,
-        max_wait: Duration,
-    ) {
-        // Once a full queue has room, it is at its longest: the wait in it may still be too long.
-        let queue_time = if decision.is_allowed() {
-            decision.delay()
-        } else {
-            let queues = decision.parts().filter(|part| current.quotas[part.number()].is_queue());
-            queues.map(|part| part.reset_after()).max().unwrap_or_default()
-        };
+    fn wait_in_queue(&mut self, outcome: Outcome, queue_time: Duration, max_wait: Duration) {
         let too_long_by = queue_time.saturating_sub(max_wait);
         if too_long_by.is_zero() {
-            self.delay = if decision.is_allowed() { queue_time } else { Duration::ZERO };
-        } else if !decision.is_never() {
+            self.delay = if outcome == Outcome::Allowed { queue_time } else { Duration::ZERO };
+        } else if outcome != Outcome::Never {
             (self.ruling, self.remaining) = (Ruling::Refused, 0);
             self.retry_after = self.retry_after.max(Some(too_long_by));
         }

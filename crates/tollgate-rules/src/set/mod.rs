@@ -7,7 +7,9 @@
 //! | `rule_set`, `ask` | the rules with their limiters; how a request is to be decided |
 //! | `ruling`, `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `memory` | what all limiters may come to take |
-//! | `decide`, `brief` | how rules decide a request together; the short way |
+//! | `decide` | what each line says of a request |
+//! | `joint`, `brief` | how rules decide a request, or several, together; the short way |
+//! | `batch` | several requests, for callers |
 //! | `saved` | the debts and bans for the next process |
 //! | `succeed`, `conflict` | what rules take over of the rules before, and what they would forget |
 //! | `stored` | rules whose counts a store keeps |
@@ -21,10 +23,12 @@ mod allowance;
 mod ask;
 mod at_once;
 mod ban;
+mod batch;
 mod brief;
 mod conflict;
 mod decide;
 mod error;
+mod joint;
 mod keys;
 mod line;
 mod memory;
@@ -40,6 +44,9 @@ mod ticket;
 mod usage;
 mod verdict;
 
+use std::mem::take;
+use std::slice::from_mut;
+
 use tollgate::{Clock, Timestamp};
 
 use crate::matcher::Matcher;
@@ -47,13 +54,14 @@ use crate::request::Request;
 use crate::rule::Rules;
 use allowance::Limited;
 use decide::Round;
-use scratch::Mark;
 
 pub use ask::Ask;
 pub(crate) use ban::check as check_ban;
+pub use batch::{Asked, Together};
 pub(crate) use conflict::OfLimit;
 pub use conflict::{Cause, Conflict};
 pub use error::SetError;
+use joint::{Fate, Joint};
 pub use keys::RuleKey;
 pub use line::Line;
 pub(crate) use memory::needed as needed_memory;
@@ -62,6 +70,7 @@ pub(crate) use parked::Parked;
 pub use rule_set::RuleSet;
 pub use ruling::Ruling;
 pub use saved::{NotRestored, RestoreError, SavedLimits};
+pub(crate) use scratch::Offers;
 pub use scratch::Scratch;
 pub use stored::{StoredAnswer, StoredAsk, StoredCharge};
 pub(crate) use succeed::{Change, Hindrance, Succession};
@@ -136,9 +145,17 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         scratch.now = ask.now.unwrap_or_else(|| self.clock.now());
         scratch.cost = ask.cost;
         if !self.decides_briefly(scratch, ask) {
-            Round::decide(self, scratch, ask);
-            scratch.lines.finish();
+            self.decide_at_length(ask, scratch);
         }
+    }
+
+    #[inline(never)]
+    fn decide_at_length(&self, ask: Ask, scratch: &mut Scratch) {
+        let mut turns = take(&mut scratch.turns);
+        let mut round = Round::new(self, scratch, ask);
+        Joint { rounds: from_mut(&mut round), turns: &mut turns }.decide(false);
+        scratch.turns = turns;
+        scratch.lines.finish();
     }
 
     /// [`ask`](Self::ask) with the answers of stores to what [`Verdict::unasked`] said. They are
@@ -178,6 +195,95 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         self.ask(request, ask, scratch)
     }
 
+    /// Decides requests together: all are admitted and charged, or none is charged. Those that
+    /// `are_refused` for a reason of the caller's are not charged.
+    ///
+    /// The limits that the requests share count what those before them in the list take. A request
+    /// whose own rules refuse it counts as refused there, as if it had come alone; one that only
+    /// others are refused for changes nothing, and shows what there is without it.
+    ///
+    /// **Guarantee.** No limit admits more than it would alone. Requests of which one is refused
+    /// before any is charged leave no trace that another thread could see. They may be charged for
+    /// a short time, and given back, where one limit cannot admit all of them together, or where
+    /// another thread takes what it had: as a [`RuleSet`] says of one request.
+    ///
+    /// **Cost.** As of each alone, and memory for the list. `scratches` grows to as many as there
+    /// are requests.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Ask, Asked, Memory, PlainRequest, RuleSet, read};
+    ///
+    /// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '5/h' }]";
+    /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();
+    /// let set = RuleSet::new(rules, ManualClock::new())?;
+    /// let ask = |last, cost| {
+    ///     let client = Some([203, 0, 113, last].into());
+    ///     let request = PlainRequest { client, ..PlainRequest::default() };
+    ///     Asked::new(request, Ask { cost, ..Ask::default() })
+    /// };
+    /// let mut scratches = Vec::new();
+    /// let mut both = set.ask_together(&mut [ask(1, 2), ask(2, 6)], false, &mut scratches);
+    /// assert!(!both.is_admitted() && both.verdict(0).is_admitted());
+    /// assert!(!both.verdict(1).is_admitted());
+    /// drop(both);
+    /// let mut both = set.ask_together(&mut [ask(1, 2), ask(1, 3)], false, &mut scratches);
+    /// assert!(both.is_admitted(), "what was refused was charged to none");
+    /// assert_eq!(both.verdict(1).lines()[0].remaining, 0);
+    /// # Ok::<(), tollgate_rules::SetError>(())
+    /// ```
+    pub fn ask_together<'s, R: Request>(
+        &'s self,
+        asked: &mut [Asked<R>],
+        are_refused: bool,
+        scratches: &'s mut Vec<Scratch>,
+    ) -> Together<'s, C> {
+        let fate = self.decide_together(asked, are_refused, scratches);
+        self.together(scratches, asked.len(), fate)
+    }
+
+    /// Decides requests together, and leaves the decisions in `scratches`.
+    pub(crate) fn decide_together<R: Request>(
+        &self,
+        asked: &mut [Asked<R>],
+        are_refused: bool,
+        scratches: &mut Vec<Scratch>,
+    ) -> Fate {
+        let count = asked.len();
+        scratches.resize_with(scratches.len().max(count), Scratch::default);
+        let mut turns = scratches.first_mut().map(|first| take(&mut first.turns)).unwrap_or_default();
+        let now = self.clock.now();
+        for (Asked { request, ask, answers }, scratch) in asked.iter_mut().zip(&mut *scratches) {
+            scratch.bring(answers);
+            scratch.clear();
+            self.matcher.find(request, &mut scratch.found);
+            (scratch.now, scratch.cost) = (ask.now.unwrap_or(now), ask.cost);
+        }
+        let rounds = asked.iter().zip(&mut *scratches);
+        let mut rounds: Vec<_> = rounds.map(|(one, scratch)| Round::new(self, scratch, one.ask)).collect();
+        let fate = Joint { rounds: &mut rounds, turns: &mut turns }.decide(are_refused);
+        for scratch in &mut scratches[..count] {
+            scratch.lines.finish();
+            scratch.coming.clear();
+        }
+        if let Some(first) = scratches.first_mut() {
+            first.turns = turns;
+        }
+        fate
+    }
+
+    /// The decisions that were left in `scratches`.
+    pub(crate) fn together<'s>(
+        &'s self,
+        scratches: &'s mut [Scratch],
+        count: usize,
+        fate: Fate,
+    ) -> Together<'s, C> {
+        Together::new(self, &mut scratches[..count], fate)
+    }
+
     /// The verdict that was left in `scratch`.
     #[inline]
     pub(crate) fn verdict<'s>(&'s self, scratch: &'s mut Scratch) -> Verdict<'s, C> {
@@ -188,6 +294,12 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     #[cold]
     pub(crate) fn undo(&self, scratch: &mut Scratch) {
         let Scratch { found, charges, now, .. } = scratch;
-        charges.give_back(self, found.concerned(), Mark::default(), *now);
+        charges.give_back(self, found.concerned(), *now);
+    }
+
+    /// The same of requests that were decided together, the last first.
+    #[cold]
+    pub(crate) fn undo_all(&self, scratches: &mut [Scratch]) {
+        scratches.iter_mut().rev().for_each(|scratch| self.undo(scratch));
     }
 }

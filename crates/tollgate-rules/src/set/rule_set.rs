@@ -23,12 +23,14 @@ use crate::set::stored::SetId;
 ///
 /// **What a concurrent caller can see.** A request that all limits would admit, and one then
 /// refuses because another thread was faster, was charged to others for a short time, as
-/// [`Limiter`](tollgate::Limiter) says of its limits. It errs by refusing.
+/// [`together`](tollgate::together) says of its limits. It errs by refusing. Of a request that a
+/// limit refuses from the start nothing can be seen.
 ///
-/// **Cost.** A request reads the clock once. Each rule hashes its key and checks it; of several
-/// rules, all but one are looked at before. Nothing blocks and nothing is allocated once the
-/// [`Scratch`](crate::Scratch) has grown, but for a limit of requests in flight with a `ttl`: it
-/// takes a mutex and memory for each request that it admits.
+/// **Cost.** A request reads the clock once. Each rule hashes its key and looks at its limits,
+/// which are charged then by [offers](tollgate::together). Nothing blocks and nothing is allocated
+/// once the [`Scratch`](crate::Scratch) has grown, but for a limit of requests in flight with a
+/// `ttl`: it takes a mutex and memory for each request that it admits. A request of more than 32
+/// limits takes memory for their offers.
 ///
 /// # Examples
 ///

@@ -1,10 +1,13 @@
 //! The buffers of one request, and what it was charged.
 
+use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tollgate::{Kept, Outcome, Receipt, Timestamp};
+use smallvec::SmallVec;
+use tollgate::{Kept, Offer, Outcome, Receipt, Timestamp};
 
 use crate::matcher::Found;
+use crate::set::allowance::Rank;
 use crate::set::at_once::Guards;
 use crate::set::line::Line;
 use crate::set::stored::{StoredAnswer, StoredCharge};
@@ -18,7 +21,7 @@ pub struct Scratch {
     pub(super) found: Found,
     /// One for each rule that the matcher found.
     pub(super) lines: Lines,
-    pub(super) turns: Vec<(u32, usize)>,
+    pub(super) turns: Vec<Turn>,
     pub(super) charges: Charges,
     /// Answers of stores that the next decision may use. The others are given back.
     pub(super) coming: Vec<StoredAnswer>,
@@ -53,18 +56,30 @@ pub(super) struct Charges {
     pub(super) stored: Vec<(usize, Box<dyn StoredCharge>)>,
 }
 
-pub(super) struct Charge {
-    /// The index of the line.
+/// The limits by time of a line, which are to be charged.
+pub(super) struct Turn {
+    pub(super) rank: Rank,
+    /// The index of the request, and that of its line.
+    pub(super) round: usize,
     pub(super) line: usize,
-    pub(super) receipt: Receipt<8>,
+    /// Its offers.
+    pub(super) offers: Range<usize>,
 }
 
-/// How much was charged at some time.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Mark {
-    quotas: usize,
-    pub(super) guards: usize,
-    pub(super) stored: usize,
+impl Turn {
+    pub(super) fn new(rank: Rank, round: usize, line: usize) -> Self {
+        Self { rank, round, line, offers: 0..0 }
+    }
+}
+
+/// The offers of a request. More than these take memory of their own.
+pub(crate) type Offers<'r> = SmallVec<[Offer<'r>; 32]>;
+
+/// What one limit by time was charged.
+pub(super) struct Charge {
+    /// The index of the line. The limits of a line are charged one after the other.
+    pub(super) line: usize,
+    pub(super) receipt: Receipt,
 }
 
 impl Scratch {
@@ -126,14 +141,11 @@ impl Charges {
         self.brief.first().map(Kept::outcome).filter(|outcome| *outcome != Outcome::Allowed)
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark { quotas: self.quotas.len(), guards: self.guards.len(), stored: self.stored.len() }
-    }
-
-    /// The charges since `mark`, by limits by time.
-    pub(super) fn take(&mut self, mark: Mark) -> impl DoubleEndedIterator<Item = Charge> {
-        let widen = |(line, kept): (usize, Kept)| Charge { line, receipt: kept.receipt().into() };
-        self.brief.drain(..).enumerate().map(widen).chain(self.quotas.drain(mark.quotas..))
+    /// What limits by time were charged.
+    pub(super) fn take(&mut self) -> impl DoubleEndedIterator<Item = Charge> {
+        let brief = self.brief.drain(..).enumerate();
+        let brief = brief.map(|(line, kept)| Charge { line, receipt: kept.receipt() });
+        brief.chain(self.quotas.drain(..))
     }
 }
 

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use tollgate::{BuildError, Clock, Inherit, Limiter, ManualClock, Quota};
 
 use crate::rule::{Limits, Rule, Rules};
-use crate::set::allowance::{Allowance, Current, CurrentAtOnce, Kind, Limited, Shared, max_keys, parts};
+use crate::set::allowance::{
+    Allowance, Current, CurrentAtOnce, Kind, Limited, Rank, Shared, max_keys, parts,
+};
 use crate::set::at_once::AtOnce;
 use crate::set::ban::Bans;
 use crate::set::conflict::{Cause, Conflict};
@@ -377,7 +379,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             kind: self.kind,
             quotas: quotas.map(|current| Current::new(Arc::clone(&current.shared), current.quotas.clone())),
             at_once: at_once.collect(),
-            rank: 0,
+            rank: Rank::default(),
             is_brief: false,
         }
     }

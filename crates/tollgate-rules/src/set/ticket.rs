@@ -61,12 +61,12 @@ pub(super) struct OwnedCharge<C> {
     pub(super) charge_if: Option<Arc<[u16]>>,
 }
 
-/// The receipt of a charge. That of one limit takes a quarter of the bytes of one with room for
-/// eight, and servers keep many tickets.
+/// The receipts of the limits of a line, of which most have one: servers keep many tickets.
 pub(super) enum OwnedReceipt {
-    /// `None` only while it becomes the other.
-    One(Option<Receipt>),
-    Each(Box<Receipt<8>>),
+    One(Receipt),
+    Each(Box<[Receipt]>),
+    /// Of what a cost that was told late was charged on top.
+    Late(Box<Receipt<MOST_LIMITS>>),
 }
 
 /// What a rule has charged whose cost may turn out to be another.
@@ -213,7 +213,7 @@ impl<C: Clock> OwnedCost<C> {
             let receipt = key.debit(missing).unwrap_or_else(|_| key.check_up_to(missing)).receipt();
             *units += receipt.left();
             let (line, shared, charge_if) = (*line, Arc::clone(shared), charge_if.clone());
-            let receipt = OwnedReceipt::Each(Box::new(receipt));
+            let receipt = OwnedReceipt::Late(Box::new(receipt));
             charges.push(OwnedCharge { line, shared, receipt, charge_if });
         }
         *units
@@ -221,30 +221,38 @@ impl<C: Clock> OwnedCost<C> {
 }
 
 impl OwnedReceipt {
+    /// Those of one limit, and of the others of its line.
+    pub(super) fn of(first: Receipt, others: impl Iterator<Item = Receipt>) -> Self {
+        let mut others = others.peekable();
+        match others.peek() {
+            None => Self::One(first),
+            Some(_) => Self::Each(std::iter::once(first).chain(others).collect()),
+        }
+    }
+
     pub(super) fn left(&self) -> u64 {
         match self {
-            Self::One(one) => one.as_ref().map_or(0, Receipt::left),
-            Self::Each(each) => each.left(),
+            Self::One(one) => one.left(),
+            Self::Each(each) => each.iter().map(Receipt::left).max().unwrap_or(0),
+            Self::Late(late) => late.left(),
         }
     }
 
     /// Gives back all that can come back. Returns how much that was.
-    fn refund<C: Clock>(self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>) -> u64 {
-        match self {
-            Self::One(one) => one.map_or(0, |one| limiter.refund(one)),
-            Self::Each(each) => limiter.refund(*each),
-        }
+    fn refund<C: Clock>(mut self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>) -> u64 {
+        self.refund_part(limiter, u64::MAX)
     }
 
-    /// Gives back up to so many units.
-    fn refund_part<C: Clock>(&mut self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>, units: u64) {
-        if let Self::One(one) = self
-            && let Some(one) = one.take()
-        {
-            *self = Self::Each(Box::new(one.into()));
-        }
-        if let Self::Each(each) = self {
-            limiter.refund_part(each, units);
+    /// Gives back up to so many units, the last charge first. Returns the least of what the limits
+    /// got back.
+    fn refund_part<C: Clock>(&mut self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>, units: u64) -> u64 {
+        match self {
+            Self::One(one) => limiter.refund_part(one, units),
+            Self::Late(late) => limiter.refund_part(late, units),
+            Self::Each(each) => {
+                let charged = each.iter_mut().rev().filter(|one| one.left() > 0);
+                charged.map(|one| limiter.refund_part(one, units)).min().unwrap_or(0)
+            }
         }
     }
 }

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Outcome, Timestamp, TscClock};
+use tollgate::{Clock, Timestamp, TscClock};
 
 use crate::matcher::Concerned;
 use crate::rule::{Cost, Rule};
 use crate::set::RuleSet;
 use crate::set::line::Line;
 use crate::set::ruling::Ruling;
-use crate::set::scratch::{Charge, Mark, Scratch};
+use crate::set::scratch::{Charge, Scratch};
 use crate::set::stored::StoredAsk;
 use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedReceipt, OwnedStored, Ticket};
 
@@ -209,7 +209,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         }
         let Scratch { found, charges, now, .. } = &mut *self.scratch;
         let concerned = found.concerned();
-        for Charge { line, receipt } in charges.take(Mark::default()).rev() {
+        for Charge { line, receipt } in charges.take().rev() {
             let limited = self.set.limited(&concerned[line]);
             if limited.charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
                 && let Some(current) = &self.set.allowance(&concerned[line]).quotas
@@ -260,14 +260,16 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             let charge_if = self.set.limited(one).charge_if.clone();
             ticket.stored.push(OwnedStored { charge, charge_if, has_cost: may_differ(one) });
         }
-        // A refused request has nothing to settle.
-        let served = charges.brief.drain(..).filter(|kept| kept.outcome() == Outcome::Allowed);
-        let brief = served.map(|kept| OwnedReceipt::One(Some(kept.receipt()))).enumerate();
-        let each = charges.quotas.drain(..);
-        let each = each.map(|Charge { line, receipt }| (line, OwnedReceipt::Each(Box::new(receipt))));
-        let made = brief.chain(each);
-        ticket.charges.reserve_exact(made.size_hint().0);
-        for (line, receipt) in made {
+        if charges.refused_briefly().is_some() {
+            // A refused request has nothing to settle.
+            charges.brief.clear();
+        }
+        let lines = charges.quotas.chunk_by(|one, other| one.line == other.line).count();
+        ticket.charges.reserve_exact(charges.brief.len() + lines);
+        let mut made = charges.take().peekable();
+        while let Some(Charge { line, receipt }) = made.next() {
+            let others = std::iter::from_fn(|| made.next_if(|other| other.line == line));
+            let receipt = OwnedReceipt::of(receipt, others.map(|other| other.receipt));
             let one = &concerned[line];
             let Some(current) = &self.set.allowance(one).quotas else { continue };
             let (shared, charge_if) = (&current.shared, &self.set.limited(one).charge_if);

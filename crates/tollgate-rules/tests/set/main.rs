@@ -2,6 +2,7 @@
 //! exchanged.
 
 mod alone;
+mod batch;
 mod cases;
 mod crossings;
 mod exchange;

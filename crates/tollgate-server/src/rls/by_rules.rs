@@ -184,7 +184,8 @@ impl<'r> Round<'r> {
     /// What rules are asked about a descriptor: to charge its hits, or to look at so many.
     fn ask(self, index: usize, look_at: Option<u64>) -> Ask {
         let cost = look_at.unwrap_or_else(|| self.hits(index));
-        Ask { now: self.now, cost, is_peek: look_at.is_some() || cost == 0, in_flight: false, held: 0 }
+        let is_peek = look_at.is_some() || cost == 0;
+        Ask { now: self.now, cost, is_peek, in_flight: false, ..Ask::default() }
     }
 
     /// Says the status of a descriptor. The verdict of one that passes comes back. A refusal is
