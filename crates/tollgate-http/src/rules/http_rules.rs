@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tollgate::{Clock, Timestamp, TscClock};
-use tollgate_rules::{Line, Rule, RuleSet, Ruling, UpstreamLimits, Verdict};
+use tollgate_rules::{Line, Rule, RuleSet, Ruling, UpstreamLimits};
 
 use super::chance::Chance;
 use super::cors::Cors;
@@ -130,11 +130,11 @@ impl<C> HttpRules<C> {
         self.cors.concerns(head)
     }
 
-    /// Returns whether a verdict is by these rules.
+    /// Returns whether a verdict by such [rules](tollgate_rules::Verdict::rules) is by these.
     #[must_use]
     #[inline]
-    pub fn decided(&self, verdict: &Verdict<'_, C>) -> bool {
-        std::ptr::eq(verdict.rules(), &raw const *self.set.rules().rules)
+    pub fn decided(&self, by: &[Rule]) -> bool {
+        std::ptr::eq(by, &raw const *self.set.rules().rules)
     }
 
     /// Returns whether the request of a line may give something back when it has been answered: its

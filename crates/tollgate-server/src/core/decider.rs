@@ -1,6 +1,7 @@
 //! A handle of the rules with its buffers.
 
-use std::ops::{ControlFlow, Deref, DerefMut};
+use std::mem::take;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crossbeam::queue::ArrayQueue;
@@ -8,7 +9,7 @@ use futures_util::future::join_all;
 use tollgate_http::HeaderJson;
 use tollgate_redis::rules::RuleStores;
 use tollgate_rules::{
-    Ask, AskRule, AskRuleError, Handle, Request, Scratch, StoredAnswer, StoredAsk, Verdict,
+    Ask, AskRule, AskRuleError, Asked, Handle, Request, Scratch, StoredAnswer, StoredAsk, Together, Verdict,
 };
 
 use super::{Core, Generation};
@@ -17,11 +18,16 @@ use crate::clock::ServerClock;
 /// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
 const TRIES: usize = 8;
 
+/// The most requests decided together whose buffers are kept.
+const KEPT: usize = 16;
+
 /// A handle of the rules with its buffers, for one request at a time. A connection whose requests
 /// come one after the other may keep one.
 pub(crate) struct Decider {
     handle: Handle<ServerClock>,
     scratch: Scratch,
+    /// Those of requests that are decided together.
+    scratches: Vec<Scratch>,
     /// That of the handle's rules, once they are refreshed.
     generation: Arc<Generation>,
     /// Room for the headers of an answer, which its user takes and gives back.
@@ -30,7 +36,7 @@ pub(crate) struct Decider {
 
 /// What stores have answered for a request that is not decided yet.
 #[derive(Default)]
-struct Asked {
+struct Told {
     answers: Vec<StoredAnswer>,
     tries: usize,
 }
@@ -42,14 +48,15 @@ struct Unasked {
 }
 
 impl Unasked {
-    async fn answer(self, tries: usize) -> Asked {
-        Asked { answers: self.stores.ask(self.asks).await, tries: tries + 1 }
+    async fn answer(self, tries: usize) -> Told {
+        Told { answers: self.stores.ask(self.asks).await, tries: tries + 1 }
     }
 }
 
 impl Decider {
     pub(super) fn new(handle: Handle<ServerClock>, generation: Arc<Generation>) -> Self {
-        Self { handle, scratch: Scratch::default(), generation, headers: HeaderJson::default() }
+        let (scratch, scratches, headers) = (Scratch::default(), Vec::new(), HeaderJson::default());
+        Self { handle, scratch, scratches, generation, headers }
     }
 
     /// Decides a request by the rules in force, and has `act` take the verdict with the generation
@@ -63,44 +70,96 @@ impl Decider {
         ask: Ask,
         mut act: impl FnMut(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> T {
-        let mut asked = Asked::default();
+        let mut told = Told::default();
         loop {
-            let unasked = match self.step(core, &request, ask, &mut asked, &mut act) {
+            let unasked = match self.step(core, &request, ask, &mut told, &mut act) {
                 Ok(done) => return done,
                 Err(unasked) => unasked,
             };
             // Boxed, as it is rare, and requests without stores would have room for it.
-            asked = Box::pin(unasked.answer(asked.tries)).await;
+            told = Box::pin(unasked.answer(told.tries)).await;
         }
     }
 
     /// Decides so many requests, each for itself, as if they came at the same time: their stores
     /// are asked at the same time. `act` takes the verdict of each with its index, those first that
-    /// need no store. Once it breaks, no more are decided, and what stores have charged for others
-    /// is given back.
+    /// need no store.
     pub(crate) async fn decide_all<R: Request>(
         &mut self,
         core: &Core,
         count: usize,
         request: impl Fn(usize, &Generation) -> R,
         ask: impl Fn(usize) -> Ask,
-        mut act: impl FnMut(usize, Verdict<'_, ServerClock>, &Arc<Generation>) -> ControlFlow<()>,
+        mut act: impl FnMut(usize, Verdict<'_, ServerClock>, &Arc<Generation>),
     ) {
-        let mut undecided: Vec<_> = (0..count).map(|index| (index, Asked::default())).collect();
+        let mut undecided: Vec<_> = (0..count).map(|index| (index, Told::default())).collect();
         while !undecided.is_empty() {
             let mut trips = Vec::new();
-            for (index, mut asked) in undecided {
+            for (index, mut told) in undecided {
                 let seen = |generation: &Generation| request(index, generation);
                 let mut act = |verdict: Verdict<'_, _>, generation: &_| act(index, verdict, generation);
-                match self.step(core, seen, ask(index), &mut asked, &mut act) {
-                    Ok(ControlFlow::Continue(())) => {}
-                    Ok(ControlFlow::Break(())) => return,
-                    Err(unasked) => {
-                        trips.push(async move { (index, unasked.answer(asked.tries).await) });
-                    }
+                if let Err(unasked) = self.step(core, seen, ask(index), &mut told, &mut act) {
+                    trips.push(async move { (index, unasked.answer(told.tries).await) });
                 }
             }
             undecided = join_all(trips).await;
+        }
+    }
+
+    /// Decides so many requests together, by one generation of the rules: all are admitted, or none
+    /// is charged, also where they `are_refused` for another reason. `act` takes what the rules
+    /// say. Before all stores have answered that the requests need, nothing is charged here.
+    pub(crate) async fn decide_together<R: Request, T>(
+        &mut self,
+        core: &Core,
+        count: usize,
+        request: impl Fn(usize, &Generation) -> R,
+        ask: impl Fn(usize) -> Ask,
+        are_refused: bool,
+        mut act: impl FnMut(Together<'_, ServerClock>, &Arc<Generation>) -> T,
+    ) -> T {
+        let mut told: Vec<_> = (0..count).map(|_| Told::default()).collect();
+        loop {
+            self.refresh(core);
+            let one = |(index, told): (usize, &mut Told)| {
+                let (request, answers) = (request(index, &self.generation), take(&mut told.answers));
+                Asked { request, ask: ask(index), answers }
+            };
+            let mut asked: Vec<_> = told.iter_mut().enumerate().map(one).collect();
+            let mut together = self.handle.ask_together(&mut asked, are_refused, &mut self.scratches);
+            if !self.generation.http.decided(together.rules()) {
+                // Other rules came into force since the refresh.
+                together.cancel();
+                continue;
+            }
+            let mut trips = Vec::new();
+            if let Some(stores) = &self.generation.stores {
+                for (index, Told { tries, .. }) in
+                    told.iter().enumerate().filter(|(_, told)| told.tries < TRIES)
+                {
+                    let (stores, asks, tries) =
+                        (Arc::clone(stores), together.verdict(index).unasked(), *tries);
+                    if !asks.is_empty() {
+                        trips.push(async move { (index, Unasked { stores, asks }.answer(tries).await) });
+                    }
+                }
+            }
+            if trips.is_empty() {
+                let done = act(together, &self.generation);
+                self.scratches.truncate(KEPT);
+                return done;
+            }
+            drop((together, asked));
+            for (index, answered) in join_all(trips).await {
+                told[index] = answered;
+            }
+        }
+    }
+
+    /// Fetches the rules in force.
+    fn refresh(&mut self, core: &Core) {
+        if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
+            self.generation = core.generation();
         }
     }
 
@@ -111,23 +170,21 @@ impl Decider {
         core: &Core,
         request: impl Fn(&Generation) -> R,
         ask: Ask,
-        asked: &mut Asked,
+        told: &mut Told,
         act: &mut impl FnMut(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> Result<T, Unasked> {
         loop {
-            if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
-                self.generation = core.generation();
-            }
+            self.refresh(core);
             let request = request(&self.generation);
-            let verdict = self.handle.ask_answered(&request, ask, &mut asked.answers, &mut self.scratch);
-            if !self.generation.http.decided(&verdict) {
+            let verdict = self.handle.ask_answered(&request, ask, &mut told.answers, &mut self.scratch);
+            if !self.generation.http.decided(verdict.rules()) {
                 // Other rules came into force since the refresh.
                 verdict.cancel();
                 continue;
             }
             let asks = verdict.unasked();
             let stores = self.generation.stores.as_ref();
-            return match stores.filter(|_| !asks.is_empty() && asked.tries < TRIES) {
+            return match stores.filter(|_| !asks.is_empty() && told.tries < TRIES) {
                 Some(stores) => Err(Unasked { stores: Arc::clone(stores), asks }),
                 None => Ok(act(verdict, &self.generation)),
             };

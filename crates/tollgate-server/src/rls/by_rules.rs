@@ -1,32 +1,19 @@
 //! A call decided by the rules: each descriptor is a request with a domain and entries.
 //!
-//! One descriptor is decided at once. Of several, each step asks the stores of all together:
-//!
-//! ```text
-//!   look at each ---- some refuse ----> those are asked, so that limits which count refusals count
-//!        |                              them, and keys are banned; the others are charged nothing
-//!        | all admit
-//!        v
-//!   charge each --- one refuses ----> give the charges back: refused
-//!        |          (another call came in between, or two descriptors share a limit)
-//!        v
-//!     admitted
-//! ```
+//! One descriptor is decided at once. Of several, those that only look are decided first; then the
+//! rules decide all of them together, all or nothing.
 
 use std::collections::BTreeMap;
-use std::mem::take;
 use std::net::IpAddr;
-use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::Timestamp;
-use tollgate_rules::{Ask, Field, Request, Ticket, Verdict};
+use tollgate_rules::{Ask, Field, Request, Together, Verdict};
 
 use super::call::{hits, overall};
 use super::proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 use super::refusal::Refusal;
-use super::status::{Judged, of as status_of, seconds_up};
+use super::status::{Judged, of as status_of};
 use crate::clock::ServerClock;
 use crate::core::{Core, Decider, Generation};
 use crate::listen::Peer;
@@ -42,9 +29,6 @@ const STATUS: &str = "status";
 
 /// A status that no rule lists.
 const NO_STATUS: u16 = 0;
-
-/// How often a call is decided anew that a reload overtakes.
-const TRIES: usize = 8;
 
 /// Decides a call.
 pub(super) async fn decide(
@@ -63,14 +47,13 @@ pub(super) async fn decide(
         core.metrics.decided_for_envoy(listener, Decided::Limited);
         let raw_body = format!("descriptor {index}: {why}\n").into_bytes();
         let known = wrong.iter().map(|(index, _)| (*index, status_of(Code::OverLimit))).collect();
-        let passes = vec![true; call.descriptors.len()];
-        let statuses = round.refuse(&mut decider, &mut refusals, &passes, known).await;
+        let statuses = round.refuse(&mut decider, known).await;
         let overall_code = Code::OverLimit.into();
         return RateLimitResponse { statuses, overall_code, raw_body, ..RateLimitResponse::default() };
     }
     let statuses = match &*call.descriptors {
         [descriptor] => {
-            let ask = round.ask(0, None);
+            let ask = round.ask(0);
             let decided = decider.decide(
                 core,
                 |_| round.view(0),
@@ -149,6 +132,9 @@ fn reported(descriptor: &RateLimitDescriptor) -> u16 {
 /// The refusals of a call, by the indices of its descriptors.
 type Refusals = BTreeMap<usize, Refusal>;
 
+/// The statuses of the refused descriptors of a call, by their indices.
+type Refused = BTreeMap<usize, DescriptorStatus>;
+
 /// One call.
 #[derive(Clone, Copy)]
 struct Round<'r> {
@@ -157,19 +143,6 @@ struct Round<'r> {
     call: &'r RateLimitRequest,
     /// The time at which all descriptors are decided; `None` if there is one.
     now: Option<Timestamp>,
-}
-
-/// The tickets of the descriptors that were charged with their indices, in the order of the
-/// charges. Unless they are taken out, all is given back, the last first: also when the caller
-/// leaves while a store is asked.
-struct Charged(Vec<(usize, Ticket<ServerClock>)>);
-
-impl Drop for Charged {
-    fn drop(&mut self) {
-        while let Some((_, ticket)) = self.0.pop() {
-            ticket.cancel();
-        }
-    }
 }
 
 impl<'r> Round<'r> {
@@ -181,11 +154,11 @@ impl<'r> Round<'r> {
         hits(self.call, &self.call.descriptors[index])
     }
 
-    /// What rules are asked about a descriptor: to charge its hits, or to look at so many.
-    fn ask(self, index: usize, look_at: Option<u64>) -> Ask {
-        let cost = look_at.unwrap_or_else(|| self.hits(index));
-        let is_peek = look_at.is_some() || cost == 0;
-        Ask { now: self.now, cost, is_peek, in_flight: false, ..Ask::default() }
+    /// What rules are asked about a descriptor: to charge its hits, unless it only looks. Envoy
+    /// holds no request until its turn.
+    fn ask(self, index: usize) -> Ask {
+        let cost = self.hits(index);
+        Ask { now: self.now, cost, is_peek: cost == 0, in_flight: false, may_wait: false, ..Ask::default() }
     }
 
     /// Says the status of a descriptor. The verdict of one that passes comes back. A refusal is
@@ -219,114 +192,89 @@ impl<'r> Round<'r> {
 
     /// Decides several descriptors, all or nothing.
     async fn together(self, decider: &mut Decider, refusals: &mut Refusals) -> Vec<DescriptorStatus> {
-        let mut passes = vec![false; self.call.descriptors.len()];
+        let count = self.call.descriptors.len();
+        let looks: Vec<usize> = (0..count).filter(|&index| self.hits(index) == 0).collect();
+        let mut refused = Refused::new();
         let looked = decider.decide_all(
             self.core,
-            passes.len(),
-            |index, _| self.view(index),
-            |index| self.ask(index, Some(self.hits(index))),
-            |index, verdict, _| {
-                passes[index] = Judged::of(&verdict, self.hits(index) == 0).passes;
-                ControlFlow::Continue(())
+            looks.len(),
+            |look, _| self.view(looks[look]),
+            |look| self.ask(looks[look]),
+            |look, verdict, generation| {
+                if !Judged::of(&verdict, true).passes {
+                    let (_, status) = self.judge(looks[look], verdict, generation, refusals);
+                    refused.insert(looks[look], status);
+                }
             },
         );
         looked.await;
-        let mut late = BTreeMap::new();
-        if passes.iter().all(|passes| *passes) {
-            match self.charge(decider, refusals).await {
-                Ok(statuses) => return statuses,
-                Err((index, status)) => _ = late.insert(index, status),
-            }
+        let are_refused = !refused.is_empty();
+        let decided = decider.decide_together(
+            self.core,
+            count,
+            |index, _| self.view(index),
+            |index| self.ask(index),
+            are_refused,
+            |together, generation| self.charged(together, generation, &mut refused, refusals),
+        );
+        match decided.await {
+            Some(statuses) => statuses,
+            None => self.refuse(decider, refused).await,
         }
-        self.refuse(decider, refusals, &passes, late).await
     }
 
-    /// Charges each descriptor. If one is refused gives all back: which, and its status.
-    async fn charge(
+    /// Says the statuses of descriptors that were decided together, and settles them. `None`: one
+    /// is refused, and nothing is charged. Those that are `refused` are counted.
+    fn charged(
         self,
-        decider: &mut Decider,
+        mut together: Together<'_, ServerClock>,
+        generation: &Generation,
+        refused: &mut Refused,
         refusals: &mut Refusals,
-    ) -> Result<Vec<DescriptorStatus>, (usize, DescriptorStatus)> {
+    ) -> Option<Vec<DescriptorStatus>> {
+        for index in 0..self.call.descriptors.len() {
+            let verdict = together.verdict(index);
+            // Another call may have used up what a look has seen.
+            if !refused.contains_key(&index) && !Judged::of(&verdict, self.hits(index) == 0).passes {
+                let (_, status) = self.judge(index, verdict, generation, refusals);
+                refused.insert(index, status);
+            }
+        }
+        if !together.is_admitted() {
+            return None;
+        }
+        if !refused.is_empty() {
+            together.cancel();
+            return None;
+        }
+        let status = |(index, descriptor)| {
+            let (passed, status) = self.judge(index, together.verdict(index), generation, refusals);
+            if let Some(mut verdict) = passed {
+                self.core.metrics.decided(self.listener, &verdict);
+                verdict.settle(reported(descriptor));
+            }
+            status
+        };
+        Some(self.call.descriptors.iter().enumerate().map(status).collect())
+    }
+
+    /// Answers a call of which descriptors are `refused`. The others tell their state.
+    async fn refuse(self, decider: &mut Decider, refused: Refused) -> Vec<DescriptorStatus> {
         let count = self.call.descriptors.len();
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            let mut charged = Charged(Vec::with_capacity(count));
-            let mut statuses = vec![DescriptorStatus::default(); count];
-            let (mut late, mut first, mut is_overtaken) = (None, None, false);
-            let decided = decider.decide_all(
-                self.core,
-                count,
-                |index, _| self.view(index),
-                |index| self.ask(index, None),
-                |index, verdict, generation| {
-                    let (passed, status) = self.judge(index, verdict, generation, refusals);
-                    let Some(verdict) = passed else {
-                        late = Some((index, status));
-                        return ControlFlow::Break(());
-                    };
-                    self.core.metrics.decided(self.listener, &verdict);
-                    charged.0.push((index, verdict.ticket()));
-                    statuses[index] = status;
-                    is_overtaken |=
-                        !Arc::ptr_eq(first.get_or_insert_with(|| Arc::clone(generation)), generation);
-                    ControlFlow::Continue(())
-                },
-            );
-            decided.await;
-            if let Some(late) = late {
-                return Err(late);
-            }
-            if is_overtaken && attempts < TRIES {
-                continue;
-            }
-            for (index, mut ticket) in take(&mut charged.0) {
-                ticket.settle(reported(&self.call.descriptors[index]));
-            }
-            return Ok(statuses);
-        }
-    }
-
-    /// Answers a call of which a descriptor is refused. Descriptors with room only tell
-    /// their state. `known`: the descriptors whose refusal is decided, and counted.
-    async fn refuse(
-        self,
-        decider: &mut Decider,
-        refusals: &mut Refusals,
-        passes: &[bool],
-        known: BTreeMap<usize, DescriptorStatus>,
-    ) -> Vec<DescriptorStatus> {
-        let mut statuses = vec![DescriptorStatus::default(); passes.len()];
-        let others: Vec<usize> = (0..passes.len()).filter(|index| !known.contains_key(index)).collect();
+        let mut statuses = vec![DescriptorStatus::default(); count];
+        let others: Vec<usize> = (0..count).filter(|index| !refused.contains_key(index)).collect();
         let decided = decider.decide_all(
             self.core,
             others.len(),
             |other, _| self.view(others[other]),
-            |other| self.ask(others[other], passes[others[other]].then_some(0)),
+            |other| Ask { cost: 0, is_peek: true, ..self.ask(others[other]) },
             |other, verdict, generation| {
-                let index = others[other];
-                statuses[index] = if passes[index] {
-                    Judged::of(&verdict, true).status(|line| generation.http.draw_jitter(line))
-                } else {
-                    match self.judge(index, verdict, generation, refusals) {
-                        (None, status) => status,
-                        // Another call has given something back since. The call stays refused.
-                        (Some(verdict), status) => {
-                            verdict.cancel();
-                            DescriptorStatus {
-                                code: Code::OverLimit.into(),
-                                limit_remaining: 0,
-                                duration_until_reset: Some(seconds_up(Duration::from_secs(1))),
-                                ..status
-                            }
-                        }
-                    }
-                };
-                ControlFlow::Continue(())
+                let judged = Judged::of(&verdict, true);
+                statuses[others[other]] = judged.status(|line| generation.http.draw_jitter(line));
             },
         );
         decided.await;
-        known.into_iter().for_each(|(index, status)| statuses[index] = status);
+        refused.into_iter().for_each(|(index, status)| statuses[index] = status);
         statuses
     }
 }

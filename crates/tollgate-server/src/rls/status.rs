@@ -20,16 +20,12 @@ pub(super) struct Judged<'v> {
 }
 
 impl<'v> Judged<'v> {
-    /// Judges a verdict. What would have to wait in a queue is refused for so long. So is a look
-    /// (`is_look`) at a limit that counts its refusals and is used up: hits that came late may have
-    /// gone beyond it.
+    /// Judges a verdict. A look (`is_look`) at a limit that counts its refusals and is used up is
+    /// refused: hits that came late may have gone beyond it.
     pub(super) fn of(verdict: &'v Verdict<'_, ServerClock>, is_look: bool) -> Self {
         let (lines, rules) = (verdict.lines(), verdict.rules());
-        let wait = |line: &Line| match line.delay {
-            _ if line.is_shadow => None,
-            Duration::ZERO => (is_look && is_used_up(rules, line)).then_some(line.more_after),
-            delay => Some(delay),
-        };
+        let wait =
+            |line: &Line| (is_look && !line.is_shadow && is_used_up(rules, line)).then_some(line.more_after);
         if !verdict.is_admitted() || lines.iter().all(|line| wait(line).is_none()) {
             return Self { lines: lines.into(), passes: verdict.is_admitted(), rules };
         }

@@ -1,22 +1,11 @@
 //! `/v1/check`, `/v1/peek`, `/v1/reserve` and `/v1/acquire`: one request, or a batch.
 //!
 //! A batch is decided request by request, as if they came at the same time: their stores are asked
-//! at the same time. With `together` it is admitted as a whole or not at all:
-//!
-//! ```text
-//!   decide and charge each -- one refuses --> give those before it back, the last first: nothing
-//!        |                                    is charged
-//!        | all admit, by one generation of rules
-//!        v
-//!     admitted
-//! ```
-//!
-//! Each request is charged by a check of its own, so no limit ever admits more than it would alone.
-//! Until the charges are given back, a concurrent call sees them: it may be refused where a batch
-//! takes the last units and then is refused itself. The error is on the side of refusing.
+//! at the same time. With `together` it is admitted as a whole or not at all: the rules decide all
+//! of its requests at once.
 
 use std::mem::take;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use http::{HeaderMap, StatusCode};
 use tollgate::Timestamp;
@@ -169,7 +158,6 @@ impl Service {
                 let call = &calls[index];
                 let one = self.decided(act, call, verdict, generation, may_cancel, &mut answers, None);
                 made.0.push((index, one));
-                ControlFlow::Continue(())
             },
         );
         decided.await;
@@ -185,46 +173,43 @@ impl Service {
 
     /// Decides the requests of a batch, all or nothing.
     async fn together(&self, client: Client, decider: &mut Decider, act: Act, calls: &[Call<'_>]) -> Answer {
-        loop {
-            let mut made = Made(Vec::with_capacity(calls.len()));
-            let (mut answers, mut refused) = (Answers::with_room(calls.len(), HeaderJson::default()), None);
-            let decided = decider.decide_all(
-                &self.core,
-                calls.len(),
-                |index, _| &calls[index],
-                |index| act.ask(&calls[index]),
-                |index, verdict, generation| {
-                    let call = &calls[index];
-                    let one = self.decided(act, call, verdict, generation, true, &mut answers, None);
-                    if one.is_admitted() {
-                        made.0.push((index, one));
-                        return ControlFlow::Continue(());
-                    }
-                    refused = Some((index, one));
-                    ControlFlow::Break(())
-                },
-            );
-            decided.await;
-            let mut numbers = made.0.iter().chain(&refused).map(|(_, one)| one.generation);
-            let number = numbers.next().unwrap_or_default();
-            if numbers.any(|other| other != number) {
-                // Other rules came into force in between.
-                continue;
-            }
-            if refused.is_none() && self.keep_all(client, act, calls, &mut made.0) {
-                let mut made = take(&mut made.0);
-                made.sort_unstable_by_key(|(index, _)| *index);
-                return batch(true, &made, |(_, one), json| one.write(&answers, json));
-            }
-            let word = if refused.is_some() { "not_charged" } else { "error" };
-            return batch(false, 0..calls.len(), |index, json| match &refused {
-                Some((at, one)) if *at == index => one.write(&answers, json),
-                _ => {
-                    write_undecided(word, number, json);
-                    write_end(None, json);
-                }
+        let mut answers = Answers::with_room(calls.len(), HeaderJson::default());
+        let decided = decider.decide_together(
+            &self.core,
+            calls.len(),
+            |index, _| &calls[index],
+            |index| act.ask(&calls[index]),
+            false,
+            |mut together, generation| {
+                let admitted = together.is_admitted();
+                let decide = |(index, call)| {
+                    let verdict = together.verdict(index);
+                    // The others of a refused batch are not charged.
+                    (admitted || !verdict.is_admitted()).then(|| {
+                        (index, self.decided(act, call, verdict, generation, true, &mut answers, None))
+                    })
+                };
+                let made = Made(calls.iter().enumerate().filter_map(decide).collect());
+                (admitted, generation.number, made)
+            },
+        );
+        let (admitted, number, mut made) = decided.await;
+        if admitted && !self.keep_all(client, act, calls, &mut made.0) {
+            return batch(false, calls, |_, json| {
+                write_undecided("error", number, json);
+                write_end(None, json);
             });
         }
+        let made = take(&mut made.0);
+        let mut results: Vec<_> = calls.iter().map(|_| None).collect();
+        made.iter().for_each(|(index, one)| results[*index] = Some(one));
+        batch(admitted, results, |one, json| match one {
+            Some(one) => one.write(&answers, json),
+            None => {
+                write_undecided("not_charged", number, json);
+                write_end(None, json);
+            }
+        })
     }
 
     /// What a verdict says of a request. Its ticket is taken if it is to be kept, or `may_cancel`.

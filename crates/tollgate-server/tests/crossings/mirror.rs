@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, ManualClock, Timestamp};
 use tollgate_rules::{
-    Ask, AskRule, Handle, LiveRules, Memory, PlainRequest, ReloadError, Ruling, Scratch, Ticket,
+    Ask, AskRule, Asked, Handle, LiveRules, Memory, PlainRequest, ReloadError, Ruling, Scratch, Ticket,
 };
 
 use crate::rooms::{Rooms, clock_at};
@@ -35,6 +35,9 @@ pub(crate) struct Answered {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) delay: Duration,
 }
+
+/// The answer to a request, and its ticket if it has one.
+pub(crate) type Decided = (Answered, Option<Ticket<ManualClock>>);
 
 impl Answered {
     pub(crate) fn is_admitted(&self) -> bool {
@@ -113,35 +116,41 @@ impl Mirror {
     /// Decides a call of Envoy: whether each descriptor is over its limit.
     pub(crate) fn call(&mut self, descriptors: &[(PlainRequest, u64)]) -> Vec<bool> {
         let ask = |cost| Ask { cost, is_peek: cost == 0, in_flight: false, ..Ask::default() };
-        let look = |cost| Ask { is_peek: true, ..ask(cost) };
         if let [(request, hits)] = descriptors {
             let (answered, ticket) = self.ask(request, ask(*hits));
             // It reports no status: rules with `charge_if` give back.
             ticket.into_iter().for_each(|mut ticket| ticket.settle(0));
             return vec![!answered.is_admitted()];
         }
-        let mut over: Vec<bool> = descriptors
-            .iter()
-            .map(|(request, hits)| !self.ask(request, look(*hits)).0.is_admitted())
-            .collect();
-        if over.contains(&true) {
-            for ((request, hits), _) in descriptors.iter().zip(&over).filter(|(_, over)| **over) {
-                assert!(!self.ask(request, ask(*hits)).0.is_admitted());
-            }
-            return over;
-        }
-        let mut tickets = Vec::new();
-        for (index, (request, hits)) in descriptors.iter().enumerate() {
-            let (answered, ticket) = self.ask(request, ask(*hits));
-            if !answered.is_admitted() {
-                over[index] = true;
-                tickets.into_iter().rev().for_each(Ticket::cancel);
-                return over;
-            }
-            tickets.extend(ticket);
-        }
-        tickets.iter_mut().for_each(|ticket| ticket.settle(0));
-        over
+        let asked = descriptors.iter().map(|(request, hits)| (request, ask(*hits)));
+        let (_, decided) = self.ask_together(asked);
+        let one = |(answered, ticket): Decided| {
+            ticket.into_iter().for_each(|mut ticket| ticket.settle(0));
+            !answered.is_admitted()
+        };
+        decided.into_iter().map(one).collect()
+    }
+
+    /// Decides requests together: whether all are admitted, what each is answered, and their
+    /// tickets if all are.
+    pub(crate) fn ask_together<'r>(
+        &mut self,
+        asked: impl Iterator<Item = (&'r PlainRequest, Ask)>,
+    ) -> (bool, Vec<Decided>) {
+        let mut asked: Vec<_> = asked.map(|(request, ask)| Asked::new(request.clone(), ask)).collect();
+        let mut scratches = Vec::new();
+        let mut together = self.handle.ask_together(&mut asked, false, &mut scratches);
+        let is_admitted = together.is_admitted();
+        let one = |index| {
+            let verdict = together.verdict(index);
+            let answered = Answered {
+                outcome: word(verdict.outcome()),
+                retry_after: verdict.retry_after(),
+                delay: verdict.delay(),
+            };
+            (answered, is_admitted.then(|| verdict.ticket()))
+        };
+        (is_admitted, (0..asked.len()).map(one).collect())
     }
 
     /// Keeps the ticket of a check, or of a request in flight.

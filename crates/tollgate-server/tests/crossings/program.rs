@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate::{Clock, Timestamp};
-use tollgate_rules::{Ask, PlainRequest};
+use tollgate::{Clock, ManualClock, Timestamp};
+use tollgate_rules::{Ask, PlainRequest, Ticket};
 use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 
 use crate::counts::{Asked, Calls, Hits};
-use crate::mirror::{Mirror, Open, request, seen};
+use crate::mirror::{Answered, Mirror, Open, request, seen};
 use crate::rooms::{Rooms, settings};
 use crate::rules::{PLAN_HITS, Text};
 use crate::table::{VERBS, Verb};
@@ -176,10 +176,15 @@ impl Program {
     }
 
     /// Compares the answer to a request with that of the mirror, and keeps its ticket.
-    fn judged(&mut self, path: &str, said: &Value, request: &PlainRequest, cost: u64, keeps: bool) -> bool {
+    fn judged(
+        &mut self,
+        path: &str,
+        said: &Value,
+        answered: Answered,
+        ticket: Option<Ticket<ManualClock>>,
+        keeps: bool,
+    ) -> bool {
         let in_flight = path == "/v1/acquire";
-        let ask = Ask { cost, is_peek: path == "/v1/peek", in_flight, ..Ask::default() };
-        let (answered, ticket) = self.mirror.ask(request, ask);
         assert_eq!(said["outcome"], answered.outcome, "{said}");
         assert_eq!(said["delay_ns"], answered.delay.as_nanos() as u64, "{said}");
         let retry_after = answered.retry_after.map(|wait| wait.as_nanos() as u64);
@@ -196,7 +201,8 @@ impl Program {
         let (body, request, cost, keeps) = self.body(may_have_ticket);
         self.note(format!("{path} {body}"));
         let (status, said) = self.rooms.post(path, &body);
-        let is_admitted = self.judged(path, &said, &request, cost, keeps);
+        let (answered, ticket) = self.mirror.ask(&request, ask(path, cost));
+        let is_admitted = self.judged(path, &said, answered, ticket, keeps);
         assert_eq!(status, if is_admitted { 200 } else { 429 });
     }
 
@@ -210,32 +216,26 @@ impl Program {
         let (status, said) = self.rooms.post(path, &body);
         assert_eq!(status, 200);
         let (results, before) = (said["results"].as_array().unwrap().clone(), self.open.len());
-        if !is_together || said["admitted"] == true {
+        if !is_together {
             let mut all = true;
             for ((_, request, cost, keeps), said) in bodies.iter().zip(&results) {
-                all &= self.judged(path, said, request, *cost, *keeps);
+                let (answered, ticket) = self.mirror.ask(request, ask(path, *cost));
+                all &= self.judged(path, said, answered, ticket, *keeps);
             }
             assert_eq!(said["admitted"], all);
             return;
         }
-        // Those before the first that is refused were charged, and are given back.
-        let in_flight = path == "/v1/acquire";
-        let mut given_back = Vec::new();
-        for ((_, request, cost, _), said) in bodies.iter().zip(&results) {
-            let ask = Ask { cost: *cost, in_flight, ..Ask::default() };
-            match self.mirror.ask(request, ask) {
-                (answered, Some(ticket)) => {
-                    assert_eq!(said["outcome"], "not_charged", "{answered:?}");
-                    given_back.push(ticket);
-                }
-                (answered, None) => {
-                    assert_eq!(said["outcome"], answered.outcome);
-                    break;
-                }
+        let asked = bodies.iter().map(|(_, request, cost, _)| (request, ask(path, *cost)));
+        let (admitted, decided) = self.mirror.ask_together(asked);
+        assert_eq!(said["admitted"], admitted);
+        for (((.., keeps), said), (answered, ticket)) in bodies.iter().zip(&results).zip(decided) {
+            if admitted || !answered.is_admitted() {
+                self.judged(path, said, answered, ticket, *keeps);
+            } else {
+                assert_eq!(said["outcome"], "not_charged", "{answered:?}");
             }
         }
-        given_back.into_iter().rev().for_each(|ticket| ticket.cancel());
-        assert_eq!(self.open.len(), before);
+        assert!(admitted || self.open.len() == before);
     }
 
     fn auth(&mut self) {
@@ -474,6 +474,11 @@ pub(crate) fn play(seeds: std::ops::Range<u64>, length: usize) -> Vec<Vec<Verb>>
 /// The number in a variable of the environment, or this one.
 pub(crate) fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// How a verb asks the rules.
+fn ask(path: &str, cost: u64) -> Ask {
+    Ask { cost, is_peek: path == "/v1/peek", in_flight: path == "/v1/acquire", ..Ask::default() }
 }
 
 #[test]

@@ -175,6 +175,26 @@ async fn a_look_is_refused_once_late_hits_went_beyond() {
 }
 
 #[tokio::test]
+async fn a_refused_look_charges_no_other_descriptor() {
+    let server = start(
+        "rule = [\
+        { name = 'seen', match.entry.seen = '*', key = 'everyone', limits = 'fixed-window:2/d,count=all' },\
+        { name = 'other', match.entry.other = '*', key = 'everyone', limits = 'fixed-window:9/d' }]",
+    )
+    .await;
+    let mut client = client(&server).await;
+    let mut both = call("d", &[&[("other", "1")], &[("seen", "1")]]);
+    both.descriptors[1].hits_addend = Some(0);
+    assert_eq!(short(&client.statuses(both.clone()).await), [(Code::Ok, 8), (Code::Ok, 2)]);
+    let mut late = call("d", &[&[("seen", "1")]]);
+    late.hits_addend = 2;
+    assert_eq!(short(&client.statuses(late).await), [(Code::Ok, 0)]);
+    for _ in 0..2 {
+        assert_eq!(short(&client.statuses(both.clone()).await), [(Code::Ok, 8), (Code::OverLimit, 0)]);
+    }
+}
+
+#[tokio::test]
 async fn shadow_rules_refuse_nothing_and_are_told_to_no_client() {
     let rules = "rule = [\
         { name = 'dark', key = 'everyone', limits = 'fixed-window:1/d', mode = 'shadow' },\

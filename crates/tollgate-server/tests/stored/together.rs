@@ -110,10 +110,9 @@ async fn a_call_asks_ten_slow_stores_together() {
     let call = |descriptors: Vec<Value>| json!({ "domain": "d", "descriptors": descriptors });
     let whole = call((0..STORES).map(entries).collect());
     timed(&server, "/json", &whole).await;
-    // It looks at all, and charges all.
     let (said, took) = timed(&server, "/json", &whole).await;
     assert_eq!(said["overallCode"], "OK", "{said}");
-    assert!(took >= SLOW * 2 && took < SLOW * 4, "{took:?}");
+    assert!(took >= SLOW && took < SLOW * 2, "{took:?}");
     // One is used up: none is charged.
     let last = call(vec![entries(STORES - 1)]);
     assert_eq!(timed(&server, "/json", &last).await.0["overallCode"], "OK");

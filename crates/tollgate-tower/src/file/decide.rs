@@ -138,7 +138,7 @@ impl FileState {
         let view = HeadView { head, client: generation.http.client(), labels: &self.labels };
         if generation.http.is_preflight(head) {
             let verdict = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
-            if !generation.http.decided(&verdict) {
+            if !generation.http.decided(verdict.rules()) {
                 return None;
             }
             return Some(self.decide_preflight(head, &verdict, generation));
@@ -147,13 +147,15 @@ impl FileState {
             true => {
                 let looked = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
                 let max_wait = if hides_disconnect(&head) { self.max_wait_with_body } else { Duration::MAX };
-                generation.http.decided(&looked).then(|| Turns::claim(generation, &looked, max_wait))
+                generation.http.decided(looked.rules()).then(|| Turns::claim(generation, &looked, max_wait))
             }
             false => None,
         };
         let held = turns.as_ref().map_or(0, Turns::lines);
         let verdict = handle.ask_answered(&view, Ask { held, ..Ask::default() }, answers, scratch);
-        if !generation.http.decided(&verdict) || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict)) {
+        if !generation.http.decided(verdict.rules())
+            || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict))
+        {
             verdict.cancel();
             turns.into_iter().for_each(Turns::give_back);
             return None;
