@@ -34,7 +34,7 @@ pub(crate) struct Allowance<C> {
     pub(crate) at_once: Box<[CurrentAtOnce]>,
     /// All requests charge by ascending rank. What can be undone only in part is charged last.
     pub(crate) rank: Rank,
-    /// Whether the rule limits by one bucket or window of the key and by nothing else.
+    /// Whether the rule limits by buckets and windows of the key and by nothing else.
     pub(crate) is_brief: bool,
 }
 
@@ -142,13 +142,13 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         Ok(allowance)
     }
 
-    /// Whether it is one bucket or window that keeps no request waiting and counts no refusal.
-    fn is_one(&self) -> bool {
+    /// Whether it has only buckets and windows, which keep no request waiting and count no refusal.
+    fn can_be_undone(&self) -> bool {
         let Some(Current { quotas, may_queue: false, counts_refusals: false, .. }) = self.asked() else {
             return false;
         };
         let is_brief = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_) | Quota::SlidingWindow(_));
-        quotas.len() == 1 && quotas.iter().all(is_brief) && self.at_once.is_empty()
+        quotas.iter().all(is_brief) && self.at_once.is_empty()
     }
 
     /// How much of a charge may have to stay when another request was charged since: buckets and
@@ -241,7 +241,7 @@ pub(crate) fn rank<C: Clock + Clone + 'static>(rules: &mut [Limited<C>]) {
     for rule in &mut *rules {
         let is_alone = !rule.is_shadow && rule.bans.is_none();
         for allowance in &mut rule.allowances {
-            allowance.is_brief = is_alone && allowance.is_one();
+            allowance.is_brief = is_alone && allowance.can_be_undone();
         }
     }
     let mut all: Vec<&mut Allowance<C>> = rules.iter_mut().flat_map(|rule| &mut *rule.allowances).collect();

@@ -1,5 +1,5 @@
 //! The short way of a request: each rule that concerns it has one bucket or window and nothing
-//! else, and all offer to admit it, or the rule is the only one.
+//! else, and all offer to admit it; or the rule is the only one, and has no other limits.
 //!
 //! What must stay true:
 //!
@@ -15,11 +15,12 @@
 
 use std::array;
 
-use tollgate::{Clock, Offer, Outcome, Timestamp, together};
+use smallvec::SmallVec;
+use tollgate::{Clock, MOST_LIMITS, Offer, Outcome, Timestamp, together};
 
 use crate::matcher::{Concerned, Found};
 use crate::set::allowance::Current;
-use crate::set::line::Line;
+use crate::set::line::{Line, telling};
 use crate::set::scratch::Scratch;
 use crate::set::{Ask, RuleSet};
 
@@ -40,14 +41,21 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         decided.is_some()
     }
 
-    /// Decides by the only rule, whether that admits or refuses. `None`: it has not one bucket or
-    /// window and nothing else, and nothing was decided.
+    /// Decides by the only rule, whether that admits or refuses. `None`: it has more than buckets
+    /// and windows, and nothing was decided.
     #[inline(never)]
     fn decide_alone(&self, scratch: &mut Scratch) -> Option<()> {
         let Scratch { found, charges, now, cost, .. } = scratch;
-        let mut offer = self.offer(found, found.concerned().first()?, *cost, *now)?;
-        offer.take();
-        charges.brief.push(offer.keep());
+        let mut offers = self.offers(found, found.concerned().first()?, *cost, *now)?;
+        if offers.len() == 1 {
+            let mut only = offers.next()?;
+            only.take();
+            charges.brief.push((0, only.keep()));
+        } else {
+            let mut offers: SmallVec<[Offer<'_>; MOST_LIMITS]> = offers.collect();
+            together(&mut offers);
+            charges.brief.extend(offers.into_iter().map(|offer| (0, offer.keep())));
+        }
         Some(())
     }
 
@@ -57,7 +65,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         let Scratch { found, charges, now, cost, .. } = scratch;
         let concerned = found.concerned().first_chunk::<N>()?;
         let offers: [Option<Offer<'_>>; N] =
-            array::from_fn(|index| self.offer(found, &concerned[index], *cost, *now));
+            array::from_fn(|index| self.only_offer(found, &concerned[index], *cost, *now));
         // Each rule has its say the long way if one refuses.
         if !offers.iter().flatten().all(|offer| offer.outcome() == Outcome::Allowed) {
             return None;
@@ -66,15 +74,29 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         if together(&mut offers) != Outcome::Allowed {
             return None;
         }
-        charges.brief.extend(offers.map(Offer::keep));
+        charges.brief.extend(offers.into_iter().map(Offer::keep).enumerate());
         Some(())
     }
 
-    /// What a rule would admit. `None`: it has not one bucket or window and nothing else.
+    /// What the one limit of a rule would admit. `None`: it has not one bucket or window and nothing
+    /// else.
     #[inline(always)]
-    fn offer(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Offer<'_>> {
+    fn only_offer(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Offer<'_>> {
+        let mut offers = self.offers(found, one, cost, now)?;
+        if offers.len() == 1 { offers.next() } else { None }
+    }
+
+    /// What each limit of a rule would admit. `None`: it has more than buckets and windows.
+    #[inline(always)]
+    fn offers(
+        &self,
+        found: &Found,
+        one: &Concerned,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<impl ExactSizeIterator<Item = Offer<'_>>> {
         let (current, cost) = self.brief(one, cost)?;
-        current.shared.limiter.account(found.key(one)).at(now).offers(cost).next()
+        Some(current.shared.limiter.account(found.key(one)).at(now).offers(cost))
     }
 }
 
@@ -89,7 +111,7 @@ fn all<T, const N: usize>(offers: [Option<T>; N]) -> Option<[T; N]> {
 }
 
 impl<C> RuleSet<C> {
-    /// The limiter of a rule that has one bucket or window and nothing else, and what the request
+    /// The limiter of a rule that has buckets and windows and nothing else, and what the request
     /// costs there.
     #[inline(always)]
     fn brief(&self, one: &Concerned, cost: u64) -> Option<(&Current<C>, u64)> {
@@ -118,10 +140,10 @@ impl<C> RuleSet<C> {
                 continue;
             };
             // The short way has no queues, and nothing else to show.
-            if let Some(kept) = charges.brief.get(index)
-                && let Some(part) = current.shared.limiter.show(kept)
-            {
-                line.show(kept.outcome(), Some(part));
+            let mut kept =
+                charges.brief.iter().filter(|(of, _)| *of == index).map(|(_, kept)| kept).peekable();
+            if let Some(outcome) = kept.peek().map(|kept| kept.outcome()) {
+                line.show(outcome, telling(kept.filter_map(|kept| current.shared.limiter.show(kept))));
             }
         }
     }

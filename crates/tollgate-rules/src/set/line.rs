@@ -57,7 +57,7 @@ pub struct Line {
 /// The limit that tells most: of those that refuse the one with the longest wait, or else the one
 /// that has least left.
 #[inline]
-fn telling<'d>(parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
+pub(super) fn telling<'d>(parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
     parts.min_by_key(|part| {
         let remaining = if part.refuses() { 0 } else { part.remaining() };
         (!part.refuses(), Reverse(part.retry_after()), remaining, part.number())

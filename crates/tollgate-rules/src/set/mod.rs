@@ -70,7 +70,6 @@ pub(crate) use parked::Parked;
 pub use rule_set::RuleSet;
 pub use ruling::Ruling;
 pub use saved::{NotRestored, RestoreError, SavedLimits};
-pub(crate) use scratch::Offers;
 pub use scratch::Scratch;
 pub use stored::{StoredAnswer, StoredAsk, StoredCharge};
 pub(crate) use succeed::{Change, Hindrance, Succession};

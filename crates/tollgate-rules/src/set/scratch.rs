@@ -47,8 +47,9 @@ pub(super) struct Lines {
 /// What a request was charged, in the order of the charges.
 #[derive(Default)]
 pub(super) struct Charges {
-    /// What the limits of the short way said, one for each line. The long way leaves none.
-    pub(super) brief: Vec<Kept>,
+    /// What the limits of the short way said, with the indices of their lines. The long way leaves
+    /// none.
+    pub(super) brief: Vec<(usize, Kept)>,
     pub(super) quotas: Vec<Charge>,
     /// What it holds in flight, with the indices of the lines.
     pub(super) guards: Guards,
@@ -73,7 +74,7 @@ impl Turn {
 }
 
 /// The offers of a request. More than these take memory of their own.
-pub(crate) type Offers<'r> = SmallVec<[Offer<'r>; 32]>;
+pub(super) type Offers<'r> = SmallVec<[Offer<'r>; 32]>;
 
 /// What one limit by time was charged.
 pub(super) struct Charge {
@@ -138,12 +139,12 @@ impl Lines {
 impl Charges {
     /// The outcome of the short way, if it refused: by the only rule.
     pub(super) fn refused_briefly(&self) -> Option<Outcome> {
-        self.brief.first().map(Kept::outcome).filter(|outcome| *outcome != Outcome::Allowed)
+        self.brief.first().map(|(_, kept)| kept.outcome()).filter(|outcome| *outcome != Outcome::Allowed)
     }
 
     /// What limits by time were charged.
     pub(super) fn take(&mut self) -> impl DoubleEndedIterator<Item = Charge> {
-        let brief = self.brief.drain(..).enumerate();
+        let brief = self.brief.drain(..);
         let brief = brief.map(|(line, kept)| Charge { line, receipt: kept.receipt() });
         brief.chain(self.quotas.drain(..))
     }

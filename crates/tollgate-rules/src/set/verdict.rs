@@ -264,8 +264,9 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             // A refused request has nothing to settle.
             charges.brief.clear();
         }
+        let brief = charges.brief.chunk_by(|(one, _), (other, _)| one == other).count();
         let lines = charges.quotas.chunk_by(|one, other| one.line == other.line).count();
-        ticket.charges.reserve_exact(charges.brief.len() + lines);
+        ticket.charges.reserve_exact(brief + lines);
         let mut made = charges.take().peekable();
         while let Some(Charge { line, receipt }) = made.next() {
             let others = std::iter::from_fn(|| made.next_if(|other| other.line == line));
