@@ -78,8 +78,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         Some(())
     }
 
-    /// What the one limit of a rule would admit. `None`: it has not one bucket or window and nothing
-    /// else.
+    /// What the one limit of a rule would admit. `None`: it has more than one bucket or window.
     #[inline(always)]
     fn only_offer(&self, found: &Found, one: &Concerned, cost: u64, now: Timestamp) -> Option<Offer<'_>> {
         let mut offers = self.offers(found, one, cost, now)?;

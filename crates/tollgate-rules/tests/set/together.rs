@@ -205,10 +205,12 @@ fn a_refusal_shows_its_decision_however_late_it_is_asked() {
 
 #[test]
 fn lines_that_are_asked_late_allocate_nothing() {
-    // A rule that is alone is decided another way.
-    for more in ["", "{ name = 'all', key = 'everyone', limits = '60/min' },"] {
-        let desk =
-            Desk::new(&format!("rule = [{more} {{ name = 'each', key = 'client', limits = '50/min' }}]"));
+    let of = |limits| format!("{{ name = 'each', key = 'client', limits = {limits} }}");
+    // A rule that is alone is decided another way, by one limit or several.
+    let alone = [of("'50/min'"), of("['50/min', 'fixed-window:90/min']")];
+    let beside = format!("{}, {{ name = 'all', key = 'everyone', limits = '60/min' }}", of("'50/min'"));
+    for rules in alone.into_iter().chain([beside]) {
+        let desk = Desk::new(&format!("rule = [{rules}]"));
         let (mut scratch, request) = (Scratch::default(), from(X));
         let mut round =
             || (0..8).map(|_| desk.set.check(&request, &mut scratch).lines()[0].remaining).sum::<u64>();
@@ -216,8 +218,30 @@ fn lines_that_are_asked_late_allocate_nothing() {
         let info = allocation_counter::measure(|| {
             round();
         });
-        assert_eq!(info.count_total, 0, "{more}");
+        assert_eq!(info.count_total, 0, "{rules}");
     }
+}
+
+/// A rule that is alone, by two limits: all or nothing, and both come back.
+#[test]
+fn a_lone_rule_is_charged_to_all_of_its_limits() {
+    let mut desk = Desk::new(
+        "rule = [{ name = 'r', key = 'client', limits = ['5/min', 'fixed-window:3/h'], \
+         charge_if.status = [401] }]",
+    );
+    let mut first = desk.check(&from(X));
+    assert_eq!((first.lines()[0].limit, first.lines()[0].remaining), (3, 2), "what is left least");
+    first.settle(200); // gives back
+    drop(first);
+    for left in [2, 1, 0] {
+        let verdict = desk.check(&from(X));
+        assert_eq!((verdict.is_admitted(), verdict.lines()[0].remaining), (true, left));
+    }
+    let refused = desk.check(&from(X));
+    assert_eq!((refused.lines()[0].ruling, refused.lines()[0].limit), (Ruling::Refused, 3));
+    drop(refused);
+    let left: Vec<u64> = (0..5).map(|_| desk.check(&from(Y)).lines()[0].remaining).collect();
+    assert_eq!(left, [2, 1, 0, 0, 0], "another client has limits of its own");
 }
 
 #[test]
