@@ -78,11 +78,11 @@ pub struct Decision<'l, const N: usize = 1> {
     /// The limiter's resets before the request was charged.
     pub(super) resets: u32,
     pub(super) outcome: Outcome,
-    /// Of several limits, those that refuse the request.
+    /// The limits that refuse the request.
     pub(super) refused: Set,
     /// For each limit the key's ring, and on what the limit decided.
     pub(super) places: [RingPlace; N],
-    /// For each limit the key's payload after the request.
+    /// For each limit the key's payload: after the request, or without it if it is refused.
     pub(super) payloads: [Payload; N],
 }
 

@@ -41,7 +41,8 @@ use crate::time::Timestamp;
 ///
 /// Of an [`Account::offer`](crate::Account::offer). It says what the limit says now, and holds
 /// nothing: another request may take the same units first. Charge it soon, as the time of the
-/// decision is that of the offer. One that is dropped has changed nothing. No
+/// decision is that of the offer, or that of the charge where another request of the key came in
+/// between. One that is dropped has changed nothing. No
 /// [observer](crate::Builder::on_decision) is told of an offer, taken or not: it decides nothing
 /// alone.
 ///
@@ -73,6 +74,8 @@ pub struct Offer<'l> {
     fingerprint: Fingerprint,
     cost: u64,
     now: Timestamp,
+    /// Whether that was read from the limiter's clock, and not given by the caller.
+    is_read: bool,
     resets: u32,
     /// What becomes of the request, by this limit or all together.
     outcome: Outcome,
@@ -289,7 +292,7 @@ impl<'l> Offer<'l> {
             // The request that charged it was decided before.
             Stage::Charged => return,
             Stage::Closed => {}
-            // What can never be admitted is counted nowhere.
+            // A refusal counts where its own outcome is that of all: `Never` is counted nowhere.
             Stage::Open if self.refuses && self.outcome == outcome => self.from.count_refusal(self),
             Stage::Open => {
                 self.refuses = false;
@@ -342,7 +345,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     #[cold]
     #[inline(never)]
     fn decide_anew<'l>(&'l self, offer: &mut Offer<'l>) {
-        let Offer { fingerprint, cost, now, .. } = *offer;
+        let Offer { fingerprint, cost, now, is_read, .. } = *offer;
+        // A key that has no slot is charged at a time after the scan that says so.
+        let clock = || if is_read { self.clock.now() } else { now };
         let was_looked_at = offer.look.slot.is_some() && offer.look.place.is_none();
         let place = usize::from(offer.place);
         let table = &self.tables[place];
@@ -356,13 +361,14 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
                     let (payload, ring) = table.look(Ask { cost: 1, ..ask }, now).standing();
                     (Outcome::Never, payload, ring)
                 } else {
-                    let (ruling, _) = table.check_anywhere(ask, now, || now);
+                    let (ruling, at) = table.check_anywhere(ask, clock(), clock);
+                    offer.now = at;
                     let outcome = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
                     let (payload, ring) = table.shown(ruling);
                     (outcome, payload, ring)
                 };
                 offer.refuses = offer.outcome != Outcome::Allowed;
-                match self.versions.after(tier, now).filter(|_| offer.refuses) {
+                match self.versions.after(tier, offer.now).filter(|_| offer.refuses) {
                     Some(later) => tier = later,
                     None => return tier.shown[place].charged_by(),
                 }

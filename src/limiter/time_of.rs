@@ -13,6 +13,9 @@ pub trait Time: Copy + Now {}
 pub trait Now {
     /// The time of a request.
     fn now(self, clock: &impl Clock) -> Timestamp;
+
+    /// Whether that is read from the limiter's clock.
+    const IS_READ: bool;
 }
 
 /// The time is read from the limiter's clock, at each request.
@@ -22,6 +25,8 @@ pub struct ByClock;
 impl Time for ByClock {}
 
 impl Now for ByClock {
+    const IS_READ: bool = true;
+
     #[inline(always)]
     fn now(self, clock: &impl Clock) -> Timestamp {
         clock.now()
@@ -31,6 +36,8 @@ impl Now for ByClock {
 impl Time for Timestamp {}
 
 impl Now for Timestamp {
+    const IS_READ: bool = false;
+
     #[inline(always)]
     fn now(self, _: &impl Clock) -> Timestamp {
         self

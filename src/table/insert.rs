@@ -16,7 +16,7 @@ use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// How often a request tries to evict a key, and then to charge the overflow word, before it is
-/// refused. Both change the header first, so that such requests abort each other.
+/// refused. Each attempt that succeeds changes the header, so such requests abort each other.
 const TRIES: usize = 3;
 
 impl<'a> View<'a> {
@@ -76,7 +76,7 @@ impl<'a> View<'a> {
                     }
                 }
                 Found::Others => {}
-                // Another insertion came in between: scan again.
+                // Another insertion came in between, or a slot was repaired: scan again.
                 Found::Changed => continue,
             }
             let before = std::mem::replace(&mut now, clock());
@@ -122,7 +122,7 @@ impl<'a> View<'a> {
                     shares += 1;
                     view.share(ask, header, overflow, Payload::UNSEEN, at)
                 }
-                // And charged the overflow word first, each time.
+                // Out of tries.
                 Placement::Evict(..) | Placement::Shared(_) => {
                     Some(refused(shared_debt(rule, overflow, at), Ring::NONE))
                 }
@@ -263,7 +263,8 @@ impl<'a> View<'a> {
             return Some(Ruling { allowed: false, payload, ring: Ring::NONE, basis: Basis::Shared });
         };
         // The header last: an insertion that has not seen this charge can no longer commit, and if
-        // one committed before, the header is not the one that was read.
+        // one committed before, the header is not the one that was read. If only the first of the
+        // two succeeds, its charge stays: that refuses more, never less, and `TRIES` bounds it.
         let shares = self.bucket.change_shared(overflow, payload.stored())
             && self.bucket.advance(header, header.sharing());
         shares.then(|| {
@@ -278,8 +279,8 @@ fn refused(payload: Payload, ring: Ring<'_>) -> Ruling<'_> {
     Ruling { allowed: false, payload, ring, basis: Basis::Inherited }
 }
 
-/// The debt of the bucket's new keys together: at least the half that a key may have debt when it
-/// was evicted. So the overflow word is at least the debt of any key that is not in the bucket.
+/// The debt of the bucket's new keys together: at least half of the limit, which an evicted key may
+/// have had. So it is at least the debt of any key that is not in the bucket.
 pub(super) fn shared_debt<R: Rule>(rule: Dated<'_, R>, overflow: Stored, at: Moment) -> Payload {
     rule.current(overflow).max(rule.half(at).unwrap_or(Payload::UNSEEN))
 }
@@ -306,97 +307,4 @@ fn shared_allowance<R: Rule>(ask: Ask<'_, R>, overflow: Stored, at: Moment) -> O
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-    use crate::algorithm::{Compile, TokenBucket};
-    use crate::rate::Rate;
-    use crate::table::dated::Current;
-    use crate::table::fingerprint::Fingerprint;
-    use crate::table::slot_index::SLOTS;
-    use crate::table::term::Term;
-    use crate::table::{Size, Table, WhenFull};
-
-    const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
-
-    #[test]
-    fn a_newcomer_that_others_abort_makes_do_in_time() {
-        let rule =
-            TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(10)], 0).unwrap().remove(0);
-        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
-        // All are in one bucket.
-        let fingerprints = Cell::new(0_u64);
-        let newcomer = || {
-            fingerprints.set(fingerprints.get() + 1);
-            Fingerprint::from_bits(fingerprints.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2)
-        };
-        let current = Current { rule, term: Term::of_first(&rule) };
-        let check = |fingerprint, clock: &dyn Fn() -> Timestamp| {
-            table.check(&current, fingerprint, 1, clock).0.allowed
-        };
-        assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
-        // At each of its attempts another key evicts one.
-        let attempts = Cell::new(0);
-        check(newcomer(), &|| {
-            attempts.set(attempts.get() + 1);
-            check(newcomer(), &|| NOW);
-            NOW
-        });
-        assert!(table.stats().evicted_with_debt >= 5, "{:?}", table.stats());
-        // The clock is read once more at the beginning.
-        assert!(attempts.get() <= 2 + 2 * TRIES, "{} attempts", attempts.get());
-    }
-
-    /// The caller asks the next quota then: see `Versions::after`.
-    #[test]
-    fn a_refusal_by_a_quota_that_has_ended_says_so() {
-        let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
-        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
-        let current = Current { rule, term: Term::of_first(&rule) };
-        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Deny).unwrap();
-        let newcomer = |nth: u64| Fingerprint::from_bits(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2);
-        let check = |nth, now| {
-            let key = newcomer(nth);
-            let (ruling, at) = table.check(&current, key, 10, || now);
-            (ruling.allowed, at)
-        };
-        assert!((0..SLOTS as u64).all(|nth| check(nth, NOW).0));
-        assert_eq!(check(77, NOW), (false, NOW));
-        let (until, horizon) = (current.term.until(), current.term.horizon().unwrap());
-        assert!(horizon.seal(until, 2, NOW.as_nanos()));
-        let (allowed, at) = check(77, Timestamp::from_nanos(NOW.as_nanos() + 5));
-        assert!(!allowed && !current.dated().is_timely(at), "{at:?}");
-    }
-
-    /// An insertion that stalls right before its commit, while 65,536 requests charge the
-    /// overflow word, must not commit: it has not seen their charges.
-    #[test]
-    fn an_insertion_that_stalls_over_65536_shares_does_not_commit() {
-        let quota = TokenBucket::new(Rate::per_day(1)).burst(140_000);
-        let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
-        let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
-        let view = table.view(Fingerprint::from_bits(0));
-        let (at, term) = (rule.moment(NOW), Term::of_first(&rule));
-        let ask = Ask {
-            rule: Dated { rule: &rule, term: &term },
-            fingerprint: Fingerprint::from_bits(4).kept(),
-            cost: 1,
-        };
-        let share = || {
-            let (overflow, header) = (view.bucket.shared(), view.bucket.header());
-            view.share(ask, header, overflow, Payload::UNSEEN, at).is_some_and(|ruling| ruling.allowed)
-        };
-        assert!(share());
-        let (stale, slot) = (view.bucket.header(), view.bucket.slot(SlotIndex::FIRST));
-        for nth in 1..=65_536 {
-            assert!(share());
-            // The last two steps of an insertion.
-            let claim = slot.claim(slot.load(), Payload::of(5)).unwrap();
-            claim.write_fingerprint(ask.fingerprint);
-            let commits = view.bucket.advance(stale, stale.committing(SlotIndex::FIRST, true));
-            claim.abandon(Fingerprint::VACANT, |stored| ask.rule.bump(stored));
-            assert!(!commits, "after {nth} shares");
-        }
-    }
-}
+mod tests;

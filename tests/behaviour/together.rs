@@ -26,6 +26,30 @@ fn left(limiter: &One, key: u64) -> u64 {
     limiter.account(key).peek_n(0).remaining()
 }
 
+/// Between the offers and their charges the keys are charged, recover, and some lose their slots.
+#[test]
+fn a_forgotten_key_is_charged_when_its_offer_is_taken() {
+    let clock = ManualClock::new();
+    let limiter: One = Limiter::builder(Quota::from(TokenBucket::new(Rate::per_second(1))))
+        .per()
+        .max_keys(300)
+        .when_full(WhenFull::Deny)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let (keys, others) = (0..100_u64, 1_000..1_100_u64);
+    clock.advance(Duration::from_secs(10));
+    let mut offers: Vec<_> = keys.clone().map(|key| limiter.account(key).offer(1)).collect();
+    let check_after = |keys: std::ops::Range<u64>, millis| {
+        clock.advance(Duration::from_millis(millis));
+        keys.filter(|&key| limiter.check(key).is_allowed()).count()
+    };
+    assert_eq!((check_after(keys.clone(), 500), check_after(others, 1_500)), (100, 100));
+    assert_eq!(check_after(0..0, 1_500), 0);
+    assert_eq!(offers.iter_mut().map(Offer::take).filter(|taken| *taken == Outcome::Allowed).count(), 100);
+    assert_eq!(check_after(keys, 100), 0, "each was admitted a tenth of a second ago");
+}
+
 #[test]
 fn what_one_refuses_is_charged_to_none() {
     let clock = ManualClock::new();

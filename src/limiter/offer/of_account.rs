@@ -34,9 +34,7 @@ impl<'l> Offer<'l> {
             && (look.allowed || core.versions.after(tier, now).is_none())
         {
             let outcome = if look.allowed { Outcome::Allowed } else { Outcome::Denied };
-            let (from, by, resets, refuses) = (core, &tier.shown[place], state.resets(), !look.allowed);
-            let (stage, place) = (Stage::Open, place as u8);
-            return Self { look, from, by, fingerprint, cost, now, resets, outcome, refuses, stage, place };
+            return Self::of(core, place, tier, (fingerprint, cost, now), state.resets(), (look, outcome));
         }
         Self::closely(core, place, tier, fingerprint, cost, now)
     }
@@ -67,21 +65,8 @@ impl<'l> Offer<'l> {
             match core.versions.after(tier, now).filter(|_| outcome != Outcome::Allowed) {
                 Some(later) => tier = later,
                 None => {
-                    let (by, refuses) = (&tier.shown[place], outcome != Outcome::Allowed);
-                    let (from, stage, place) = (core, Stage::Open, place as u8);
-                    let mut offer = Self {
-                        look,
-                        from,
-                        by,
-                        fingerprint,
-                        cost,
-                        now,
-                        resets,
-                        outcome,
-                        refuses,
-                        stage,
-                        place,
-                    };
+                    let request = (fingerprint, cost, now);
+                    let mut offer = Self::of(core, place, tier, request, resets, (look, outcome));
                     if cost == 0 || outcome == Outcome::Never {
                         core.show_without_request(&mut offer);
                     }
@@ -89,6 +74,21 @@ impl<'l> Offer<'l> {
                 }
             }
         }
+    }
+
+    /// That of a limit with this outcome, by a look.
+    #[inline(always)]
+    fn of<A: Algorithm, const N: usize, C: Clock>(
+        core: &'l Core<A, N, C>,
+        place: usize,
+        tier: &'l Tier<A::Rule, N>,
+        (fingerprint, cost, now): (Fingerprint, u64, Timestamp),
+        resets: u32,
+        (look, outcome): (Look<'l>, Outcome),
+    ) -> Self {
+        let (from, by, refuses) = (core, &tier.shown[place], outcome != Outcome::Allowed);
+        let (is_read, stage, place) = (false, Stage::Open, place as u8);
+        Self { look, from, by, fingerprint, cost, now, is_read, resets, outcome, refuses, stage, place }
     }
 }
 
@@ -126,7 +126,8 @@ impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, 1, C, T> {
     #[inline(always)]
     pub fn offer(&self, cost: u64) -> Offer<'l> {
         let Self { core, tier, fingerprint, time } = *self;
-        Offer::new(core, 0, tier, fingerprint, cost, time.now(&core.clock))
+        let offer = Offer::new(core, 0, tier, fingerprint, cost, time.now(&core.clock));
+        Offer { is_read: T::IS_READ, ..offer }
     }
 }
 
@@ -149,6 +150,9 @@ impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, MOST_LIMITS, C, T> {
     pub fn offers(&self, cost: u64) -> impl ExactSizeIterator<Item = Offer<'l>> + use<'l, A, C, T> {
         let Self { core, tier, fingerprint, time } = *self;
         let now = time.now(&core.clock);
-        (0..core.tables.limits()).map(move |place| Offer::new(core, place, tier, fingerprint, cost, now))
+        (0..core.tables.limits()).map(move |place| {
+            let offer = Offer::new(core, place, tier, fingerprint, cost, now);
+            Offer { is_read: T::IS_READ, ..offer }
+        })
     }
 }
