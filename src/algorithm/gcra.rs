@@ -180,7 +180,7 @@ impl Ranged for Gcra {
     }
 
     fn needs(&self, payload: Payload, at: Moment) -> u64 {
-        // Only a booked payload is larger than that of a full bucket at the time of the clock.
+        // Only a booked payload is larger than that of an empty bucket at the time of the clock.
         if payload.0 <= at.tick + self.full { 0 } else { self.refill.needs(payload.0) }
     }
 

@@ -85,8 +85,8 @@ pub enum CountPolicy {
     #[default]
     Allowed,
     /// Refused requests too. A client that keeps sending stays refused until it pauses. This is the
-    /// one case in which a refusal writes. A request whose cost exceeds the limit is never counted,
-    /// nor one that an allowance [shared](crate::WhenFull::Share) with other keys refuses.
+    /// one case in which a refusal charges. A request whose cost exceeds the limit is never
+    /// counted, nor one that an allowance [shared](crate::WhenFull::Share) with other keys refuses.
     All,
 }
 

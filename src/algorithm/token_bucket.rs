@@ -18,8 +18,9 @@ use crate::rate::Rate;
 /// For other rates a token may come up to one [grain](crate::Resolution::grains) early; the error
 /// does not accumulate.
 ///
-/// A full bucket and the refill together admit up to `2 * burst` in the first period. Where that
-/// matters, see [`initial`](Self::initial) or use a window algorithm.
+/// A full bucket and the refill together admit up to `burst + count` in the first period: twice the
+/// limit, unless the burst is another. Where that matters, see [`initial`](Self::initial) or use a
+/// window algorithm.
 ///
 /// **No warm-up**, as Guava's `SmoothWarmingUp` has: it would slow a key down after idle time,
 /// which takes more state than a key's one word. A limiter protects the server behind it, and

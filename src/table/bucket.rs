@@ -27,6 +27,8 @@
 //! | B1 | the header's commit | every header load | the committed slot's fingerprint and word |
 //! | B2 | `change_shared` | `shared` | the version of the quota that charged the overflow word |
 //!
+//! B4 and B5, of a split, are edges of `growth`.
+//!
 //! An insertion needs no edge of its own to see the overflow word. Of two compare-exchanges of the
 //! header from one value only one succeeds: either the insertion has read the header that a charge
 //! of the overflow word left, and so the charge (B1), or the later of the two fails.

@@ -2,9 +2,10 @@
 //!
 //! | door | writes |
 //! |------|--------|
-//! | `check`, `check_displaced`, `check_anywhere` | the word of an admitted request |
+//! | `check`, `check_displaced`, `check_anywhere` | the word of what is admitted or counted |
 //! | `look` | nothing |
 //! | `lower` | the word of a key, less than before |
+//! | `in_debt` | nothing |
 //! | [`Debt`](crate::table::Debt) | `each` nothing; `enter` a debt, before the table is shared |
 //! | [`hold`](crate::table::hold) | the word of a guard's units |
 
@@ -68,7 +69,7 @@ impl Table {
         displaced::<_, false>(self.view(fingerprint), rule, fingerprint.kept(), cost, now, clock)
     }
 
-    /// The same by a rule that a verb has made, which may book ahead.
+    /// The same for any rule, one that books ahead, too: by the slow path alone.
     pub(crate) fn check_anywhere<R: Rule>(
         &self,
         ask: Ask<'_, R>,

@@ -59,6 +59,7 @@ impl<'a> View<'a> {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
             let (word, owner) = slot.read();
+            // A key that migrates has its slot to itself until it has left.
             let has_left = self.has_left(owner, header);
             let is_at_rest =
                 !word.is_frozen() && owner.is_migrating() == has_left && owner != Fingerprint::EMPTIED;
@@ -72,8 +73,8 @@ impl<'a> View<'a> {
             } else if is_at_rest {
                 return Found::Mine(index, word);
             } else if self.bucket.header().commits(index, word) {
-                // Committed and not yet published: charged in place, unless the fingerprint read
-                // was an older owner's.
+                // Committed meanwhile and not yet published, or held: charged in place, unless the
+                // fingerprint read was an older owner's.
                 return if slot.fingerprint() == fingerprint {
                     Found::Mine(index, word)
                 } else {
@@ -87,7 +88,7 @@ impl<'a> View<'a> {
 
     /// Repairs a slot at rest whose word the header does not commit. Either its key has left it:
     /// then all such slots are vacated. Or the bucket has changed since the header was read, and
-    /// nothing is repaired. Or a thread that stalled while [detaching](Slot::detach) the previous
+    /// nothing is repaired. Or a thread that stalled while detaching (`Slot::detach`) the previous
     /// owner's word flipped the parity of this owner's, which had the same value. The key itself
     /// does not mind; but a claim of the word would look committed at once, and a held word would
     /// look claimed.

@@ -104,7 +104,7 @@ impl Best {
                 Placement::Vacant(slot.index, slot.word)
             }
             Some((slot, _)) => when_full.placement(ask, (slot.index, slot.word), at),
-            // Every slot is being inserted into: the next try may find room.
+            // Every slot is being inserted into: the next request may find room.
             None if when_full.admits(ask.rule) => Placement::AdmitUncounted(Payload::UNSEEN),
             None => Placement::Refuse(Payload::UNSEEN, SlotIndex::FIRST),
         }

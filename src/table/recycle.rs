@@ -3,7 +3,7 @@
 //! Most keys that a check does not find were seen before and have recovered: their clients come now
 //! and then. Such a key takes a slot whose owner has recovered, too. This is the first turn of
 //! [`enter`](View::enter) for that case alone, with the same steps and the same orderings. At any
-//! doubt it stops before it has changed anything, and `enter` begins anew.
+//! doubt it stops before it has charged the key, and `enter` begins anew.
 //!
 //! The order of its readings matters:
 //!
@@ -139,7 +139,7 @@ fn vacancy<R: Rule>(view: View<'_>, ask: Ask<'_, R>, header: Header, now: Timest
 }
 
 /// Whether the header commits all words. Otherwise there is a claim, or a slot to
-/// [repair](View::scan). Without branches.
+/// repair (`View::repair`). Without branches.
 #[inline(always)]
 fn is_intact(view: View<'_>, header: Header) -> bool {
     let differing = |index| header.differing(index, view.bucket.slot(index).peek());

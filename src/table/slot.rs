@@ -20,7 +20,7 @@
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
 //! | S1 | most word writes | `load`, a charge, `refund` | fingerprint; commit; a refund's mark |
-//! | S2 | `write_fingerprint`, `abandon`, `vacate` | `fingerprint` | the claim; the vacant word |
+//! | S2 | most fingerprint writes | `fingerprint` | the claim; the vacant word |
 //! | S3 | a charge, `refund` | `load` | the times in the ring behind the head |
 //! | S4 | a charge that books ahead | `load`, `refund` | that a caller has booked: see `refunds` |
 //! | S5 | `give_back` | a charge, `load` | what the holder did before; S2 carries it on |
