@@ -145,6 +145,18 @@ fn a_refused_batch_leaves_no_trace_for_others_to_see() {
     assert!(looks > 0);
 }
 
+/// The second is over the limit of its client, and the third would be over the limit for all.
+#[test]
+fn each_request_of_a_batch_follows_those_before_it() {
+    let text = "rule = [{ name = 'all', key = 'everyone', limits = '2/d' },\
+                 { name = 'each', key = 'client', limits = '1/d' }]";
+    let set = RuleSet::new(rules(text), ManualClock::new()).unwrap();
+    let (mut asked, mut scratches) = ([of(X, 1), of(X, 1), of(Y, 1)], Vec::new());
+    let mut together = set.ask_together(&mut asked, false, &mut scratches);
+    assert!(!together.is_admitted());
+    assert_eq!([0, 1, 2].map(|index| together.verdict(index).is_admitted()), [true, false, true]);
+}
+
 #[test]
 fn racing_batches_in_opposite_orders_admit_no_more() {
     const LIMIT: u64 = 300;
