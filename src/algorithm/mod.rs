@@ -118,7 +118,7 @@ pub struct Resolution {
 /// Sealed: the table relies on the properties of its rules.
 pub trait Algorithm: Compile {}
 
-/// What the engine makes of an algorithm. It has no public name, so nobody else implements it.
+/// What the engine makes of an algorithm. Without a public name, so only the engine implements it.
 pub trait Compile: Copy + fmt::Debug + Send + Sync + 'static {
     /// The algorithm in the integers of one table.
     type Rule: Numbers;

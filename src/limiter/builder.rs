@@ -31,7 +31,7 @@ use crate::table::WhenFull;
 )]
 pub trait Quotas<A, const N: usize>: IntoList<A> {}
 
-/// What [`Quotas`] do. It has no public name, so nobody else implements it.
+/// What [`Quotas`] do. Without a public name, so only the engine implements it.
 pub trait IntoList<A> {
     /// The quotas in the order given.
     fn into_list(self) -> Vec<A>;

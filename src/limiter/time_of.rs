@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// Sealed.
 pub trait Time: Copy + Now {}
 
-/// What [`Time`] does. It has no public name, so nobody else implements it.
+/// What [`Time`] does. Without a public name, so only the engine implements it.
 pub trait Now {
     /// The time of a request.
     fn now(self, clock: &impl Clock) -> Timestamp;

@@ -2,7 +2,7 @@
 //!
 //! | door | writes |
 //! |------|--------|
-//! | `check`, `check_displaced`, `check_anywhere` | the word of what is admitted or counted |
+//! | `check`, `check_displaced`, `check_anywhere` | the word of an admitted or counted request |
 //! | `look` | nothing |
 //! | `lower` | the word of a key, less than before |
 //! | `in_debt` | nothing |

@@ -219,7 +219,7 @@ impl Batch {
         before + 1 + u64::from(self.entries[index].line)
     }
 
-    /// What was asked of the record with this index.
+    /// The wanted parts of the record with this index.
     #[must_use]
     pub fn parts(&self, index: usize) -> Parts<'_> {
         self.parts.of(index)

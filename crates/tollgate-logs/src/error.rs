@@ -11,7 +11,7 @@ const MAX_LISTED: usize = 40;
 #[derive(Debug)]
 pub struct LogError(Problem);
 
-/// What is wrong. Every variant names the file.
+/// The mistake. Every variant names the file.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// It cannot be opened.

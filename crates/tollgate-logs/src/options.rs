@@ -40,7 +40,7 @@ pub struct Options {
     pub key_field: Option<String>,
     /// The field that holds the cost; without it every record costs 1.
     pub cost_field: Option<String>,
-    /// What is asked of each record beside its key.
+    /// The parts of each record to read beside its key.
     pub wanted: Vec<Wanted>,
 }
 

@@ -37,7 +37,7 @@ impl Totals {
 /// An error that stopped the reading. Everything before it was delivered and is counted.
 #[derive(Debug)]
 pub struct Stopped {
-    /// What was read before it.
+    /// The totals of all records before it.
     pub totals: Totals,
     /// What stopped it.
     pub error: LogError,

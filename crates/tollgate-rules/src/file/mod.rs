@@ -120,8 +120,8 @@ impl<T> Reading<T> {
 }
 
 impl<T> Reading<T> {
-    /// Where the documentation describes what was expected in place of the problems, in a line
-    /// without a break. `None`: there is no problem.
+    /// The sections of the documentation that the problems go against, in a line without a
+    /// break. `None`: there is no problem.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         let page = |problem: &Problem| self.page.unwrap_or(problem.code.page());

@@ -112,7 +112,7 @@ impl Code {
         self >= Self::W1
     }
 
-    /// Where the documentation describes what was expected.
+    /// The section of the documentation about this kind of mistake.
     ///
     /// # Examples
     ///

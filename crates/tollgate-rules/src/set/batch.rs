@@ -71,7 +71,7 @@ impl<'s, C: Clock + Clone + 'static> Together<'s, C> {
     }
 }
 
-/// What was not taken as the ticket of a verdict is given back: places in flight.
+/// Places in flight that no ticket took are given back.
 impl<C> Drop for Together<'_, C> {
     fn drop(&mut self) {
         self.scratches.iter_mut().for_each(|scratch| scratch.charges.guards.clear());

@@ -14,8 +14,7 @@
 //!
 //! What must stay true:
 //!
-//! * What is charged to limits by time is charged, and undone, by [`together_if`] and by nothing
-//!   else.
+//! * Only [`together_if`] charges limits by time, and undoes their charges.
 //! * All requests charge in one order, by [`Allowance::rank`]. The last limiter holds nothing but
 //!   admitted requests, so of requests that race for its last unit one is admitted. Of several
 //!   requests each charges after those before it, but for what can be undone only in part: that is

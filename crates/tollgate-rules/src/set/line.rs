@@ -86,7 +86,7 @@ impl Line {
         }
     }
 
-    /// The line without what its limits said; what is known of the key stays.
+    /// The line without the numbers of its limits; whether the key is banned or over stays.
     fn unlimited(&self) -> Self {
         let (banned, is_over) = (self.banned, self.is_over);
         Self { banned, is_over, ..Self::new(self.rule, self.tier, self.is_shadow, self.cost) }

@@ -229,7 +229,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// assert!(!both.verdict(1).is_admitted());
     /// drop(both);
     /// let mut both = set.ask_together(&mut [ask(1, 2), ask(1, 3)], false, &mut scratches);
-    /// assert!(both.is_admitted(), "what was refused was charged to none");
+    /// assert!(both.is_admitted(), "the refused request was charged to none");
     /// assert_eq!(both.verdict(1).lines()[0].remaining, 0);
     /// # Ok::<(), tollgate_rules::SetError>(())
     /// ```

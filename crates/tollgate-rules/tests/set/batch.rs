@@ -277,7 +277,7 @@ fn a_refused_batch_holds_no_place_in_flight() {
     drop(together);
     tickets.into_iter().for_each(tollgate_rules::Ticket::cancel);
     assert_eq!(desk.left(&from(X)), [3, 4]);
-    // What nobody takes a ticket of is held no longer than the decision.
+    // Without a ticket, places in flight are held no longer than the decision.
     let mut asked = [of(X, 2), of(Y, 2)];
     drop(desk.set.ask_together(&mut asked, false, &mut scratches));
     assert_eq!(desk.left(&from(X)), [3, 0]);
