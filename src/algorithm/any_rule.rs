@@ -7,8 +7,8 @@ use crate::algorithm::gcra::Gcra;
 use crate::algorithm::sliding_log::LogRule;
 use crate::algorithm::sliding_window::SlidingRule;
 use crate::algorithm::{
-    Booking, Carry, Moment, Numbers, Order, Payload, Ranged, Refund, Resolution, Ringed, Rule, Stored, Taken,
-    Verdict, Visit,
+    Booking, Carry, Moment, Numbers, Payload, Ranged, Refund, RefundOrder, Resolution, Ringed, Rule, Stored,
+    Taken, Verdict, Visit,
 };
 use crate::ring::Ring;
 use crate::time::{Shift, Timestamp};
@@ -236,7 +236,7 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.forgive(payload, at))
     }
 
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: RefundOrder) -> Option<Refund> {
         for_rule!(self, rule => rule.refund(payload, taken, at, order))
     }
 
@@ -248,8 +248,8 @@ impl Rule for AnyRule {
         for_rule!(self, rule => rule.is_in_debt(payload, at))
     }
 
-    fn half(&self, at: Moment) -> Option<Payload> {
-        for_rule!(self, rule => rule.half(at))
+    fn inheritable(&self, at: Moment) -> Option<Payload> {
+        for_rule!(self, rule => rule.inheritable(at))
     }
 
     fn bump(&self, payload: Payload) -> Payload {

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 
 use crate::algorithm::{
-    Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken, Verdict,
+    Moment, Numbers, Payload, Ranged, Refund, RefundOrder, Ringed, Rule, Stored, Taken, Verdict,
 };
 use crate::ring::Ring;
 use crate::time::Timestamp;
@@ -115,9 +115,9 @@ impl<R: Numbers> Rule for AsMuch<'_, R> {
         fn moment(now: Timestamp) -> Moment;
         fn expired(payload: Payload, at: Moment) -> bool;
         fn forgive(payload: Payload, at: Moment) -> Payload;
-        fn refund(payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+        fn refund(payload: Payload, taken: Taken, at: Moment, order: RefundOrder) -> Option<Refund>;
         fn is_in_debt(payload: Payload, at: Moment) -> bool;
-        fn half(at: Moment) -> Option<Payload>;
+        fn inheritable(at: Moment) -> Option<Payload>;
         fn bump(payload: Payload) -> Payload;
         fn less(charged: Payload, units: u64) -> Payload;
         fn needs_order() -> bool;

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::algorithm::change::Unit;
 use crate::algorithm::windows::{Windows, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged,
-    Refund, Ringed, Rule, Stored, Taken, Transition, Verdict,
+    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Payload, Ranged, Refund,
+    RefundOrder, Ringed, Rule, Stored, Taken, Transition, Verdict,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -329,7 +329,7 @@ impl Rule for FixedRule {
         self.seen(payload, at).1 > self.start_at(at)
     }
 
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: RefundOrder) -> Option<Refund> {
         let (index, count) = self.seen(payload, at);
         // No key has less than one that was never seen.
         let start = if index == self.change_window { self.start } else { 0 };
@@ -338,7 +338,7 @@ impl Rule for FixedRule {
         (units > 0).then(|| Refund::of(Payload(payload.0 - units), units))
     }
 
-    fn half(&self, at: Moment) -> Option<Payload> {
+    fn inheritable(&self, at: Moment) -> Option<Payload> {
         Some(self.payload(at.tick, self.half.max(self.start_at(at))))
     }
 

@@ -46,8 +46,8 @@ use crate::algorithm::change::Unit;
 use crate::algorithm::refill::{Bucket, Refill, Room, half};
 use crate::algorithm::staircase::Owed;
 use crate::algorithm::{
-    Booking, Carry, Moment, Numbers, Order, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken, Transition,
-    Verdict,
+    Booking, Carry, Moment, Numbers, Payload, Ranged, Refund, RefundOrder, Ringed, Rule, Stored, Taken,
+    Transition, Verdict,
 };
 use crate::error::BuildError;
 use crate::ring::Ring;
@@ -241,21 +241,21 @@ impl Rule for Gcra {
         Payload(at.tick)
     }
 
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: RefundOrder) -> Option<Refund> {
         let Taken { charged: Payload(charged), since, cost } = taken;
         let Payload(payload) = payload;
         let (now, cost) = (at.tick.max(since.tick), cost.saturating_mul(self.price));
         let debt = payload.saturating_sub(now.max(self.start));
         let (back, rest, short) = Owed { since: since.tick, cost, charged, now, debt }.back(order);
-        let is_newest = matches!(order, Order::Kept | Order::KeptAndBooked) && payload == charged;
+        let is_newest = matches!(order, RefundOrder::Kept | RefundOrder::KeptAndBooked) && payload == charged;
         let (back, rest, short) = match order {
             _ if is_newest => (back, rest, short),
             _ if self.queue => (0, 0, back + short),
             // A reset has forgiven the debt meanwhile.
-            Order::Kept | Order::KeptAndBooked if payload < charged => (0, 0, 0),
+            RefundOrder::Kept | RefundOrder::KeptAndBooked if payload < charged => (0, 0, 0),
             // The quotas of the requests that are booked ahead may be any.
-            Order::KeptAndBooked if self.by_call => (0, 0, back + short),
-            Order::KeptAndBooked if payload > now + self.full => {
+            RefundOrder::KeptAndBooked if self.by_call => (0, 0, back + short),
+            RefundOrder::KeptAndBooked if payload > now + self.full => {
                 // What requests that are booked ahead rely on stays.
                 let kept = back.min(payload - charged);
                 (back - kept, 0, kept)
@@ -266,7 +266,7 @@ impl Rule for Gcra {
         (units + short > 0).then(|| Refund { payload: Payload(payload - back), units, short, rest })
     }
 
-    fn half(&self, at: Moment) -> Option<Payload> {
+    fn inheritable(&self, at: Moment) -> Option<Payload> {
         Some(Payload(at.tick + self.half))
     }
 

@@ -20,7 +20,7 @@
 //! and that is an empty one if there is any.
 
 use crate::algorithm::{
-    Moment, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule, Stored, Taken, Verdict,
+    Moment, PAYLOAD_BITS, Payload, Ranged, Refund, RefundOrder, Ringed, Rule, Stored, Taken, Verdict,
 };
 use crate::bits::Field;
 use crate::error::{BuildError, within};
@@ -110,7 +110,7 @@ impl Rule for InFlightRule {
     }
 
     /// A guard gives units back, not a decision.
-    fn refund(&self, _: Payload, _: Taken, _: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, _: Payload, _: Taken, _: Moment, _: RefundOrder) -> Option<Refund> {
         None
     }
 
@@ -153,7 +153,11 @@ mod tests {
         let (emptied, rule) = (returned(back, 6), InFlightRule::new(1).unwrap());
         assert!(rule.expired(emptied, NOW));
         assert_eq!(rule.forgive(emptied, NOW), emptied, "the next owner goes on from the sequence");
-        assert_eq!(rule.half(NOW), None, "no debt is handed over: its guard gives it back under its own key");
+        assert_eq!(
+            rule.inheritable(NOW),
+            None,
+            "no debt is handed over: its guard gives it back under its own key"
+        );
     }
 
     #[test]

@@ -13,12 +13,12 @@
 //!   payload that an earlier owner of the slot had: windows and logs expire with time alone,
 //!   refunds or not; a bucket's new owner changes the fingerprint of the slot; the in-flight rule
 //!   counts its charges.
-//! * Where a rule gives `half`, a smaller payload has no more debt than a larger one, now and at
-//!   every later time. This holds for payloads of one version of the quota.
+//! * Where a rule gives `inheritable`, a smaller payload has no more debt than a larger one, now
+//!   and at every later time. This holds for payloads of one version of the quota.
 //!
 //! A rule is plain data, and is asked about payloads and times of its own version only. `change`
-//! has what a change of the quota does; the table's `dated` converts older payloads and clamps the
-//! time.
+//! has what a change of the quota does; the table's `versioned` converts older payloads and clamps
+//! the time.
 
 mod any_rule;
 mod as_much;
@@ -184,7 +184,7 @@ pub struct Taken {
 
 /// What the caller knows about other refunds of the key since the request was charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum RefundOrder {
     /// There was none, or each gave back the newest request.
     Kept,
     /// As `Kept`, and some request may be booked ahead.
@@ -268,13 +268,13 @@ pub trait Rule: Ranged + Ringed {
     /// The last `cost` units of a larger request can be given back, too: a request of `n` leaves
     /// the same payload as a request of `n - cost` and then one of `cost` at the same instant, and
     /// the second is given back. A [credit](Self::credit) may ask for any number of units.
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: Order) -> Option<Refund>;
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, order: RefundOrder) -> Option<Refund>;
 
     /// Gives back up to `units` of any requests, the newest first: as if the latest request had
     /// cost all of the key's debt and were given back. `units` may be any number. `None`: there is
     /// nothing to give back.
     fn credit(&self, payload: Payload, _ring: Ring<'_>, at: Moment, units: u64) -> Option<Refund> {
-        self.refund(payload, Taken { charged: payload, since: at, cost: units }, at, Order::Kept)
+        self.refund(payload, Taken { charged: payload, since: at, cost: units }, at, RefundOrder::Kept)
     }
 
     /// Whether the key is in debt.
@@ -285,7 +285,7 @@ pub trait Rule: Ranged + Ringed {
     /// The largest payload of a key that may be evicted: its debt is half of the smallest limit.
     /// `None` when payloads cannot be compared, that is, unless a larger payload has more debt at
     /// every later time.
-    fn half(&self, _at: Moment) -> Option<Payload> {
+    fn inheritable(&self, _at: Moment) -> Option<Payload> {
         None
     }
 

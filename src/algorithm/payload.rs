@@ -2,7 +2,7 @@
 //!
 //! A change of the quota touches no word, so a word that is read may be of any version. Its payload
 //! is [`Stored`]. A rule decides on a [`Payload`]: its own version wrote it, or an older one was
-//! converted to it. Only `table::dated` and the rules turn the one into the other.
+//! converted to it. Only `table::versioned` and the rules turn the one into the other.
 //! So a word of an older version under a newer rule does not compile.
 
 /// A payload as a word holds it. Any version of the quota may have written it.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::algorithm::windows::{same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Order, PAYLOAD_BITS, Payload,
-    Ranged, Refund, Ringed, Rule, Stored, Taken, Transition, UPTIME, Verdict,
+    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, PAYLOAD_BITS, Payload, Ranged,
+    Refund, RefundOrder, Ringed, Rule, Stored, Taken, Transition, UPTIME, Verdict,
 };
 use crate::bits::{Field, bits};
 use crate::error::{BuildError, within};
@@ -302,7 +302,7 @@ impl Rule for LogRule {
     /// Only the newest admission can be given back: the times before it must stay in order, and
     /// each must stay as long as the request that it stands for. The head moves back over its
     /// entries, which become proposals again.
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: RefundOrder) -> Option<Refund> {
         // `expired` alone is too late: the word holds the newest time rounded up.
         let left = self.expired(payload, at) || taken.since.tick.saturating_add(self.period) <= at.tick;
         if left {

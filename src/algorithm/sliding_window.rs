@@ -6,8 +6,8 @@ use crate::algorithm::packing::Packing;
 use crate::algorithm::sub_windows::SubWindowRule;
 use crate::algorithm::windows::{Windows, same, shared, shared_period};
 use crate::algorithm::{
-    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Order, Payload, Ranged,
-    Refund, Ringed, Rule, Taken, Transition, Verdict,
+    Algorithm, Booking, Carry, Compile, CountPolicy, LONGEST, Moment, Numbers, Payload, Ranged, Refund,
+    RefundOrder, Ringed, Rule, Taken, Transition, Verdict,
 };
 use crate::error::{BuildError, within};
 use crate::rate::Rate;
@@ -296,7 +296,7 @@ impl Rule for SlidingRule {
         either!(self, rule => !rule.packing.is_empty(rule.packing.rotated(payload.0, at.tick)))
     }
 
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: RefundOrder) -> Option<Refund> {
         either!(self, rule => {
             let payload = rule.packing.rotated(payload.0, at.tick);
             rule.packing.refund(payload, rule.packing.index.get(taken.charged.0), taken.cost)

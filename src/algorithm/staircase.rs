@@ -27,7 +27,7 @@
 //! soundness: `proof/model/tests/refund_search.rs` compares every short sequence of charges and
 //! refunds with the debt of the charges that remain.
 
-use crate::algorithm::Order;
+use crate::algorithm::RefundOrder;
 
 /// How many steps a key keeps.
 pub(crate) const STEPS: usize = 23;
@@ -94,13 +94,13 @@ impl Owed {
     ///
     /// Until `charged` the bucket was never full, unless refunds lowered the debt. What holds in
     /// any case: it cannot have been full for longer than since the charge.
-    pub(crate) fn back(self, order: Order) -> (u64, u64, u64) {
+    pub(crate) fn back(self, order: RefundOrder) -> (u64, u64, u64) {
         let Self { since, cost, charged, now, debt } = self;
         let kept = charged.saturating_sub(now);
         let least = match order {
-            Order::Kept | Order::KeptAndBooked => kept,
-            Order::Lost { least } => least.max((since + cost).saturating_sub(now)),
-            Order::LostAndBooked => 0,
+            RefundOrder::Kept | RefundOrder::KeptAndBooked => kept,
+            RefundOrder::Lost { least } => least.max((since + cost).saturating_sub(now)),
+            RefundOrder::LostAndBooked => 0,
         };
         let (least, most) = (least.min(debt), kept.min(cost).min(debt));
         let back = least.min(cost);

@@ -104,8 +104,9 @@ fn the_wait_for_a_slot_ends_when_it_is_vacant() {
     {
         let moment = owner.moment(at(then));
         let full = charged(&owner, Payload(0), then, 3);
-        let refund =
-            |cost| owner.refund(full, Taken { charged: full, since: moment, cost }, moment, Order::Kept);
+        let refund = |cost| {
+            owner.refund(full, Taken { charged: full, since: moment, cost }, moment, RefundOrder::Kept)
+        };
         let lowered = [refund(1), refund(3)].into_iter().flatten().map(|refund| refund.payload);
         for payload in lowered.chain([full, owner.forgive(full, moment)]) {
             for now in [then, then + SECOND / 30, then + 3 * SECOND] {
@@ -129,7 +130,7 @@ fn a_slot_is_evictable_up_to_half_the_smallest_limit() {
         [FixedWindow::new(ten()).into(), FixedWindow::new(Rate::per_second(100)).into()],
     ] {
         for rule in Quota::compile(&quota, 0).expect("two tiers") {
-            let half = rule.half(rule.moment(at(SECOND))).expect("payloads can be compared");
+            let half = rule.inheritable(rule.moment(at(SECOND))).expect("payloads can be compared");
             let left = rule.remaining(half, Ring::NONE, at(SECOND));
             assert_eq!(left, rule.limit() - 5, "{rule:?}");
             assert!(
@@ -143,7 +144,7 @@ fn a_slot_is_evictable_up_to_half_the_smallest_limit() {
         FixedWindow::new(ten()).from_first_hit().into(),
     ] {
         let rule = rule(&quota);
-        assert_eq!(rule.half(rule.moment(at(SECOND))), None, "{rule:?}");
+        assert_eq!(rule.inheritable(rule.moment(at(SECOND))), None, "{rule:?}");
     }
 }
 
@@ -195,10 +196,10 @@ fn a_refund_of_nothing_is_none() {
         let charged = charged(&rule, Payload(0), SECOND, 3);
         let taken = Taken { charged, since: rule.moment(at(SECOND)), cost: 3 };
         for later in [3, 20] {
-            let refund = rule.refund(charged, taken, rule.moment(at(later * SECOND)), Order::Kept);
+            let refund = rule.refund(charged, taken, rule.moment(at(later * SECOND)), RefundOrder::Kept);
             assert_eq!(refund, None, "{rule:?}");
         }
-        let refund = rule.refund(charged, taken, rule.moment(at(SECOND)), Order::Kept);
+        let refund = rule.refund(charged, taken, rule.moment(at(SECOND)), RefundOrder::Kept);
         assert_eq!(refund.map(|refund| refund.units), Some(3), "{rule:?}");
     }
 }
@@ -211,7 +212,7 @@ fn a_refund_after_a_reset_gives_back_nothing() {
     let first = charged(&rule, Payload(0), SECOND, 5);
     let second = charged(&rule, rule.forgive(first, moment), SECOND, 2);
     let taken = Taken { charged: first, since: moment, cost: 5 };
-    assert_eq!(rule.refund(second, taken, moment, Order::Kept), None);
+    assert_eq!(rule.refund(second, taken, moment, RefundOrder::Kept), None);
 }
 
 #[test]
@@ -249,8 +250,9 @@ fn only_token_buckets_and_meters_need_the_refund_order() {
         let needs = is_bucket(&rule) && !rule.is_queue();
         assert_eq!(rule.needs_order(), needs, "{rule:?}");
         if !needs {
-            let [kept, lost, booked] = [Order::Kept, Order::Lost { least: 0 }, Order::LostAndBooked]
-                .map(|order| rule.refund(second, taken, moment, order));
+            let [kept, lost, booked] =
+                [RefundOrder::Kept, RefundOrder::Lost { least: 0 }, RefundOrder::LostAndBooked]
+                    .map(|order| rule.refund(second, taken, moment, order));
             assert!(kept == lost && lost == booked, "{rule:?}");
         }
     }

@@ -12,9 +12,9 @@ use crate::limiter::core::Core;
 use crate::limiter::decision::Decision;
 use crate::limiter::version::Tier;
 use crate::table::basis::Basis;
-use crate::table::dated::Dated;
 use crate::table::ruling::{Ask, Ruling};
-use crate::table::{Fingerprint, RingPlace};
+use crate::table::versioned::VersionedRef;
+use crate::table::{DecidedOn, Fingerprint};
 use crate::time::Timestamp;
 
 /// How often a request that concurrent requests overtake is tried. Each retry means that another
@@ -99,9 +99,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         }
         loop {
             let (units, cost) = (Cell::new(0), most.min(tier.rule(0).limit()));
-            let Dated { rule, term } = tier.dated(0);
+            let VersionedRef { pure: rule, validity } = tier.by_ref(0);
             let rule = AsMuch::within(rule, &units);
-            let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
+            let ask = Ask { rule: VersionedRef { pure: &rule, validity }, fingerprint, cost };
             let (ruling, now) = self.tables.first.check_anywhere(ask, time(), time);
             if !ruling.allowed
                 && let Some(later) = self.versions.after_all(tier)
@@ -176,7 +176,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         }
         let mut pending = self.begin(state, tier, fingerprint, cost, now);
         for (place, table) in self.tables.iter().enumerate().filter(|_| limits > 1) {
-            let rule = tier.dated(place);
+            let rule = tier.by_ref(place);
             if !table.look(Ask { rule, fingerprint, cost: 1 }, now).has_room() {
                 table.events(fingerprint).refused_full();
                 return Err(DebitError::Full);
@@ -195,9 +195,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
                     // Other keys have taken the room since the probe.
                     Debit::Full => break 0,
                     Debit::Ended(later) => {
-                        (pending.tier, pending.answer.by) = (later, &later.shown);
-                        let places = &mut pending.answer.places[..place];
-                        places.iter_mut().for_each(|place| *place = RingPlace::NONE.on(Basis::Uncounted));
+                        (pending.tier, pending.answer.by) = (later, &later.decided_by);
+                        let places = &mut pending.answer.decided_on[..place];
+                        places.iter_mut().for_each(|place| *place = DecidedOn::NONE.on(Basis::Uncounted));
                     }
                 }
             };
@@ -225,11 +225,11 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     ) -> Debit<'l, A::Rule, N> {
         // No word holds more.
         let cost = cost.min(1 << PAYLOAD_BITS);
-        let Dated { rule, term } = tier.dated(place);
+        let VersionedRef { pure: rule, validity } = tier.by_ref(place);
         for _ in 0..MAX_RETRIES {
             let units = Cell::new(0);
-            let rule = AsMuch::over(rule, term.last(), &units);
-            let ask = Ask { rule: Dated { rule: &rule, term }, fingerprint, cost };
+            let rule = AsMuch::over(rule, validity.last(), &units);
+            let ask = Ask { rule: VersionedRef { pure: &rule, validity }, fingerprint, cost };
             let (ruling, now) = self.tables[place].check_anywhere(ask, time(), time);
             if ruling.allowed {
                 return Debit::Charged(ruling, units.get(), now);

@@ -36,9 +36,9 @@ use crate::limiter::decision::Decision;
 use crate::limiter::version::{State, Tier};
 use crate::outcome::Outcome;
 use crate::table::Fingerprint;
-use crate::table::dated::Dated;
 use crate::table::look::Look;
 use crate::table::ruling::{Ask, Ruling};
+use crate::table::versioned::VersionedRef;
 use crate::time::Timestamp;
 
 /// How a verb charges a request, where that is not a plain check.
@@ -87,11 +87,11 @@ enum Rules<R, const N: usize> {
 
 impl<R, const N: usize> Rules<R, N> {
     #[inline]
-    fn of<'r>(&'r self, tier: &'r Tier<R, N>, place: usize) -> Dated<'r, R> {
-        let dated = Dated { rule: &tier.rules[place].rule, term: &tier.rules[place].term };
+    fn of<'r>(&'r self, tier: &'r Tier<R, N>, place: usize) -> VersionedRef<'r, R> {
+        let own = VersionedRef { pure: &tier.rules[place].pure, validity: &tier.rules[place].validity };
         match self {
-            Self::Own => dated,
-            Self::Made(_, rules) => Dated { rule: &rules[place], ..dated },
+            Self::Own => own,
+            Self::Made(_, rules) => VersionedRef { pure: &rules[place], ..own },
         }
     }
 }
@@ -103,22 +103,22 @@ pub(super) struct Pending<'l, R, const N: usize> {
 }
 
 impl<R: Numbers, const N: usize> Pending<'_, R, N> {
-    fn ask<'r>(&self, rule: Dated<'r, R>) -> Ask<'r, R> {
+    fn ask<'r>(&self, rule: VersionedRef<'r, R>) -> Ask<'r, R> {
         Ask { rule, fingerprint: self.answer.fingerprint, cost: self.answer.cost }
     }
 
     /// Sets what the limit at this place said.
     pub(super) fn set(&mut self, place: usize, ruling: Ruling<'_>) {
-        let shown = self.answer.tables[place].shown(ruling);
-        (self.answer.payloads[place], self.answer.places[place]) = shown;
+        let shown = self.answer.tables[place].payload_and_basis(ruling);
+        (self.answer.payloads[place], self.answer.decided_on[place]) = shown;
     }
 
     /// Shows the limit at this place without the request.
     pub(super) fn show_without_request(&mut self, place: usize) {
         let Decision { tables, fingerprint, now, .. } = &self.answer;
-        let ask = Ask { rule: self.tier.dated(place), fingerprint: *fingerprint, cost: 1 };
+        let ask = Ask { rule: self.tier.by_ref(place), fingerprint: *fingerprint, cost: 1 };
         let standing = tables[place].look(ask, *now).standing();
-        (self.answer.payloads[place], self.answer.places[place]) = standing;
+        (self.answer.payloads[place], self.answer.decided_on[place]) = standing;
     }
 
     /// The limits that do not refuse show what they hold without the request.
@@ -308,7 +308,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
                 None => Look::anywhere(view, ask, then),
             };
             pending.answer.refused.add_if(!look.allowed, place);
-            (pending.answer.payloads[place], pending.answer.places[place]) = (look.payload, look.place);
+            (pending.answer.payloads[place], pending.answer.decided_on[place]) =
+                (look.payload, look.decided_on);
         }
         if !pending.answer.refused.is_empty() {
             self.count_refusals(pending, rules, &looks, time);
@@ -328,9 +329,9 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// Writes the time of a request that a log admits into its ring. `false`: decide again.
     #[inline(always)]
     fn stage(&self, pending: &Pending<'_, A::Rule, N>, place: usize, look: &Look<'_>) -> bool {
-        let Some(slot) = look.slot.filter(|_| !look.place.is_none()) else { return true };
-        let (rule, word) = (pending.tier.dated(place), look.word);
-        let ring = self.tables[place].ring_at(pending.answer.fingerprint, look.place);
+        let Some(slot) = look.slot.filter(|_| !look.decided_on.is_none()) else { return true };
+        let (rule, word) = (pending.tier.by_ref(place), look.word);
+        let ring = self.tables[place].ring_at(pending.answer.fingerprint, look.decided_on);
         let at = rule.moment(pending.answer.now);
         rule.stage(word.payload(), ring, at, pending.answer.cost, || slot.is_still(word))
     }
@@ -373,7 +374,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let (table, now) = (&self.tables[place], pending.answer.now);
             let (ruling, now) = match rules {
                 Rules::Own => table.check_displaced(&tier.rules[place], ask, now, time),
-                // The short ways book nothing ahead.
+                // The fast paths book nothing ahead.
                 Rules::Made(..) => table.check_anywhere(ask, now, time),
             };
             pending.answer.now = if limits == 1 { now } else { pending.answer.now.max(now) };
@@ -430,7 +431,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             } else if look.allowed {
                 pending.show_without_request(place);
             } else if !matches!(rules, Rules::Made(Charging::Uncounted, _)) && is_answer {
-                table.events(pending.answer.fingerprint).refused(pending.answer.places[place].basis());
+                table.events(pending.answer.fingerprint).refused(pending.answer.decided_on[place].basis());
             }
         }
     }
@@ -442,7 +443,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     pub(super) fn count_full(&self, decision: &Decision<'_, N>) {
         for place in (0..self.tables.limits()).filter(|&place| decision.refuses(place)) {
             let events = self.tables[place].events(decision.fingerprint);
-            events.refused(decision.places[place].basis());
+            events.refused(decision.decided_on[place].basis());
         }
     }
 
@@ -463,8 +464,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
                 pending.show_without_request(place);
                 continue;
             }
-            let look = table.look(pending.ask(tier.dated(place)), now);
-            (pending.answer.payloads[place], pending.answer.places[place]) = look.foreseen();
+            let look = table.look(pending.ask(tier.by_ref(place)), now);
+            (pending.answer.payloads[place], pending.answer.decided_on[place]) = look.foreseen();
             if !look.allowed {
                 pending.answer.refused.add(place);
                 pending.answer.outcome = Outcome::Denied;

@@ -177,7 +177,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
 
     /// How finely the limit of this number counts.
     pub(crate) fn resolution(&self, number: usize) -> Resolution {
-        self.versions.current().default.shown[self.tables.place(number)].any.resolution()
+        self.versions.current().default.decided_by[self.tables.place(number)].any.resolution()
     }
 
     /// Reads all tables.
@@ -189,7 +189,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let count = |class: usize| {
             fingerprints.clear();
             for (place, table) in self.tables.iter().enumerate() {
-                let rule = tier.dated(place);
+                let rule = tier.by_ref(place);
                 fingerprints.extend(table.in_debt((class, classes), rule, rule.moment_to_read(now)));
             }
             fingerprints.sort_unstable();
@@ -212,7 +212,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
 impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
     /// For `Debug`: the rules, in the order in which they are charged.
     pub(crate) fn rules(&self) -> impl fmt::Debug {
-        self.versions.current().all().map(|(_, shown)| &shown.any).collect::<Vec<_>>()
+        self.versions.current().all().map(|(_, by)| &by.any).collect::<Vec<_>>()
     }
 }
 

@@ -1,5 +1,5 @@
-//! A check: where the key's home slots decide it, in the caller's own code; otherwise the long way,
-//! [`charge`](crate::limiter::charge).
+//! A check: where the key's home slots decide it, in the caller's own code; otherwise the slow
+//! path, [`charge`](crate::limiter::charge).
 //!
 //! One limit is decided and charged at once. Of several limits each is looked at, and then each is
 //! charged. Of a number of limits that the compiler knows, each limit's word stays in registers,
@@ -9,13 +9,13 @@
 //!
 //! * Until every limit has been looked at, nothing is written. So a request that the home slots do
 //!   not decide (a key that is new, or not at home; a refusal that counts; a cost that is 0 or
-//!   above a limit) begins anew the long way.
+//!   above a limit) begins anew on the slow path.
 //! * A refusal is an answer only when the version has been looked at after the words (edge V1 of
-//!   `version`). If it is another by then, the long way goes on to that.
+//!   `version`). If it is another by then, the slow path goes on to that.
 //! * Each limit is charged by one compare-exchange from the word that was looked at. Where the word
 //!   is another by now, the limits before are charged: the request goes on from there.
 //!
-//! What keeps it fast: cold calls share no memory with the hot way (`by_fields`), and there is no
+//! What keeps it fast: cold calls share no memory with the hot path (`by_fields`), and there is no
 //! closure that is called from two places.
 
 use crate::algorithm::{Algorithm, Payload, Ringed};
@@ -27,7 +27,7 @@ use crate::outcome::Outcome;
 use crate::receipt::{MOST_LIMITS, Set};
 use crate::table::look::Look;
 use crate::table::ruling::{Ask, Ruling};
-use crate::table::{Fingerprint, RingPlace};
+use crate::table::{DecidedOn, Fingerprint};
 use crate::time::Timestamp;
 
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
@@ -63,6 +63,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             return self.check_closely(tier, fingerprint, cost, time).by_fields();
         }
         let (ruling, now) = self.tables.first.check(&tier.rules[0], fingerprint, cost, time);
+        // A charge shows that the version was current: its word was. A refusal writes nothing.
         if !ruling.allowed && !self.versions.stands(tier, now) {
             return self.check_closely(tier, fingerprint, cost, time).by_fields();
         }
@@ -82,14 +83,14 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     ) -> Decision<'l, N> {
         let Ruling { allowed, payload, ring, basis } = ruling;
         let place = match A::Rule::RINGED {
-            true => self.tables.first.place_of(ring, basis),
-            false => RingPlace::NONE.on(basis),
+            true => self.tables.first.decided_on(ring, basis),
+            false => DecidedOn::NONE.on(basis),
         };
         let mut refused = Set::default();
         refused.add_if(!allowed, 0);
         let outcome = if allowed { Outcome::Allowed } else { Outcome::Denied };
         let answer = self.answer(tier, fingerprint, cost, now, resets, [payload; N]);
-        Decision { outcome, refused, places: [place; N], ..answer }
+        Decision { outcome, refused, decided_on: [place; N], ..answer }
     }
 
     /// Decides by a list of limits, whose number is known when the limiter is built.
@@ -139,7 +140,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         if !tier.has_room_for(cost) || is_observed {
             return self.check_anywhere(state, tier, fingerprint, cost, now, time).by_fields();
         }
-        let ask = |place| Ask { rule: tier.dated(place), fingerprint, cost };
+        let ask = |place| Ask { rule: tier.by_ref(place), fingerprint, cost };
         let Some(first) = Look::quickly(views[0], ask(0), now) else {
             return self.check_anywhere(state, tier, fingerprint, cost, now, time).by_fields();
         };
@@ -189,7 +190,7 @@ impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
     ) -> Decision<'l, N> {
         Decision {
             tables: &self.tables,
-            by: &tier.shown,
+            by: &tier.decided_by,
             fingerprint,
             cost,
             now,
@@ -197,7 +198,7 @@ impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
             resets,
             outcome: Outcome::Allowed,
             refused: Set::default(),
-            places: [RingPlace::NONE; N],
+            decided_on: [DecidedOn::NONE; N],
             payloads,
         }
     }

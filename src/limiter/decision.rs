@@ -9,7 +9,7 @@ use crate::limiter::part::{Part, read_at};
 use crate::limiter::tables::Tables;
 use crate::outcome::Outcome;
 use crate::receipt::{Charged, ChargedBy, MOST_LIMITS, Receipt, Set};
-use crate::table::{Fingerprint, RingPlace};
+use crate::table::{DecidedOn, Fingerprint};
 use crate::time::{Timestamp, nanos};
 
 /// The answer of `N` limits to one request: admitted by all, or refused for now or forever by some.
@@ -68,7 +68,7 @@ use crate::time::{Timestamp, nanos};
 pub struct Decision<'l, const N: usize = 1> {
     pub(super) tables: &'l Tables<N>,
     /// The rules that decided.
-    pub(super) by: &'l [Shown; N],
+    pub(super) by: &'l [DecidedBy; N],
     /// The key's fingerprint.
     pub(super) fingerprint: Fingerprint,
     pub(super) cost: u64,
@@ -81,7 +81,7 @@ pub struct Decision<'l, const N: usize = 1> {
     /// The limits that refuse the request.
     pub(super) refused: Set,
     /// For each limit the key's ring, and on what the limit decided.
-    pub(super) places: [RingPlace; N],
+    pub(super) decided_on: [DecidedOn; N],
     /// For each limit the key's payload: after the request, or without it if it is refused.
     pub(super) payloads: [Payload; N],
 }
@@ -90,7 +90,7 @@ const _: () = assert!(size_of::<Decision<'_, MOST_LIMITS>>() <= 128, "a larger o
 
 /// What a decision shows of a rule that made it.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct DecidedBy {
     pub(crate) any: AnyRule,
     /// The number of the version of its limiter's quotas; `LENT`: it came with a call.
     pub(crate) version: u32,
@@ -98,7 +98,7 @@ pub(crate) struct Shown {
     pub(crate) index: u16,
 }
 
-impl Shown {
+impl DecidedBy {
     /// No version has this number.
     pub(crate) const LENT: u32 = u32::MAX;
 
@@ -116,9 +116,20 @@ impl<const N: usize> Decision<'_, N> {
     /// check.
     #[inline(always)]
     pub(super) fn by_fields(self) -> Self {
-        let Self { tables, by, fingerprint, cost, now, since, resets, outcome, refused, places, payloads } =
-            self;
-        Self { tables, by, fingerprint, cost, now, since, resets, outcome, refused, places, payloads }
+        let Self {
+            tables,
+            by,
+            fingerprint,
+            cost,
+            now,
+            since,
+            resets,
+            outcome,
+            refused,
+            decided_on,
+            payloads,
+        } = self;
+        Self { tables, by, fingerprint, cost, now, since, resets, outcome, refused, decided_on, payloads }
     }
 
     /// Nanoseconds until the request may act. If it was refused: until its turn would come, or
@@ -138,7 +149,7 @@ impl<const N: usize> Decision<'_, N> {
 
     /// Whether this limit was charged the request, if that was admitted.
     pub(super) fn is_charged(&self, place: usize) -> bool {
-        place < self.tables.limits() && self.places[place].basis().is_charged()
+        place < self.tables.limits() && self.decided_on[place].basis().is_charged()
     }
 
     /// The numbers of the only limit.
@@ -150,7 +161,7 @@ impl<const N: usize> Decision<'_, N> {
     /// What the limit of this number says, which is charged at `place`.
     #[inline(always)]
     fn part(&self, number: usize, place: usize) -> Part<'_> {
-        let (at, cost) = (self.places[place], self.cost);
+        let (at, cost) = (self.decided_on[place], self.cost);
         let (ring, basis) = read_at(&self.tables[place], self.fingerprint, at, cost);
         Part {
             number,

@@ -15,10 +15,10 @@ use crate::limiter::core::Core;
 use crate::limiter::version::Tier;
 use crate::receipt::{ChargedBy, Receipt};
 use crate::ring::Ring;
-use crate::table::dated::{Current, Dated, ThenAndNow};
 use crate::table::marks::Refunding;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
+use crate::table::versioned::{ThenAndNow, Versioned, VersionedRef};
 use crate::table::word::Word;
 use crate::table::{Fingerprint, Table};
 use crate::time::Timestamp;
@@ -42,7 +42,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             ChargedBy::Call { .. } => (current, 0),
         };
         // A quota that came with the call means the same in every version.
-        let lent = receipt.by.emission().and_then(|unit| A::Rule::of_call(unit, unit)).map(Current::endless);
+        let lent =
+            receipt.by.emission().and_then(|unit| A::Rule::of_call(unit, unit)).map(Versioned::endless);
         let mut least = None;
         for (index, charged) in receipt.charged.iter_mut().enumerate().rev() {
             let cost = units.min(charged.left);
@@ -51,16 +52,16 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             }
             let table = &self.tables[usize::from(receipt.place) + index];
             charged.left -= cost;
-            let lent = lent.as_ref().map(Current::dated);
-            let rule = lent.unwrap_or_else(|| version.dated(first + index));
+            let lent = lent.as_ref().map(Versioned::by_ref);
+            let rule = lent.unwrap_or_else(|| version.by_ref(first + index));
             let taken = Taken { charged: charged.payload, since: rule.moment_to_read(receipt.since), cost };
             let charge = (receipt.since, receipt.resets);
-            let rules = ThenAndNow { then: rule, now: lent.unwrap_or_else(|| current.dated(first + index)) };
+            let rules = ThenAndNow { then: rule, now: lent.unwrap_or_else(|| current.by_ref(first + index)) };
             let (back, short) = refund(table, &rules, fingerprint, taken, charge, &time);
             table.marks.count_short(short);
             // As if the units that are left had been a request of their own, right before the units
             // that are gone.
-            charged.payload = rule.rule.less(charged.payload, cost);
+            charged.payload = rule.pure.less(charged.payload, cost);
             least = Some(least.unwrap_or(back).min(back));
         }
         least.unwrap_or(0)
@@ -77,7 +78,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let mut tier = self.versions.renewed(tier);
         let given = self.tables.iter().enumerate().map(|(place, table)| {
             loop {
-                let ask = Ask { rule: tier.dated(place), fingerprint, cost: units };
+                let ask = Ask { rule: tier.by_ref(place), fingerprint, cost: units };
                 let given = credit(table, ask, &time);
                 // A rule of an older version than the word's gives nothing.
                 match self.versions.after(tier, time()) {
@@ -102,7 +103,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let now = time();
             for (place, table) in self.tables.iter().enumerate() {
                 let count = || self.versions.count_reset();
-                is_forgiven |= reset(table, tier.dated(place), fingerprint, now, count);
+                is_forgiven |= reset(table, tier.by_ref(place), fingerprint, now, count);
             }
             // A rule of an older version than the word's forgives nothing.
             match self.versions.after(tier, now) {
@@ -145,7 +146,7 @@ fn credit<R: Rule>(table: &Table, ask: Ask<'_, R>, clock: impl Fn() -> Timestamp
 /// the key has no slot, or was never charged there.
 fn reset<R: Rule>(
     table: &Table,
-    rule: Dated<'_, R>,
+    rule: VersionedRef<'_, R>,
     fingerprint: Fingerprint,
     now: Timestamp,
     count: impl Fn() -> u32,

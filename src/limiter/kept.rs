@@ -7,7 +7,7 @@ use crate::limiter::Limiter;
 use crate::limiter::part::{Part, read_at};
 use crate::outcome::Outcome;
 use crate::receipt::Receipt;
-use crate::table::RingPlace;
+use crate::table::DecidedOn;
 use crate::time::Timestamp;
 
 /// What one limit said of a request, and what gives back the charge: of an
@@ -33,7 +33,7 @@ pub struct Kept {
     pub(super) receipt: Receipt,
     pub(super) cost: u64,
     pub(super) now: Timestamp,
-    pub(super) ring: RingPlace,
+    pub(super) ring: DecidedOn,
     pub(super) outcome: Outcome,
     pub(super) refuses: bool,
 }
@@ -70,7 +70,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C> Limiter<K, A, N, C> {
             return None;
         }
         let tier = self.core.tier_of(*by)?;
-        let (rule, number) = (&tier.shown[place].any, self.core.tables.number(place));
+        let (rule, number) = (&tier.decided_by[place].any, self.core.tables.number(place));
         let (cost, payload) = (*cost, charged.payload);
         let (ring, basis) = read_at(&self.core.tables[place], *fingerprint, *ring, cost);
         let (now, refuses, outcome) = (*now, *refuses, *outcome);

@@ -25,7 +25,7 @@ use std::fmt;
 use crate::algorithm::{Algorithm, AnyRule, Carry, Rule};
 use crate::clock::Clock;
 use crate::limiter::core::Core;
-use crate::limiter::decision::Shown;
+use crate::limiter::decision::DecidedBy;
 use crate::limiter::kept::Kept;
 use crate::limiter::part::{Part, read_at};
 use crate::limiter::version::Tier;
@@ -69,8 +69,8 @@ use crate::time::Timestamp;
 #[must_use = "an offer charges nothing"]
 pub struct Offer<'l> {
     look: Look<'l>,
-    from: &'l dyn Joint,
-    by: &'l Shown,
+    from: &'l dyn OfferingLimiter,
+    by: &'l DecidedBy,
     fingerprint: Fingerprint,
     cost: u64,
     now: Timestamp,
@@ -228,7 +228,7 @@ impl<'l> Offer<'l> {
     #[must_use]
     pub fn part(&self) -> Part<'l> {
         let is_foreseen = self.stage == Stage::Open && self.outcome != Outcome::Never && self.cost > 0;
-        let looked = (self.look.payload, self.look.place);
+        let looked = (self.look.payload, self.look.decided_on);
         let (payload, place) = if is_foreseen { self.look.foreseen() } else { looked };
         let (table, number) = self.from.limit(self.place.into());
         let (ring, basis) = read_at(table, self.fingerprint, place, self.cost);
@@ -246,12 +246,12 @@ impl<'l> Offer<'l> {
     /// The decided request, as a value that borrows nothing.
     pub fn keep(self) -> Kept {
         let receipt = self.receipt_of_charge();
-        let Self { look: Look { place: ring, .. }, cost, now, outcome, refuses, .. } = self;
+        let Self { look: Look { decided_on: ring, .. }, cost, now, outcome, refuses, .. } = self;
         Kept { receipt, cost, now, ring, outcome, refuses }
     }
 
     fn receipt_of_charge(&self) -> Receipt {
-        let has_taken = self.stage == Stage::Charged && self.look.place.basis().is_charged();
+        let has_taken = self.stage == Stage::Charged && self.look.decided_on.basis().is_charged();
         let charged = [Charged { payload: self.look.payload, left: if has_taken { self.cost } else { 0 } }];
         let Self { now, resets, fingerprint, place, .. } = *self;
         let (limiter, by) = (self.from.limiter(), self.by.charged_by());
@@ -263,8 +263,9 @@ impl<'l> Offer<'l> {
     fn charge(&mut self, stage: Stage) -> Outcome {
         if self.stage == Stage::Open {
             // A log writes the time of the request into its ring first; a new key needs a slot.
-            let is_charged =
-                self.look.slot.is_some() && self.look.place.is_none() && self.look.charge(self.fingerprint);
+            let is_charged = self.look.slot.is_some()
+                && self.look.decided_on.is_none()
+                && self.look.charge(self.fingerprint);
             if self.cost == 0 {
                 // It shows what the requests before it have left.
                 self.from.show_without_request(self);
@@ -315,7 +316,7 @@ impl fmt::Debug for Offer<'_> {
 }
 
 /// The limits of a limiter, of any algorithm, as their offers need them.
-trait Joint {
+trait OfferingLimiter {
     fn limiter(&self) -> u64;
 
     /// The table of the limit that is charged at this place, and its number.
@@ -333,7 +334,7 @@ trait Joint {
     fn give_back(&self, receipt: Receipt);
 }
 
-impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
+impl<A: Algorithm, const N: usize, C: Clock> OfferingLimiter for Core<A, N, C> {
     fn limiter(&self) -> u64 {
         self.tables.limiter
     }
@@ -348,7 +349,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
         let Offer { fingerprint, cost, now, is_read, .. } = *offer;
         // A key that has no slot is charged at a time after the scan that says so.
         let clock = || if is_read { self.clock.now() } else { now };
-        let was_looked_at = offer.look.slot.is_some() && offer.look.place.is_none();
+        let was_looked_at = offer.look.slot.is_some() && offer.look.decided_on.is_none();
         let place = usize::from(offer.place);
         let table = &self.tables[place];
         table.events(fingerprint).retried(was_looked_at.into());
@@ -356,25 +357,26 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
             let mut tier = self.versions.renewed(tier);
             loop {
                 offer.resets = self.versions.state().resets();
-                let ask = Ask { rule: tier.dated(place), fingerprint, cost };
-                (offer.outcome, offer.look.payload, offer.look.place) = if cost > tier.rule(place).limit() {
-                    let (payload, ring) = table.look(Ask { cost: 1, ..ask }, now).standing();
-                    (Outcome::Never, payload, ring)
-                } else {
-                    let (ruling, at) = table.check_anywhere(ask, clock(), clock);
-                    offer.now = at;
-                    let outcome = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
-                    let (payload, ring) = table.shown(ruling);
-                    (outcome, payload, ring)
-                };
+                let ask = Ask { rule: tier.by_ref(place), fingerprint, cost };
+                (offer.outcome, offer.look.payload, offer.look.decided_on) =
+                    if cost > tier.rule(place).limit() {
+                        let (payload, ring) = table.look(Ask { cost: 1, ..ask }, now).standing();
+                        (Outcome::Never, payload, ring)
+                    } else {
+                        let (ruling, at) = table.check_anywhere(ask, clock(), clock);
+                        offer.now = at;
+                        let outcome = if ruling.allowed { Outcome::Allowed } else { Outcome::Denied };
+                        let (payload, ring) = table.payload_and_basis(ruling);
+                        (outcome, payload, ring)
+                    };
                 offer.refuses = offer.outcome != Outcome::Allowed;
                 match self.versions.after(tier, offer.now).filter(|_| offer.refuses) {
                     Some(later) => tier = later,
-                    None => return tier.shown[place].charged_by(),
+                    None => return tier.decided_by[place].charged_by(),
                 }
             }
         });
-        offer.by = self.tier_of(by).map_or(offer.by, |tier| &tier.shown[place]);
+        offer.by = self.tier_of(by).map_or(offer.by, |tier| &tier.decided_by[place]);
     }
 
     #[inline(never)]
@@ -385,12 +387,12 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
         if offer.look.counts {
             // If the word admits it by now, the charge stays: it counts the request, too.
             self.by_tier(offer.by, |tier| {
-                let ask = Ask { rule: tier.dated(place), fingerprint, cost };
+                let ask = Ask { rule: tier.by_ref(place), fingerprint, cost };
                 let (ruling, _) = table.check_anywhere(ask, now, || now);
-                (offer.look.payload, offer.look.place) = table.shown(ruling);
+                (offer.look.payload, offer.look.decided_on) = table.payload_and_basis(ruling);
             });
         } else if offer.outcome == Outcome::Denied {
-            table.events(fingerprint).refused(offer.look.place.basis());
+            table.events(fingerprint).refused(offer.look.decided_on.basis());
         }
     }
 
@@ -398,8 +400,8 @@ impl<A: Algorithm, const N: usize, C: Clock> Joint for Core<A, N, C> {
     fn show_without_request(&self, offer: &mut Offer<'_>) {
         let Offer { fingerprint, now, .. } = *offer;
         let place = usize::from(offer.place);
-        (offer.look.payload, offer.look.place) = self.by_tier(offer.by, |tier| {
-            self.tables[place].look(Ask { rule: tier.dated(place), fingerprint, cost: 1 }, now).standing()
+        (offer.look.payload, offer.look.decided_on) = self.by_tier(offer.by, |tier| {
+            self.tables[place].look(Ask { rule: tier.by_ref(place), fingerprint, cost: 1 }, now).standing()
         });
     }
 
@@ -420,9 +422,9 @@ impl<A: Algorithm, const N: usize, C> Core<A, N, C> {
     }
 
     /// Hands over the tier that made such decisions.
-    fn by_tier<T>(&self, by: &Shown, act: impl FnOnce(&Tier<A::Rule, N>) -> T) -> T {
+    fn by_tier<T>(&self, by: &DecidedBy, act: impl FnOnce(&Tier<A::Rule, N>) -> T) -> T {
         let lent = match &by.any {
-            AnyRule::Gcra(rule) if by.version == Shown::LENT => A::Rule::of_call(rule.price, rule.full),
+            AnyRule::Gcra(rule) if by.version == DecidedBy::LENT => A::Rule::of_call(rule.price, rule.full),
             _ => None,
         };
         match (lent, self.tier_of(by.charged_by())) {

@@ -7,7 +7,7 @@ use crate::algorithm::{AnyRule, Booking, Numbers, Payload, Rule};
 use crate::outcome::Outcome;
 use crate::ring::Ring;
 use crate::table::basis::Basis;
-use crate::table::{Fingerprint, RingPlace, Table};
+use crate::table::{DecidedOn, Fingerprint, Table};
 use crate::time::Timestamp;
 
 /// What one limit says of a request: see [`Decision::parts`](crate::Decision::parts).
@@ -27,7 +27,7 @@ pub struct Part<'d> {
 
 /// The key's ring at this place, as a request of this cost shows it, and on what the limit decided.
 #[inline(always)]
-pub(super) fn read_at(table: &Table, key: Fingerprint, place: RingPlace, cost: u64) -> (Ring<'_>, Basis) {
+pub(super) fn read_at(table: &Table, key: Fingerprint, place: DecidedOn, cost: u64) -> (Ring<'_>, Basis) {
     let (ring, basis) = (table.ring_at(key, place), place.basis());
     (if basis == Basis::Foreseen { ring.foreseeing(cost) } else { ring }, basis)
 }

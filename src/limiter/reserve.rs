@@ -95,7 +95,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let mut refused_after = None;
         loop {
             let tier = self.versions.renewed(tier);
-            if limits == 1 && !tier.shown[0].any.refills_by_steps() {
+            if limits == 1 && !tier.decided_by[0].any.refills_by_steps() {
                 let decision = self.charge(tier, fingerprint, cost, Some(waiting), &|| now);
                 let decision = decision.ok_or(ReserveError::NoTurns)?;
                 let wait = decision.wait_for_turn();
@@ -103,14 +103,14 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             }
             let (mut wait, mut is_full) = (0, false);
             for (place, table) in self.tables.iter().enumerate() {
-                let (rule, dated) = (tier.rule(place), tier.dated(place));
-                if tier.shown[place].any.is_queue() || waiting.rule(rule).is_none() {
+                let rule = tier.by_ref(place);
+                if tier.decided_by[place].any.is_queue() || waiting.rule(rule.pure).is_none() {
                     return Err(ReserveError::NoTurns);
                 }
-                let cost = cost.min(rule.limit());
-                let look = table.look(Ask { rule: dated, fingerprint, cost: 1 }, now);
+                let cost = cost.min(rule.pure.limit());
+                let look = table.look(Ask { rule, fingerprint, cost: 1 }, now);
                 if look.has_room() {
-                    wait = wait.max(rule.wait(look.before, now, cost));
+                    wait = wait.max(rule.pure.wait(look.before, now, cost));
                 } else {
                     is_full |= !look.allowed;
                 }

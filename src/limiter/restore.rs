@@ -10,7 +10,7 @@ use crate::limiter::space::Space;
 use crate::limiter::version::compile;
 use crate::observe::Observer;
 use crate::saved::{END, Header, KEY, Kind, Naming, Reader, RestoreError, SHARED, Tier, payload, same};
-use crate::table::dated::Dated;
+use crate::table::versioned::VersionedRef;
 use crate::table::{Debt, Fingerprint, Table};
 use crate::time::{Reading, Shift, Timestamp, nanos};
 
@@ -74,10 +74,11 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         let mut room = Ok(());
         for number in 0..quotas.limits {
             let place = core.tables.place(number);
-            let (dated, saved) = (version.dated(place), &in_order[place]);
-            let carry = |payload| dated.rule.carry(payload, saved, shift);
-            let carry_time = |when| dated.rule.carry_time(when, saved, shift);
-            room = room.and(debts.enter(&mut input, &mut core.tables[place], dated, carry, carry_time)?);
+            let (versioned, saved) = (version.by_ref(place), &in_order[place]);
+            let carry = |payload| versioned.pure.carry(payload, saved, shift);
+            let carry_time = |when| versioned.pure.carry_time(when, saved, shift);
+            room =
+                room.and(debts.restore(&mut input, &mut core.tables[place], versioned, carry, carry_time)?);
         }
         input.finish()?;
         room.map(|()| core)
@@ -118,11 +119,11 @@ impl SavedDebts<'_> {
     /// Enters the debts to one limit that have not run out. `carry` and `carry_time` convert a
     /// saved payload, and a time of a log, to this clock. The inner result says whether there was
     /// room: it counts once the whole input has been found right.
-    fn enter<R: Rule>(
+    fn restore<R: Rule>(
         &self,
         input: &mut Reader<impl Read>,
         table: &mut Table,
-        rule: Dated<'_, R>,
+        rule: VersionedRef<'_, R>,
         carry: impl Fn(u64) -> Payload,
         carry_time: impl Fn(u64) -> Option<u64>,
     ) -> Result<Result<(), RestoreError>, RestoreError> {
@@ -142,7 +143,7 @@ impl SavedDebts<'_> {
                 return;
             }
             found += u64::from(matches!(debt, Debt::Key { .. }));
-            has_room &= debt.enter(table, rule, at);
+            has_room &= debt.restore(table, rule, at);
         })?;
         if !header.has_keys() && (keys > 1 || shared) {
             return Err(RestoreError::Corrupt);
@@ -172,16 +173,16 @@ fn saved_rules<A: Algorithm>(header: &Header, quotas: &Given<A>) -> Result<Vec<A
 /// Hands every debt to `each`, as this clock tells it, and returns how many keys were saved.
 fn records<R: Rule>(
     input: &mut Reader<impl Read>,
-    dated: Dated<'_, R>,
+    versioned: VersionedRef<'_, R>,
     carry: impl Fn(u64) -> Payload,
     carry_time: impl Fn(u64) -> Option<u64>,
     mut each: impl FnMut(Debt<'_>),
 ) -> Result<u64, RestoreError> {
-    let rule = dated.rule;
+    let rule = versioned.pure;
     let (mut times, mut keys) = (Vec::new(), 0);
     // The horizon must cover each debt: a later version's payloads lie above it.
     let covered = |payload| {
-        let _ = dated.lasts_for(payload, rule.after(0));
+        let _ = versioned.lasts_for(payload, rule.after(0));
         payload > Payload::UNSEEN
     };
     loop {

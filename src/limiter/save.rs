@@ -9,7 +9,7 @@ use crate::key::KeyHasher;
 use crate::limiter::core::Core;
 use crate::limiter::version::{Version, compile};
 use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Tier, Writer, replace};
-use crate::table::dated::Dated;
+use crate::table::versioned::VersionedRef;
 use crate::table::{Debt, Table};
 use crate::time::{Reading, Timestamp, nanos};
 
@@ -83,7 +83,7 @@ impl<'l, R: Numbers, const N: usize> Book<'l, R, N> {
         let now = Timestamp::from_nanos(reading.at);
         // Quotas are judged so before they become current.
         let fresh = compile(limits, quotas, unix_at_zero).unwrap_or_default();
-        let olds = || version.all().map(|(old, _)| old.rule);
+        let olds = || version.all().map(|(old, _)| old.pure);
         let with_room = |(fresh, old): (R, R)| fresh.with_room(old.room()).unwrap_or(fresh);
         let fresh: Vec<R> = fresh.into_iter().zip(olds()).map(with_room).collect();
         let rules = olds().zip(&fresh).zip(quotas);
@@ -97,8 +97,8 @@ impl<'l, R: Numbers, const N: usize> Book<'l, R, N> {
     }
 
     /// The current rule that reads the words of a limit: tier 0's.
-    fn rule(&self, number: usize) -> Dated<'l, R> {
-        self.version.dated(number)
+    fn rule(&self, number: usize) -> VersionedRef<'l, R> {
+        self.version.by_ref(number)
     }
 
     fn at(&self, number: usize) -> Moment {
@@ -106,7 +106,7 @@ impl<'l, R: Numbers, const N: usize> Book<'l, R, N> {
     }
 
     fn anew<'t>(&self, number: usize, debt: Debt<'t>) -> Debt<'t> {
-        let rule = self.rule(number).rule;
+        let rule = self.rule(number).pure;
         let fresh = self.fresh.get(number).unwrap_or(rule);
         let anew = |payload| rule.anew(payload, fresh, self.now);
         match debt {
@@ -123,7 +123,7 @@ impl<'l, R: Numbers, const N: usize> Book<'l, R, N> {
 fn debts<R: Rule, W: Write>(
     out: &mut Writer<W>,
     table: &Table,
-    rule: Dated<'_, R>,
+    rule: VersionedRef<'_, R>,
     at: Moment,
     anew: impl Fn(Debt<'_>) -> Debt<'_>,
 ) -> io::Result<usize> {

@@ -44,10 +44,10 @@ use crate::algorithm::{Algorithm, Carry, Numbers, WithPast};
 use crate::bits::Field;
 use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::limiter::decision::Shown;
+use crate::limiter::decision::DecidedBy;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::table::dated::{Current, Dated};
-use crate::table::term::{Horizon, Term};
+use crate::table::validity::{Horizon, Validity};
+use crate::table::versioned::{Versioned, VersionedRef};
 use crate::time::{Shift, Timestamp};
 use Ordering::{Acquire, Relaxed, Release};
 
@@ -94,80 +94,80 @@ impl State {
 /// the first.
 #[derive(Debug)]
 pub(crate) struct Tier<R, const N: usize> {
-    pub(crate) rules: [Current<R>; N],
-    pub(crate) shown: [Shown; N],
+    pub(crate) rules: [Versioned<R>; N],
+    pub(crate) decided_by: [DecidedBy; N],
 }
 
 impl<R: Numbers, const N: usize> Tier<R, N> {
     /// The tier of a quota that comes with calls.
     #[inline]
     pub(crate) fn lent(rule: R) -> Self {
-        let shown = |_| Shown { any: rule.any(), version: Shown::LENT, index: 0 };
-        Self { rules: from_fn(|_| Current::endless(rule)), shown: from_fn(shown) }
+        let decided_by = |_| DecidedBy { any: rule.any(), version: DecidedBy::LENT, index: 0 };
+        Self { rules: from_fn(|_| Versioned::endless(rule)), decided_by: from_fn(decided_by) }
     }
 
     /// The rules of this tier's limits are `rules`; the number of the first among those of the
     /// version is `first`.
-    fn new(mut rules: impl Iterator<Item = (R, Term)>, version: u32, first: usize) -> Self {
-        let Some((rule, term)) = rules.next() else { unreachable!("a tier has at least one limit") };
-        let mut rules = std::iter::once((rule, term)).chain(rules);
+    fn new(mut rules: impl Iterator<Item = (R, Validity)>, version: u32, first: usize) -> Self {
+        let Some((rule, validity)) = rules.next() else { unreachable!("a tier has at least one limit") };
+        let mut rules = std::iter::once((rule, validity)).chain(rules);
         let rules = from_fn(|_| {
-            let (rule, term) = rules.next().unwrap_or_else(|| (rule, Term::endless(u64::MAX)));
-            Current { rule, term }
+            let (rule, validity) = rules.next().unwrap_or_else(|| (rule, Validity::endless(u64::MAX)));
+            Versioned { pure: rule, validity }
         });
-        let shown = from_fn(|index| {
-            let rule: &Current<R> = &rules[index];
-            Shown { any: rule.rule.any(), version, index: (first + index) as u16 }
+        let decided_by = from_fn(|index| {
+            let rule: &Versioned<R> = &rules[index];
+            DecidedBy { any: rule.pure.any(), version, index: (first + index) as u16 }
         });
-        Self { rules, shown }
+        Self { rules, decided_by }
     }
 
     /// Whether it came with a call: it is no tier of a version, and means the same in each of them.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
-        self.version() == Shown::LENT
+        self.version() == DecidedBy::LENT
     }
 
     /// The number of the version.
     #[inline]
     pub(crate) fn version(&self) -> u32 {
-        self.shown[0].version
+        self.decided_by[0].version
     }
 
     /// Of the version, the number of the first limit's rule.
     #[inline]
     pub(crate) fn first_rule(&self) -> usize {
-        self.shown[0].index.into()
+        self.decided_by[0].index.into()
     }
 
     /// The rule of a limit.
     #[inline]
     pub(crate) fn rule(&self, limit: usize) -> &R {
-        &self.rules[limit].rule
+        &self.rules[limit].pure
     }
 
     /// The same as the table is handed it.
     #[inline]
-    pub(crate) fn dated(&self, limit: usize) -> Dated<'_, R> {
-        self.rules[limit].dated()
+    pub(crate) fn by_ref(&self, limit: usize) -> VersionedRef<'_, R> {
+        self.rules[limit].by_ref()
     }
 
     /// Whether every rule still reads `now` exactly.
     #[inline]
     fn is_timely(&self, now: Timestamp) -> bool {
-        self.rules.iter().all(|rule| rule.dated().is_timely(now))
+        self.rules.iter().all(|rule| rule.by_ref().is_timely(now))
     }
 
     /// The time at which it decides at `now`: `now`, unless its version has ended.
     pub(crate) fn within(&self, now: Timestamp) -> Timestamp {
-        self.rules.iter().map(|rule| rule.term.within(now)).min().unwrap_or(now)
+        self.rules.iter().map(|rule| rule.validity.within(now)).min().unwrap_or(now)
     }
 
     /// Whether a request of this cost can be charged to all limits.
     #[inline(always)]
     pub(crate) fn has_room_for(&self, cost: u64) -> bool {
         // Every limit is at least 1: a check of cost 1 compares nothing here.
-        cost == 1 || cost > 0 && self.rules.iter().all(|rule| cost <= rule.rule.limit())
+        cost == 1 || cost > 0 && self.rules.iter().all(|rule| cost <= rule.pure.limit())
     }
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn compile<A: Algorithm>(
 impl<R: Numbers, const N: usize> Version<R, N> {
     fn new(rules: Vec<WithPast<R>>, limits: usize, number: u64, since: u64) -> Self {
         let count = rules.len();
-        let mut rules = Term::all(rules, since).into_iter();
+        let mut rules = Validity::all(rules, since).into_iter();
         let mut tiers = (0..count)
             .step_by(limits)
             .map(|first| Tier::new(rules.by_ref().take(limits), number as u32, first));
@@ -251,8 +251,8 @@ impl<R: Numbers, const N: usize> Version<R, N> {
 
     /// The rule of this number, as the table is handed it: tier by tier, those of its limits.
     #[inline]
-    pub(crate) fn dated(&self, number: usize) -> Dated<'_, R> {
-        self.tier_of(number).dated(number % self.limits)
+    pub(crate) fn by_ref(&self, number: usize) -> VersionedRef<'_, R> {
+        self.tier_of(number).by_ref(number % self.limits)
     }
 
     /// When the next version begins, if that is made now: in nanoseconds on the limiter's clock.
@@ -260,7 +260,7 @@ impl<R: Numbers, const N: usize> Version<R, N> {
     /// difference wraps around to less than a horizon.
     fn end_at(&self, clock: &impl Clock) -> Result<u64, BuildError> {
         let since = clock.now().as_nanos().max(self.since);
-        if since > LATEST_START && self.term().is_some() {
+        if since > LATEST_START && self.validity().is_some() {
             Err(BuildError::ChangedTooOften)
         } else {
             Ok(since)
@@ -268,14 +268,14 @@ impl<R: Numbers, const N: usize> Version<R, N> {
     }
 
     /// How long it lasts. All of its rules that have a horizon share one.
-    fn term(&self) -> Option<&Term> {
-        self.all().map(|(rule, _)| &rule.term).find(|term| term.horizon().is_some())
+    fn validity(&self) -> Option<&Validity> {
+        self.all().map(|(rule, _)| &rule.validity).find(|validity| validity.horizon().is_some())
     }
 
     /// All rules, by their numbers, and what decisions show of them.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&Current<R>, &Shown)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Versioned<R>, &DecidedBy)> {
         let tiers = std::iter::once(&self.default).chain(&self.tiers);
-        tiers.flat_map(|tier| tier.rules.iter().zip(&tier.shown).take(self.limits))
+        tiers.flat_map(|tier| tier.rules.iter().zip(&tier.decided_by).take(self.limits))
     }
 }
 
@@ -299,7 +299,7 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
     /// Goes on with what the `saved` rules began, before the limiter is shared.
     pub(crate) fn resume(&mut self, saved: &[A::Rule], shift: Shift) {
         let rules = self.first.all().zip(saved);
-        let resumed = rules.map(|((old, _), saved)| (old.rule.resuming(saved, shift), None)).collect();
+        let resumed = rules.map(|((old, _), saved)| (old.pure.resuming(saved, shift), None)).collect();
         self.first = Version::new(resumed, self.first.limits, 0, 0);
     }
 
@@ -360,9 +360,9 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         let _ = self.state.fetch_update(Release, Relaxed, later); // V1
     }
 
-    /// Announces what follows a version of this term, if the writer has not yet.
-    fn announce_next(&self, term: Option<&Term>) {
-        if let Some(next) = term.and_then(Term::horizon).and_then(Horizon::next) {
+    /// Announces what follows the version of this tier, if the writer has not yet.
+    fn announce_next(&self, validity: Option<&Validity>) {
+        if let Some(next) = validity.and_then(Validity::horizon).and_then(Horizon::next) {
             self.announce(next);
         }
     }
@@ -413,8 +413,8 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
     #[cold]
     #[inline(never)]
     pub(crate) fn after_all<'l>(&'l self, tier: &'l Tier<A::Rule, N>) -> Option<&'l Tier<A::Rule, N>> {
-        let terms = tier.rules.iter().map(|rule| &rule.term);
-        self.announce_next(terms.into_iter().find(|term| term.horizon().is_some()));
+        let validities = tier.rules.iter().map(|rule| &rule.validity);
+        self.announce_next(validities.into_iter().find(|validity| validity.horizon().is_some()));
         let renewed = self.renewed(tier);
         (renewed.version() != tier.version()).then_some(renewed)
     }

@@ -1,5 +1,5 @@
-//! A bucket: fifteen slots on four cache lines, and the header through which its membership
-//! changes.
+//! A bucket of the hash table (no token bucket): fifteen slots on four cache lines, and the header
+//! through which its membership changes.
 //!
 //! ```text
 //!  byte   0               8               16              24              32        48       63
@@ -68,7 +68,7 @@ impl Bucket {
     /// The slot index of a displaced key. A hint. Most are in their home line, which has arrived.
     /// Which slot it is cannot be predicted, so no branch depends on it.
     #[inline(always)]
-    pub(super) fn displaced(&self, fingerprint: Fingerprint) -> Option<SlotIndex> {
+    pub(super) fn slot_of(&self, fingerprint: Fingerprint) -> Option<SlotIndex> {
         let is_in = |index| self.slot(index).fingerprint() == fingerprint;
         let near =
             home_line(fingerprint).fold(0, |near, index| if is_in(index) { index.get() } else { near });

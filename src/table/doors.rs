@@ -6,13 +6,12 @@
 //! | `look` | nothing |
 //! | `lower` | the word of a key, less than before |
 //! | `in_debt` | nothing |
-//! | [`Debt`](crate::table::Debt) | `each` nothing; `enter` a debt, before the table is shared |
+//! | [`Debt`](crate::table::Debt) | `each` nothing; `restore` a debt, before the table is shared |
 //! | [`hold`](crate::table::hold) | the word of a guard's units |
 
 use crate::algorithm::{Moment, Refund, Rule, Stored, Visit};
 use crate::ring::Ring;
 use crate::table::Table;
-use crate::table::dated::{Current, Dated};
 use crate::table::find::{Found, View};
 use crate::table::fingerprint::Fingerprint;
 use crate::table::look::Look;
@@ -20,7 +19,8 @@ use crate::table::recycle::recycle;
 use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot::Slot;
 use crate::table::slot_index::home_slot;
-use crate::table::term::Term;
+use crate::table::validity::Validity;
+use crate::table::versioned::{Versioned, VersionedRef};
 use crate::table::word::Word;
 use crate::table::zeroed::prefetch;
 use crate::time::Timestamp;
@@ -37,20 +37,20 @@ impl Table {
     #[inline(always)]
     pub(crate) fn check<R: Rule>(
         &self,
-        rule: &Current<R>,
+        rule: &Versioned<R>,
         fingerprint: Fingerprint,
         cost: u64,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp) {
         let (view, fingerprint) = (self.view(fingerprint), fingerprint.kept());
-        let Dated { rule: by, term } = rule.dated();
+        let VersionedRef { pure: by, validity } = rule.by_ref();
         view.prefetch_all();
         let now = clock();
         let home = home_slot(fingerprint);
         let (word, owner) = view.bucket.slot(home).read();
         if owner == fingerprint
             && !word.is_frozen()
-            && let Some(ruling) = by.by_algorithm(AtHome { view, word, term, fingerprint, cost, now })
+            && let Some(ruling) = by.by_algorithm(AtHome { view, word, validity, fingerprint, cost, now })
         {
             return (ruling, now);
         }
@@ -61,7 +61,7 @@ impl Table {
     #[inline]
     pub(crate) fn check_displaced<R: Rule>(
         &self,
-        rule: &Current<R>,
+        rule: &Versioned<R>,
         Ask { fingerprint, cost, .. }: Ask<'_, R>,
         now: Timestamp,
         clock: impl Fn() -> Timestamp,
@@ -76,7 +76,7 @@ impl Table {
         now: Timestamp,
         clock: impl Fn() -> Timestamp,
     ) -> (Ruling<'_>, Timestamp) {
-        self.view(ask.fingerprint).enter(ask.kept(), now, clock)
+        self.view(ask.fingerprint).find_or_insert(ask.kept(), now, clock)
     }
 
     /// What a check would decide now. Writes nothing.
@@ -125,7 +125,7 @@ impl Table {
     pub(crate) fn in_debt<R: Rule>(
         &self,
         (class, classes): (usize, usize),
-        rule: Dated<'_, R>,
+        rule: VersionedRef<'_, R>,
         at: Moment,
     ) -> impl Iterator<Item = Fingerprint> {
         // Steps over numbers, not over `views`, which would visit every bucket in between.
@@ -138,7 +138,7 @@ impl Table {
 struct AtHome<'v, 'a> {
     view: View<'a>,
     word: Word,
-    term: &'v Term,
+    validity: &'v Validity,
     fingerprint: Fingerprint,
     cost: u64,
     now: Timestamp,
@@ -150,10 +150,10 @@ impl<'a> Visit for AtHome<'_, 'a> {
 
     #[inline(always)]
     fn visit<R: Rule>(self, rule: &R) -> Option<Ruling<'a>> {
-        let Self { view, word, term, fingerprint, cost, now } = self;
-        let (rule, home) = (Dated { rule, term }, home_slot(fingerprint));
+        let Self { view, word, validity, fingerprint, cost, now } = self;
+        let (rule, home) = (VersionedRef { pure: rule, validity }, home_slot(fingerprint));
         let ask = Ask { rule, fingerprint, cost };
-        view.bucket.slot(home).charge_quickly(word, ask, view.ring::<R>(home), rule.quick_moment(now)?)
+        view.bucket.slot(home).charge_once(word, ask, view.ring::<R>(home), rule.quick_moment(now)?)
     }
 }
 
@@ -163,20 +163,20 @@ impl<'a> Visit for AtHome<'_, 'a> {
 #[inline(never)]
 fn displaced<'a, R: Rule, const TRIED_HOME: bool>(
     view: View<'a>,
-    rule: &Current<R>,
+    rule: &Versioned<R>,
     fingerprint: Fingerprint,
     cost: u64,
     now: Timestamp,
     clock: impl Fn() -> Timestamp,
 ) -> (Ruling<'a>, Timestamp) {
-    let rule = rule.dated();
+    let rule = rule.by_ref();
     let ask = Ask { rule, fingerprint, cost };
     // Before the fingerprints: see `recycle`.
     let header = view.bucket.header();
-    let Some(index) = view.bucket.displaced(fingerprint) else {
+    let Some(index) = view.bucket.slot_of(fingerprint) else {
         return match recycle(view, ask, header, now, &clock) {
             Ok(inserted) => inserted,
-            Err(latest) => view.enter(ask, latest, clock),
+            Err(latest) => view.find_or_insert(ask, latest, clock),
         };
     };
     if let (word, owner) = view.bucket.slot(index).read()
@@ -191,5 +191,5 @@ fn displaced<'a, R: Rule, const TRIED_HOME: bool>(
             return (ruling, now);
         }
     }
-    view.enter(ask, now, clock)
+    view.find_or_insert(ask, now, clock)
 }

@@ -4,11 +4,11 @@ use crate::algorithm::{Moment, Rule};
 use crate::ring::Ring;
 use crate::table::Table;
 use crate::table::bucket::Bucket;
-use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::full::Rest;
+use crate::table::full::AtRest;
 use crate::table::header::Header;
 use crate::table::slot_index::{ENTRIES, LINE, SlotIndex, probes};
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 use crate::table::zeroed::prefetch;
 
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
 
     /// Looks for the key in all slots; passes those at rest that are not the key's to `other`.
     #[inline]
-    pub(super) fn scan(self, fingerprint: Fingerprint, header: Header, other: impl FnMut(Rest)) -> Found {
+    pub(super) fn scan(self, fingerprint: Fingerprint, header: Header, other: impl FnMut(AtRest)) -> Found {
         let repaired = |index, word| {
             self.repair(index, word, header);
             false
@@ -54,7 +54,7 @@ impl<'a> View<'a> {
         fingerprint: Fingerprint,
         header: Header,
         counts_anyway: impl Fn(SlotIndex, Word) -> bool,
-        mut other: impl FnMut(Rest),
+        mut other: impl FnMut(AtRest),
     ) -> Found {
         for index in probes(fingerprint) {
             let slot = self.bucket.slot(index);
@@ -68,7 +68,7 @@ impl<'a> View<'a> {
                 return Found::Changed;
             } else if owner != fingerprint {
                 if is_at_rest {
-                    other(Rest { index, word, fingerprint: owner });
+                    other(AtRest { index, word, fingerprint: owner });
                 }
             } else if is_at_rest {
                 return Found::Mine(index, word);
@@ -120,7 +120,7 @@ impl<'a> View<'a> {
     /// The fingerprints of the keys in debt.
     pub(crate) fn in_debt<'r, R: Rule>(
         self,
-        rule: Dated<'r, R>,
+        rule: VersionedRef<'r, R>,
         at: Moment,
     ) -> impl Iterator<Item = Fingerprint> + use<'a, 'r, R> {
         let fingerprints = SlotIndex::all().filter_map(move |index| {

@@ -1,10 +1,10 @@
 //! Where a new key goes, and what happens to it when its bucket is full of keys in debt.
 
 use crate::algorithm::{Moment, Payload, Rule};
-use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::ruling::Ask;
 use crate::table::slot_index::SlotIndex;
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 
 /// What happens to a new key when its bucket is full of keys in debt.
@@ -59,27 +59,46 @@ pub(crate) enum Placement {
     AdmitUncounted(Payload),
 }
 
+/// What a new key takes over with its slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inherits {
+    /// Nothing: the slot has no debt.
+    Nothing,
+    /// The debt of the key that is evicted.
+    Debt,
+}
+
+impl Inherits {
+    /// The fingerprint that is left in the slot if another insertion commits first.
+    pub(super) fn left(self) -> Fingerprint {
+        match self {
+            Self::Nothing => Fingerprint::VACANT,
+            Self::Debt => Fingerprint::IN_DEBT,
+        }
+    }
+}
+
 /// A slot at rest.
 #[derive(Clone, Copy)]
-pub(super) struct Rest {
+pub(super) struct AtRest {
     pub(super) index: SlotIndex,
     pub(super) word: Word,
     pub(super) fingerprint: Fingerprint,
 }
 
-/// The best slot for a new key among those weighed, in the order of its probes.
+/// The slots that a new key could take, among those weighed in the order of its probes.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Best {
+pub(super) struct Candidates {
     /// The first vacant one.
-    vacant: Option<Rest>,
+    vacant: Option<AtRest>,
     /// While there is none: the one with the least debt, and the rank of that debt.
-    least: Option<(Rest, u64)>,
+    least: Option<(AtRest, u64)>,
 }
 
-impl Best {
+impl Candidates {
     /// Weighs another slot.
     #[inline]
-    pub(super) fn weigh<R: Rule>(&mut self, rule: Dated<'_, R>, slot: Rest) {
+    pub(super) fn weigh<R: Rule>(&mut self, rule: VersionedRef<'_, R>, slot: AtRest) {
         if self.vacant.is_some() {
             return;
         }
@@ -99,7 +118,7 @@ impl Best {
             return Placement::Vacant(slot.index, slot.word);
         }
         match self.least {
-            // The smallest payload is the longest idle key's.
+            // If the least debt has not expired, none has.
             Some((slot, _)) if ask.rule.expired(slot.word.payload(), at) => {
                 Placement::Vacant(slot.index, slot.word)
             }
@@ -123,15 +142,15 @@ impl WhenFull {
     }
 
     /// Whether a new key is admitted uncounted.
-    fn admits<R: Rule>(self, rule: Dated<'_, R>) -> bool {
-        self == Self::Allow && rule.rule.may_go_uncounted()
+    fn admits<R: Rule>(self, rule: VersionedRef<'_, R>) -> bool {
+        self == Self::Allow && rule.pure.may_go_uncounted()
     }
 
     /// Where a new key goes when slot `index`, with this `word`, has the least debt.
     fn placement<R: Rule>(self, ask: Ask<'_, R>, (index, word): (SlotIndex, Word), at: Moment) -> Placement {
         let (rule, payload) = (ask.rule, ask.rule.current(word.payload()));
         match self {
-            Self::Share | Self::Inherit => match rule.half(at) {
+            Self::Share | Self::Inherit => match rule.inheritable(at) {
                 Some(half) if payload <= half => Placement::Evict(index, word),
                 Some(_) if self == Self::Share => Placement::Shared(payload),
                 _ => Placement::Refuse(payload, index),

@@ -40,11 +40,11 @@ use crate::algorithm::{Moment, Rule, Stored};
 use crate::sync::TallyOrdering;
 use crate::table::Table;
 use crate::table::bucket::Bucket;
-use crate::table::dated::Dated;
 use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::header::Header;
 use crate::table::slot_index::{SLOTS, SlotIndex};
+use crate::table::versioned::VersionedRef;
 
 /// How full of keys in debt the neighbours of a full bucket must be, in percent, for the table to
 /// follow it to the next level. A bucket may be full by chance: then it is split alone, and checks
@@ -339,7 +339,7 @@ impl<'a> View<'a> {
     /// neighbours, as if all had the table's level; 0 for a bucket that is not to ask. Buckets that
     /// were split alone count as full: once there are many, the table follows, even if keys come
     /// and go and few are there at a time.
-    pub(super) fn fullness<R: Rule>(self, rule: Dated<'_, R>, at: Moment) -> usize {
+    pub(super) fn fullness<R: Rule>(self, rule: VersionedRef<'_, R>, at: Moment) -> usize {
         // The last one: a restored table is filled in the order of its buckets.
         if !(self.number() + 1).is_multiple_of((self.table.in_use() / ASKING).max(1)) {
             return 0;

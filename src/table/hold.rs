@@ -76,7 +76,7 @@ pub(crate) fn hold_or_mark<'a, R: Rule>(
     let (view, ask) = (table.view(ask.fingerprint), ask.kept());
     let (time, at) = (|| Timestamp::ZERO, ask.rule.moment(Timestamp::ZERO));
     loop {
-        let (ruling, _) = view.enter(ask, Timestamp::ZERO, time);
+        let (ruling, _) = view.find_or_insert(ask, Timestamp::ZERO, time);
         match ruling.basis {
             _ if ruling.allowed => return Holding::Held(held(view, ask.fingerprint)),
             Basis::Full => return Holding::Full,
@@ -111,14 +111,14 @@ pub(crate) fn hold<'a, R: Rule>(table: &'a Table, ask: Ask<'_, R>) -> Option<&'a
         ruling.map(|ruling| ruling.allowed.then_some(slot))
     };
     known(home_slot(ask.fingerprint))
-        .or_else(|| known(view.bucket.displaced(ask.fingerprint)?))
+        .or_else(|| known(view.bucket.slot_of(ask.fingerprint)?))
         .unwrap_or_else(|| insert_and_hold(view, ask))
 }
 
 #[cold]
 fn insert_and_hold<'a, R: Rule>(view: View<'a>, ask: Ask<'_, R>) -> Option<&'a Slot> {
     let time = || Timestamp::ZERO;
-    let (ruling, _) = view.enter(ask, time(), time);
+    let (ruling, _) = view.find_or_insert(ask, time(), time);
     ruling.allowed.then(|| held(view, ask.fingerprint))
 }
 

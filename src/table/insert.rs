@@ -1,17 +1,33 @@
 //! The insertion of a new key, and the answer when its bucket is full.
+//!
+//! Two threads may insert one key at once. The header lets one of them commit; the other charges
+//! the key there:
+//!
+//! | thread A | thread B | slot 3 | slot 7 |
+//! |----------|----------|--------|--------|
+//! | scans: no slot has K | scans: no slot has K | at rest | at rest |
+//! | claims slot 3 | claims slot 7 | claimed | claimed |
+//! | writes K's fingerprint | writes K's fingerprint | named | named |
+//! | commits: the header is as it was | | committed | named |
+//! | | fails to commit: the header has changed | committed | named |
+//! | publishes | abandons slot 7 | at rest, K's | vacant |
+//! | | scans: K is in slot 3; charges it there | at rest, K's | vacant |
+//!
+//! Where both claim one slot, its word lets one of them claim it. A check that meets K in slot 7
+//! reads a frozen word that the header does not commit, and passes it by.
 
 use crate::algorithm::{Moment, Payload, Rule, Stored, Verdict};
 use crate::ring::Ring;
 use crate::table::basis::Basis;
-use crate::table::dated::Dated;
 use crate::table::find::Found;
 use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
-use crate::table::full::{Best, Placement, WhenFull};
+use crate::table::full::{Candidates, Inherits, Placement, WhenFull};
 use crate::table::header::Header;
 use crate::table::recycle::recycle_unseen;
 use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::SlotIndex;
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -23,7 +39,7 @@ impl<'a> View<'a> {
     /// Finds the key with the header in hand, or inserts it.
     #[cold]
     #[inline(never)]
-    pub(super) fn enter<R: Rule>(
+    pub(super) fn find_or_insert<R: Rule>(
         self,
         ask: Ask<'_, R>,
         mut now: Timestamp,
@@ -33,7 +49,7 @@ impl<'a> View<'a> {
         let events = self.table.events(fingerprint);
         let (mut evictions, mut shares) = (0, 0);
         let mut view = self;
-        // Whether the bucket is another than the one in which the caller tried the short way.
+        // Whether the bucket is another than the one in which the caller tried the fast path.
         let mut is_untried = false;
         loop {
             // A charge of the overflow word needs both it and the header unchanged.
@@ -62,8 +78,8 @@ impl<'a> View<'a> {
                     Err(latest) => now = latest,
                 }
             }
-            let mut best = Best::default();
-            match view.scan(fingerprint, header, |slot| best.weigh(rule, slot)) {
+            let mut candidates = Candidates::default();
+            match view.scan(fingerprint, header, |slot| candidates.weigh(rule, slot)) {
                 Found::Mine(index, word) => {
                     let (slot, ring) = (view.bucket.slot(index), view.ring::<R>(index));
                     let mut retries = 0;
@@ -87,7 +103,7 @@ impl<'a> View<'a> {
             // its end.
             let judged = rule.before_its_end(now);
             let at = rule.moment(judged);
-            let placement = best.placement(self.table.when_full, ask, at);
+            let placement = candidates.placement(self.table.when_full, ask, at);
             if !matches!(placement, Placement::Vacant(..))
                 && view.make_room(header, || view.fullness(rule, at))
             {
@@ -97,8 +113,8 @@ impl<'a> View<'a> {
             }
             let ruling = match placement {
                 Placement::Vacant(index, word) => {
-                    let inserted = || events.inserted(best.recycles());
-                    view.insert(ask, header, (index, word, Fingerprint::VACANT), at, inserted)
+                    let inserted = || events.inserted(candidates.recycles());
+                    view.insert(ask, header, (index, word, Inherits::Nothing), at, inserted)
                 }
                 // An older version of the quota cannot add a debt to a later version's overflow
                 // word.
@@ -108,9 +124,7 @@ impl<'a> View<'a> {
                 // The key with the least debt loses its slot, and the new key inherits that debt.
                 Placement::Evict(index, word) if evictions < TRIES => {
                     evictions += 1;
-                    view.insert(ask, header, (index, word, Fingerprint::IN_DEBT), at, || {
-                        events.evicted_with_debt()
-                    })
+                    view.insert(ask, header, (index, word, Inherits::Debt), at, || events.evicted_with_debt())
                 }
                 // No debt is small enough to be inherited.
                 Placement::Shared(least) if shares < TRIES => {
@@ -149,27 +163,26 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Inserts the key into slot `index`: with the debt of its `word`, unless that is `VACANT`.
-    /// `None` when the bucket changed.
+    /// Inserts the key into slot `index`, which has this `word`. `None` when the bucket changed.
     fn insert<R: Rule>(
         self,
         ask: Ask<'_, R>,
         header: Header,
-        (index, word, left): (SlotIndex, Word, Fingerprint),
+        (index, word, inherits): (SlotIndex, Word, Inherits),
         at: Moment,
         inserted: impl FnOnce(),
     ) -> Option<Ruling<'a>> {
         let ring = self.ring::<R>(index);
         let (slot, rule) = (self.bucket.slot(index), ask.rule);
-        let base = self.inherited_debt(rule, word, left, at);
+        let base = self.inherited_debt(rule, word, inherits, at);
         let mut debt = base;
-        let mut shared = false;
+        let mut is_shared = false;
         if header.is_shared() {
             // The key may have been charged to the overflow word. A later charge of that word
             // changes the header, so that this insertion cannot commit.
             let overflow = self.bucket.shared();
-            shared = !rule.expired(overflow, at);
-            if shared {
+            is_shared = !rule.expired(overflow, at);
+            if is_shared {
                 debt = debt.max(rule.current(overflow));
             }
         }
@@ -179,7 +192,7 @@ impl<'a> View<'a> {
             // A refusal is only valid while the slot is unchanged: its next owner may have written
             // the ring.
             Verdict::Deny(_) if !slot.is_still(word) => return None,
-            Verdict::Deny(_) if left == Fingerprint::IN_DEBT || shared => {
+            Verdict::Deny(_) if inherits == Inherits::Debt || is_shared => {
                 return Some(refused(debt, ring));
             }
             Verdict::Deny(_) => return Some(Ruling::own(false, debt, ring)),
@@ -188,9 +201,9 @@ impl<'a> View<'a> {
             // The slot was charged or claimed meanwhile.
             return None;
         }
-        let header = if left == Fingerprint::IN_DEBT { self.leave_debt(rule, header, base)? } else { header };
-        let shared = shared || left == Fingerprint::IN_DEBT;
-        self.take_slot(ask.fingerprint, header, shared, (index, word, left), rule, payload)?;
+        let header = if inherits == Inherits::Debt { self.leave_debt(rule, header, base)? } else { header };
+        let is_shared = is_shared || inherits == Inherits::Debt;
+        self.take_slot(ask.fingerprint, header, is_shared, (index, word, inherits), rule, payload)?;
         inserted();
         Some(Ruling::own(allowed, payload, ring))
     }
@@ -201,9 +214,9 @@ impl<'a> View<'a> {
         self,
         fingerprint: Fingerprint,
         header: Header,
-        shared: bool,
-        (index, word, left): (SlotIndex, Word, Fingerprint),
-        rule: Dated<'_, R>,
+        is_shared: bool,
+        (index, word, inherits): (SlotIndex, Word, Inherits),
+        rule: VersionedRef<'_, R>,
         payload: Payload,
     ) -> Option<()> {
         // Where a clock steps back, the word may come back under a later owner: then the header has
@@ -213,9 +226,9 @@ impl<'a> View<'a> {
         }
         let claim = self.bucket.slot(index).claim(word, payload)?;
         claim.write_fingerprint(fingerprint);
-        if !self.bucket.advance(header, header.committing(index, shared)) {
+        if !self.bucket.advance(header, header.committing(index, is_shared)) {
             // Another insertion committed first: this one leaves the slot without a key.
-            claim.abandon(left, |stored| rule.bump(stored));
+            claim.abandon(inherits.left(), |stored| rule.bump(stored));
             return None;
         }
         claim.publish();
@@ -224,7 +237,12 @@ impl<'a> View<'a> {
 
     /// Leaves the debt of a key that is about to lose its slot in the overflow word. `None` when
     /// the bucket changed.
-    fn leave_debt<R: Rule>(self, rule: Dated<'_, R>, header: Header, payload: Payload) -> Option<Header> {
+    fn leave_debt<R: Rule>(
+        self,
+        rule: VersionedRef<'_, R>,
+        header: Header,
+        payload: Payload,
+    ) -> Option<Header> {
         let (debt, shared_header) = (self.bucket.shared(), header.sharing());
         // A later version's word would not show a debt that is added under this one.
         let parts = !rule.is_later(debt)
@@ -236,15 +254,14 @@ impl<'a> View<'a> {
     /// The payload from which a new key starts in a slot with this `word`.
     pub(super) fn inherited_debt<R: Rule>(
         self,
-        rule: Dated<'_, R>,
+        rule: VersionedRef<'_, R>,
         word: Word,
-        left: Fingerprint,
+        inherits: Inherits,
         at: Moment,
     ) -> Payload {
-        if left == Fingerprint::VACANT {
-            rule.forgive(word.payload(), at)
-        } else {
-            rule.current(word.payload())
+        match inherits {
+            Inherits::Nothing => rule.forgive(word.payload(), at),
+            Inherits::Debt => rule.current(word.payload()),
         }
     }
 
@@ -281,8 +298,8 @@ fn refused(payload: Payload, ring: Ring<'_>) -> Ruling<'_> {
 
 /// The debt of the bucket's new keys together: at least half of the limit, which an evicted key may
 /// have had. So it is at least the debt of any key that is not in the bucket.
-pub(super) fn shared_debt<R: Rule>(rule: Dated<'_, R>, overflow: Stored, at: Moment) -> Payload {
-    rule.current(overflow).max(rule.half(at).unwrap_or(Payload::UNSEEN))
+pub(super) fn shared_debt<R: Rule>(rule: VersionedRef<'_, R>, overflow: Stored, at: Moment) -> Payload {
+    rule.current(overflow).max(rule.inheritable(at).unwrap_or(Payload::UNSEEN))
 }
 
 /// The debt that a new key waits for, where it may not inherit the `least` debt of a slot: that of
@@ -290,9 +307,9 @@ pub(super) fn shared_debt<R: Rule>(rule: Dated<'_, R>, overflow: Stored, at: Mom
 /// room for it in the slot, too: it inherits that by then.
 pub(super) fn waited_debt<R: Rule>(ask: Ask<'_, R>, overflow: Stored, least: Payload, at: Moment) -> Payload {
     let shared = shared_debt(ask.rule, overflow, at);
-    let most = ask.rule.half(at).unwrap_or(Payload::UNSEEN);
+    let most = ask.rule.inheritable(at).unwrap_or(Payload::UNSEEN);
     // By the rule itself, since a peek writes nothing: not even the horizon.
-    match ask.rule.rule.decide(most, Ring::NONE, at, ask.cost) {
+    match ask.rule.pure.decide(most, Ring::NONE, at, ask.cost) {
         Verdict::Allow(_) => shared,
         _ => shared.max(least),
     }

@@ -38,15 +38,15 @@ use std::cell::Cell;
 use std::hint::spin_loop;
 
 use crate::algorithm::staircase::{Instant, Returned, Staircase};
-use crate::algorithm::{Order, Refund, Rule, Stored, Taken};
+use crate::algorithm::{Refund, RefundOrder, Rule, Stored, Taken};
 use crate::bits::Field;
 use crate::error::BuildError;
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering, Tally, TallyOrdering};
-use crate::table::dated::ThenAndNow;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::ruling::Ask;
 use crate::table::stats::Stats;
+use crate::table::versioned::ThenAndNow;
 use crate::table::zeroed::{Zeroed, zeroed_tallies, zeroed_words};
 use crate::time::Timestamp;
 use Ordering::{Acquire, Relaxed, Release};
@@ -223,7 +223,7 @@ impl Running<'_> {
         let at = ask.rule.moment(now);
         let given = ask.rule.credit(payload, ring, at, ask.cost)?;
         // A TAT that was lowered without a receipt no longer tells how much of a request remains.
-        if ask.rule.rule.needs_order()
+        if ask.rule.pure.needs_order()
             && let Some(memory) = self.memory(at.tick)
         {
             memory.forget(self.fingerprint, Instant::at(at.tick));
@@ -368,22 +368,22 @@ impl<'r, T: Fn() -> Timestamp> Refunding<'r, T> {
         let (time, rule) = ((self.clock)(), rules.then);
         let (since, charged) = (self.taken.since.tick, self.taken.charged);
         let now = rule.moment_to_read(time).tick.max(since);
-        let needs_order = rule.rule.needs_order();
+        let needs_order = rule.pure.needs_order();
         let memory = if needs_order { self.running.memory(now) } else { None };
         let line = memory.and_then(|memory| memory.staircase(self.running.fingerprint));
         let staircase = memory.map(|memory| {
             let line = line.unwrap_or_else(|| Staircase::unknown_until(memory.forgotten()));
-            line.since_version(rule.rule.floor())
+            line.since_version(rule.pure.floor())
         });
         let is_unchanged = |staircase: Staircase| staircase.latest().is_before(since);
         let is_kept = !needs_order || staircase.is_some_and(is_unchanged);
         let order = match (is_kept, self.running.is_booked(self.since)) {
-            (true, false) => Order::Kept,
-            (true, true) => Order::KeptAndBooked,
-            (false, true) => Order::LostAndBooked,
+            (true, false) => RefundOrder::Kept,
+            (true, true) => RefundOrder::KeptAndBooked,
+            (false, true) => RefundOrder::LostAndBooked,
             (false, false) => {
                 let least = |staircase: Staircase| staircase.least(since, charged.bits(), now);
-                Order::Lost { least: staircase.map_or(0, least) }
+                RefundOrder::Lost { least: staircase.map_or(0, least) }
             }
         };
         let refund = rules.refund(payload, self.taken, time, order)?;

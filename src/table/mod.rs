@@ -8,7 +8,6 @@
 
 pub(crate) mod basis;
 mod bucket;
-pub(crate) mod dated;
 mod doors;
 #[cfg(loom)]
 pub mod edges;
@@ -30,7 +29,8 @@ mod saved;
 pub(crate) mod slot;
 mod slot_index;
 mod stats;
-pub(crate) mod term;
+pub(crate) mod validity;
+pub(crate) mod versioned;
 pub(crate) mod word;
 mod zeroed;
 
@@ -58,9 +58,9 @@ const MOST_KEYS: usize = (1_u64 << 36) as usize;
 /// Which ring of a key's bucket a decision is about, and its basis.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
-pub(crate) struct RingPlace(u8);
+pub(crate) struct DecidedOn(u8);
 
-impl RingPlace {
+impl DecidedOn {
     /// No ring.
     pub(crate) const NONE: Self = Self(0);
 
@@ -226,7 +226,7 @@ impl Table {
         };
         if size.is_of_one_key() {
             // Threads that inserted it at once would take several slots.
-            table.buckets[0].slot(SlotIndex::FIRST).enter(Fingerprint::ONLY.kept(), Payload::UNSEEN);
+            table.buckets[0].slot(SlotIndex::FIRST).give_to(Fingerprint::ONLY.kept(), Payload::UNSEEN);
         }
         Ok(table)
     }
@@ -252,14 +252,14 @@ impl Table {
     /// Where this ring is in its bucket, for [`ring_at`](Self::ring_at); with the basis of the
     /// decision.
     #[inline]
-    pub(crate) fn place_of(&self, ring: Ring<'_>, basis: Basis) -> RingPlace {
+    pub(crate) fn decided_on(&self, ring: Ring<'_>, basis: Basis) -> DecidedOn {
         let slot = || SlotIndex::new(ring.offset_in(&self.rings) / self.ring_len % self.ringed + 1);
-        let place = if ring.len() == 0 { RingPlace::NONE } else { RingPlace::of(slot()) };
+        let place = if ring.len() == 0 { DecidedOn::NONE } else { DecidedOn::of(slot()) };
         place.on(basis)
     }
 
     /// The ring at this place in the key's bucket.
-    pub(crate) fn ring_at(&self, fingerprint: Fingerprint, place: RingPlace) -> Ring<'_> {
+    pub(crate) fn ring_at(&self, fingerprint: Fingerprint, place: DecidedOn) -> Ring<'_> {
         match place.index() {
             0 => Ring::NONE,
             index => self.ring(self.view(fingerprint).bucket, SlotIndex::new(index.into())),
@@ -268,8 +268,11 @@ impl Table {
 
     /// An answer as a decision keeps it.
     #[inline]
-    pub(crate) fn shown(&self, Ruling { payload, ring, basis, .. }: Ruling<'_>) -> (Payload, RingPlace) {
-        (payload, self.place_of(ring, basis))
+    pub(crate) fn payload_and_basis(
+        &self,
+        Ruling { payload, ring, basis, .. }: Ruling<'_>,
+    ) -> (Payload, DecidedOn) {
+        (payload, self.decided_on(ring, basis))
     }
 
     /// The event counters of this fingerprint's stripe.

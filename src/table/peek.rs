@@ -7,11 +7,11 @@
 
 use crate::algorithm::{Rule, Stored, Verdict};
 use crate::ring::Ring;
-use crate::table::RingPlace;
+use crate::table::DecidedOn;
 use crate::table::basis::Basis;
 use crate::table::find::{Found, View};
 use crate::table::fingerprint::Fingerprint;
-use crate::table::full::{Best, Placement, Rest};
+use crate::table::full::{AtRest, Candidates, Inherits, Placement};
 use crate::table::growth::Reading;
 use crate::table::insert::waited_debt;
 use crate::table::look::Look;
@@ -37,8 +37,8 @@ impl<'a> Look<'a> {
         loop {
             let reading = view.bucket_to_read(ask.fingerprint);
             let Reading { view, header, sibling } = reading;
-            let mut best = Best::default();
-            let seen = reading.key(ask.fingerprint, |slot| best.weigh(ask.rule, slot));
+            let mut candidates = Candidates::default();
+            let seen = reading.key(ask.fingerprint, |slot| candidates.weigh(ask.rule, slot));
             let is_open = sibling.is_some_and(View::is_open);
             match seen {
                 KeyRead::Key(payload, index) if !is_open => {
@@ -50,29 +50,29 @@ impl<'a> Look<'a> {
                 _ => continue,
             }
             let overflow = view.bucket.shared();
-            let (index, word, left) = match best.placement(view.table.when_full, ask, at) {
-                Placement::Vacant(index, word) => (index, word, Fingerprint::VACANT),
+            let (index, word, inherits) = match candidates.placement(view.table.when_full, ask, at) {
+                Placement::Vacant(index, word) => (index, word, Inherits::Nothing),
                 _ if view.would_make_room(ask.fingerprint, header) => {
-                    (SlotIndex::FIRST, Word::ZERO, Fingerprint::VACANT)
+                    (SlotIndex::FIRST, Word::ZERO, Inherits::Nothing)
                 }
-                Placement::Evict(index, word) => (index, word, Fingerprint::IN_DEBT),
+                Placement::Evict(index, word) => (index, word, Inherits::Debt),
                 Placement::Shared(least) => {
                     let before = (waited_debt(ask, overflow, least, at), Ring::NONE, Basis::Shared);
                     return Self::without_slot(view, ask, at, before);
                 }
                 Placement::Refuse(payload, index) => {
-                    let place = view.table.place_of(view.ring::<R>(index), Basis::Full);
-                    return Self::without_room(payload, place, false);
+                    let decided_on = view.table.decided_on(view.ring::<R>(index), Basis::Full);
+                    return Self::slotless(payload, decided_on, false);
                 }
                 Placement::AdmitUncounted(payload) => {
-                    return Self::without_room(payload, RingPlace::NONE.on(Basis::Uncounted), true);
+                    return Self::slotless(payload, DecidedOn::NONE.on(Basis::Uncounted), true);
                 }
             };
-            let shared = header.is_shared() && !ask.rule.expired(overflow, at);
-            let debt = view.inherited_debt(ask.rule, word, left, at);
-            let payload = if shared { debt.max(ask.rule.current(overflow)) } else { debt };
-            let inherits = shared || left == Fingerprint::IN_DEBT;
-            let basis = if inherits { Basis::Inherited } else { Basis::Own };
+            let is_shared = header.is_shared() && !ask.rule.expired(overflow, at);
+            let debt = view.inherited_debt(ask.rule, word, inherits, at);
+            let payload = if is_shared { debt.max(ask.rule.current(overflow)) } else { debt };
+            let is_inherited = is_shared || inherits == Inherits::Debt;
+            let basis = if is_inherited { Basis::Inherited } else { Basis::Own };
             return Self::without_slot(view, ask, at, (payload, view.ring::<R>(index), basis));
         }
     }
@@ -93,14 +93,14 @@ impl<'a> Reading<'a> {
         };
         let (at, ring) = (ask.rule.moment_to_read(now), view.ring::<R>(index));
         let payload = ask.rule.read(payload);
-        let is_refused = matches!(ask.rule.rule.decide(payload, ring, at, ask.cost), Verdict::Deny(_));
+        let is_refused = matches!(ask.rule.pure.decide(payload, ring, at, ask.cost), Verdict::Deny(_));
         // Once the sibling is open, the key may have a refund there.
         let is_there = !sibling.is_some_and(View::is_open);
         (is_refused && is_there).then_some(Ruling::own(false, payload, ring))
     }
 
     /// Looks for the key in all slots; passes those at rest that are not the key's to `other`.
-    fn key(self, fingerprint: Fingerprint, other: impl FnMut(Rest)) -> KeyRead {
+    fn key(self, fingerprint: Fingerprint, other: impl FnMut(AtRest)) -> KeyRead {
         let Self { view, header, sibling } = self;
         if let Some(sibling) = sibling {
             match self.leaving(fingerprint, sibling) {

@@ -1,9 +1,10 @@
-//! The short way of an insertion: into a vacant slot of a bucket in which nothing else goes on.
+//! The fast path of an insertion: into a vacant slot of a bucket in which nothing else goes on.
 //!
 //! Most keys that a check does not find were seen before and have recovered: their clients come now
 //! and then. Such a key takes a slot whose owner has recovered, too. This is the first turn of
-//! [`enter`](View::enter) for that case alone, with the same steps and the same orderings. At any
-//! doubt it stops before it has charged the key, and `enter` begins anew.
+//! [`find_or_insert`](View::find_or_insert) for that case alone, with the same steps and the same
+//! orderings. At any doubt it stops before it has charged the key, and `find_or_insert` begins
+//! anew.
 //!
 //! The order of its readings matters:
 //!
@@ -11,16 +12,18 @@
 //! 2. All fingerprints: none is the key's.
 //! 3. The clock. Before the fingerprints it would be too early: the key's slot may have been
 //!    charged, have expired, and been claimed and abandoned without a change of the header.
-//! 4. The words. The chosen slot is read once more, as `enter` reads it, and claimed from there.
+//! 4. The words. The chosen slot is read once more, as `find_or_insert` reads it, and claimed from
+//!    there.
 
 use crate::algorithm::{Moment, Payload, Rule, Verdict};
 use crate::ring::Ring;
-use crate::table::dated::Dated;
 use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
+use crate::table::full::Inherits;
 use crate::table::header::Header;
 use crate::table::ruling::{Ask, Ruling};
 use crate::table::slot_index::{SlotIndex, home_slot, probes};
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -35,7 +38,8 @@ struct Vacancy {
 }
 
 /// Inserts a key that no slot has had since `header` was read. `before` is an earlier reading
-/// of the clock. An error is the latest reading, to go on with: see [`enter`](View::enter).
+/// of the clock. An error is the latest reading, to go on with: see
+/// [`find_or_insert`](View::find_or_insert).
 #[inline(always)]
 pub(super) fn recycle<'a, R: Rule>(
     view: View<'a>,
@@ -66,7 +70,7 @@ pub(super) fn recycle_unseen<'a, R: Rule>(
     before: Timestamp,
     clock: impl Fn() -> Timestamp,
 ) -> Result<(Ruling<'a>, Timestamp), Timestamp> {
-    match view.bucket.displaced(ask.fingerprint) {
+    match view.bucket.slot_of(ask.fingerprint) {
         Some(_) => Err(before),
         None => recycle(view, ask, header, before, clock),
     }
@@ -85,8 +89,8 @@ fn recycle_at<'a, R: Rule>(
         return None;
     }
     let Vacancy { index, word, owner, payload, .. } = vacancy(view, ask, header, now)?;
-    let change = (index, word, Fingerprint::VACANT);
-    view.take_slot(ask.fingerprint, header, false, change, ask.rule, payload)?;
+    let taken = (index, word, Inherits::Nothing);
+    view.take_slot(ask.fingerprint, header, false, taken, ask.rule, payload)?;
     Some((Ruling::own(true, payload, Ring::NONE), owner))
 }
 
@@ -113,7 +117,7 @@ fn is_quiet<R: Rule>(view: View<'_>, ask: Ask<'_, R>, header: Header) -> bool {
 }
 
 /// A vacant slot: the home slot if it will do, so that the key's next check finds it there; or
-/// the first without a key, the nearest to the home slot; or the longest idle key's.
+/// the first without a key, the nearest to the home slot; or the one with the smallest payload.
 #[inline(always)]
 fn vacancy<R: Rule>(view: View<'_>, ask: Ask<'_, R>, header: Header, now: Timestamp) -> Option<Vacancy> {
     let rule = ask.rule;
@@ -125,7 +129,7 @@ fn vacancy<R: Rule>(view: View<'_>, ask: Ask<'_, R>, header: Header, now: Timest
     let read = |index| (index, view.bucket.slot(index).read());
     let mut chosen = read(home_slot(ask.fingerprint));
     if !is_vacant(rule, chosen, header, at) {
-        chosen = read(without_key(view, ask.fingerprint).unwrap_or_else(|| longest_idle(view)));
+        chosen = read(without_key(view, ask.fingerprint).unwrap_or_else(|| smallest(view)));
         if !is_vacant(rule, chosen, header, at) {
             return None;
         }
@@ -146,9 +150,10 @@ fn is_intact(view: View<'_>, header: Header) -> bool {
     SlotIndex::all().map(differing).fold(0, |all, bits| all | bits) == 0
 }
 
-/// The slot with the smallest payload, which is the longest idle key's. Without branches.
+/// The slot with the smallest payload: mostly that of the key which is idle longest. Without
+/// branches.
 #[inline(always)]
-fn longest_idle(view: View<'_>) -> SlotIndex {
+fn smallest(view: View<'_>) -> SlotIndex {
     let (mut least, mut idle) = (u64::MAX, SlotIndex::FIRST);
     for index in SlotIndex::all() {
         // A frozen word comes last.
@@ -167,7 +172,7 @@ fn without_key(view: View<'_>, fingerprint: Fingerprint) -> Option<SlotIndex> {
 /// Whether a slot at rest has no debt.
 #[inline(always)]
 fn is_vacant<R: Rule>(
-    rule: Dated<'_, R>,
+    rule: VersionedRef<'_, R>,
     (index, (word, owner)): (SlotIndex, (Word, Fingerprint)),
     header: Header,
     at: Moment,
@@ -178,70 +183,4 @@ fn is_vacant<R: Rule>(
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::cell::Cell;
-
-    use crate::algorithm::{Compile, TokenBucket};
-    use crate::rate::Rate;
-    use crate::table::dated::Current;
-    use crate::table::fingerprint::Fingerprint;
-    use crate::table::slot_index::home_slot;
-    use crate::table::term::Term;
-    use crate::table::{Size, Table, WhenFull};
-    use crate::time::Timestamp;
-
-    /// Two keys of one bucket with the same home slot.
-    const MINE: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0047);
-    const OTHER: Fingerprint = Fingerprint::from_bits(0x1234_5678_0000_0147);
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
-
-    /// A check of a key at a clock's readings: whether it is admitted.
-    type Check = dyn Fn(&Table, Fingerprint, &dyn Fn() -> Timestamp) -> bool;
-
-    /// A table of one token a second and one at most, and a check of it.
-    fn checks() -> (Table, Box<Check>) {
-        let rule = TokenBucket::compile(&[TokenBucket::new(Rate::per_second(1))], 0).unwrap().remove(0);
-        let current = Current { rule, term: Term::of_first(&rule) };
-        let table = Table::new(Size::for_keys(1_000, 0).unwrap(), WhenFull::Deny).unwrap();
-        let check = move |table: &Table, key: Fingerprint, clock: &dyn Fn() -> Timestamp| {
-            table.check(&current, key, 1, clock).0.allowed
-        };
-        (table, Box::new(check))
-    }
-
-    /// Between the first reading and the look at the fingerprints, the key is admitted, recovers
-    /// and loses its slot. Charged at the first reading, it would be admitted three times.
-    #[test]
-    fn an_insertion_is_charged_at_a_time_after_its_scan() {
-        let (table, check) = checks();
-        let readings = Cell::new(0);
-        let stalled = || {
-            readings.set(readings.get() + 1);
-            if readings.get() > 1 {
-                return at(12_100);
-            }
-            assert!(check(&table, MINE, &|| at(11_000)));
-            assert!(check(&table, OTHER, &|| at(12_050)));
-            at(10_500)
-        };
-        assert!(check(&table, MINE, &stalled));
-        assert!(!check(&table, MINE, &|| at(12_100)), "it was admitted just now");
-    }
-
-    /// Otherwise a split could lose the charge of that word.
-    #[test]
-    fn an_insertion_repairs_the_parity_of_other_words() {
-        let (table, check) = checks();
-        assert!(check(&table, MINE, &|| at(1_000)));
-        let (view, index) = (table.view(MINE), home_slot(MINE));
-        let slot = view.bucket.slot(index);
-        slot.flip_parity(slot.load());
-        assert!(!view.bucket.header().commits(index, slot.load()));
-        assert!(check(&table, OTHER, &|| at(1_000)));
-        assert!(view.bucket.header().commits(index, slot.load()));
-        assert!(!check(&table, MINE, &|| at(1_000)), "its charge is still there");
-    }
-}
+mod tests;

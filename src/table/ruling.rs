@@ -3,12 +3,12 @@
 use crate::algorithm::Payload;
 use crate::ring::Ring;
 use crate::table::basis::Basis;
-use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
+use crate::table::versioned::VersionedRef;
 
-/// A request, in the terms of the table.
+/// A request, as the table needs it.
 pub(crate) struct Ask<'r, R> {
-    pub(crate) rule: Dated<'r, R>,
+    pub(crate) rule: VersionedRef<'r, R>,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) cost: u64,
 }

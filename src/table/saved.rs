@@ -4,11 +4,11 @@
 use crate::algorithm::{Moment, Payload, Rule};
 use crate::ring::Ring;
 use crate::sync::Ordering::Relaxed;
-use crate::table::dated::Dated;
 use crate::table::find::View;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SlotIndex, probes};
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 use crate::table::{Table, WhenFull};
 
@@ -31,7 +31,7 @@ impl Debt<'_> {
     /// found twice: that errs by refusing.
     pub(crate) fn each<R: Rule, E>(
         table: &Table,
-        rule: Dated<'_, R>,
+        rule: VersionedRef<'_, R>,
         at: Moment,
         mut each: impl FnMut(Debt<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -64,13 +64,13 @@ impl Debt<'_> {
     }
 
     /// Restores a debt, before the table is shared. `false` when there is no room for it.
-    pub(crate) fn enter<R: Rule>(self, table: &mut Table, rule: Dated<'_, R>, at: Moment) -> bool {
+    pub(crate) fn restore<R: Rule>(self, table: &mut Table, rule: VersionedRef<'_, R>, at: Moment) -> bool {
         match self {
             Debt::Key { fingerprint, payload, times } => loop {
                 let (view, header) = table.view(fingerprint).home_bucket(fingerprint);
                 let entered = admit(view, rule, fingerprint.kept(), payload, times);
                 if entered || !view.make_room(header, || view.fullness(rule, at)) {
-                    let may_share = table.when_full != WhenFull::Inherit && rule.half(at).is_some();
+                    let may_share = table.when_full != WhenFull::Inherit && rule.inheritable(at).is_some();
                     let shares = !entered && may_share;
                     if shares {
                         owe(view, payload);
@@ -101,7 +101,7 @@ impl Slot {
     /// counted refusal; oldest first, so that no entry is missed.
     pub(crate) fn debt<R: Rule>(
         &self,
-        rule: Dated<'_, R>,
+        rule: VersionedRef<'_, R>,
         ring: Ring<'_>,
         at: Moment,
         times: &mut Vec<u64>,
@@ -130,17 +130,17 @@ fn ending(view: View<'_>) -> u64 {
 /// Gives the key a slot, or raises its debt in the one it has. `false` when there is none.
 fn admit<R: Rule>(
     view: View<'_>,
-    rule: Dated<'_, R>,
+    rule: VersionedRef<'_, R>,
     fingerprint: Fingerprint,
     payload: Payload,
     times: &[u64],
 ) -> bool {
-    let rule = rule.rule;
+    let rule = rule.pure;
     let slot = |index: SlotIndex| view.bucket.slot(index);
     if let Some(known) = probes(fingerprint).find(|index| slot(*index).has_fingerprint(fingerprint)) {
         // The key was saved twice, since it migrated meanwhile: the larger debt counts.
         if slot(known).load().payload() < payload.stored() {
-            slot(known).enter(fingerprint, rule.log(payload, view.ring::<R>(known), times));
+            slot(known).give_to(fingerprint, rule.log(payload, view.ring::<R>(known), times));
         }
         return true;
     }
@@ -151,7 +151,7 @@ fn admit<R: Rule>(
         // detach it, and lose a concurrent charge.
         view.vacate_left(view.bucket.header());
     }
-    slot(index).enter(fingerprint, rule.log(payload, view.ring::<R>(index), times));
+    slot(index).give_to(fingerprint, rule.log(payload, view.ring::<R>(index), times));
     true
 }
 

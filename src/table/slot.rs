@@ -8,12 +8,18 @@
 //!     +-----------------------------------+                        +------------+    +-- (again)
 //! ```
 //!
-//! A slot *at rest* belongs to the key of its fingerprint, or to none. `claim` is a
-//! compare-exchange from the word that a scan read, and carries the new key's first charge: every
-//! charge of the old owner that is still in flight fails from then on. Until the header commits,
-//! only the claiming thread writes the slot. A *committed* slot is *published* by the claiming
-//! thread, or by a charge of the new key on top of its word. A refund takes a slot from rest to
-//! committed and back: meanwhile it can be charged, but not claimed.
+//! A slot *at rest* belongs to the key of its fingerprint, or to none: then it is *vacant*. `claim`
+//! is a compare-exchange from the word that a scan read, and carries the new key's first charge:
+//! every charge of the old owner that is still in flight fails from then on. Until the header
+//! commits, only the claiming thread writes the slot. A *committed* slot is *published* by the
+//! claiming thread, or by a charge of the new key on top of its word. A refund takes a slot from
+//! rest to committed and back (it *holds* the word): meanwhile it can be charged, but not claimed.
+//!
+//! A bucket that is being split hands its slots on. The new bucket's are *untouched* (all zero),
+//! then held with the word that arrived, then at rest. The old one's is *detached*: its fingerprint
+//! says that the key migrates, and its word has the parity that the header does not commit, so no
+//! thread changes it. Once the split is over the key has *left* it, and the next insertion
+//! *vacates* it.
 //!
 //! # Orderings
 //!
@@ -154,8 +160,8 @@ impl Slot {
     }
 
     /// at rest -> at rest, or committed -> at rest: decides the request on the word `seen`, which
-    /// was the key's, and charges it. `None` when the slot belongs to another key by now. `retries`
-    /// counts failed attempts.
+    /// was the key's, and charges it. `None` when the slot belongs to another key by now. Adds the
+    /// failed attempts to `retries`; a refusal sets that to 0.
     #[inline]
     pub(crate) fn charge<'a, R: Rule>(
         &self,
@@ -169,7 +175,7 @@ impl Slot {
         self.keep_trying(seen, ask, ring, at, decide, retries)
     }
 
-    /// The same by the words of which the rule knows quickly that they are its own.
+    /// The same on a word of which a few instructions show that it is of the rule's version.
     #[inline]
     pub(crate) fn charge_displaced<'a, R: Rule>(
         &self,
@@ -215,7 +221,7 @@ impl Slot {
 
     /// The same in one attempt.
     #[inline(always)]
-    pub(crate) fn charge_quickly<'a, R: Rule>(
+    pub(crate) fn charge_once<'a, R: Rule>(
         &self,
         seen: Word,
         ask: Ask<'_, R>,
@@ -295,7 +301,7 @@ impl Slot {
     }
 
     /// Gives the slot to `fingerprint`, with this payload. Before the table is shared.
-    pub(crate) fn enter(&self, fingerprint: Fingerprint, payload: Payload) {
+    pub(crate) fn give_to(&self, fingerprint: Fingerprint, payload: Payload) {
         self.fingerprint.store(fingerprint.bits(), Relaxed);
         self.word.store(self.load().charged(payload.stored()).bits(), Relaxed);
     }
@@ -444,15 +450,16 @@ impl Claim<'_> {
         self.slot.fingerprint.store(fingerprint.bits(), Release); // S2
     }
 
-    /// committed -> at rest. It fails when a charge of the same key has published on top.
+    /// committed -> at rest.
     pub(crate) fn publish(self) {
         let (committed, published) = (self.new.bits(), self.new.published().bits());
+        // Where it fails, a charge of the key has published it already.
         let _ = self.slot.word.compare_exchange(committed, published, Release, Relaxed); // S1
     }
 
     /// named -> at rest, vacant: the header did not commit. No charge in flight expects the word
-    /// that is left. `fingerprint` is [`VACANT`], or [`IN_DEBT`] when the old owner has remaining
-    /// debt.
+    /// that is left. `fingerprint` is [`VACANT`](Fingerprint::VACANT), or
+    /// [`IN_DEBT`](Fingerprint::IN_DEBT) if the old owner had debt.
     pub(crate) fn abandon(self, fingerprint: Fingerprint, bump: impl Fn(Stored) -> Payload) {
         // A swap: it comes after a concurrent `detach` of this fingerprint. The word is published
         // below.
@@ -463,33 +470,4 @@ impl Claim<'_> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::algorithm::InFlightRule;
-    use crate::table::dated::Dated;
-    use crate::table::term::Term;
-    use crate::time::Timestamp;
-
-    const FINGERPRINT: Fingerprint = Fingerprint::from_bits(0x13);
-
-    /// How often a request of this cost was retried when another charge came in between, and
-    /// whether it was admitted.
-    fn overtaken(cost: u64) -> (u64, bool) {
-        let (rule, term) = (InFlightRule::new(9).unwrap(), Term::endless(u64::MAX));
-        let (slot, at) = (Slot::new(FINGERPRINT), rule.moment(Timestamp::ZERO));
-        slot.enter(FINGERPRINT, Payload::of(InFlightRule::weight(5)));
-        let seen = slot.load();
-        slot.enter(FINGERPRINT, Payload::of(InFlightRule::weight(6)));
-        let rule = Dated { rule: &rule, term: &term };
-        let (ask, mut retries) = (Ask { rule, fingerprint: FINGERPRINT, cost }, 0);
-        let ruling = slot.charge(seen, ask, Ring::NONE, at, &mut retries).unwrap();
-        (retries, ruling.allowed)
-    }
-
-    #[test]
-    fn a_refusal_that_was_tried_again_counts_nothing() {
-        assert_eq!(overtaken(2), (1, true));
-        // Admitted on the first word, refused on the second.
-        assert_eq!(overtaken(4), (0, false));
-    }
-}
+mod tests;

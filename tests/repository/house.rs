@@ -48,7 +48,7 @@ const COUNTS: &[(&str, usize)] =
     &[("static LIMITERS", 1), ("pub fn check_n(", 3), ("from_nanos(u64::MAX)", 0)];
 
 /// The most lines of the engine with its inline tests. Less, and it is lowered.
-const MOST_LINES: usize = 22_014;
+const MOST_LINES: usize = 21_996;
 
 fn engine() -> Vec<File> {
     let is_product =

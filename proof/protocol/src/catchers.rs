@@ -64,7 +64,7 @@ pub fn catchers() -> &'static [(Mutant, &'static str)] {
         (Mutant::RecycleInASplit, "short: a key that leaves recovers in a split"),
         (Mutant::RecycleInAnyBucket, "short: a key that stays enters while its bucket splits"),
         (Mutant::RecycleForgetsTheOverflow, "short: a slot empties beside a share"),
-        // The short way has these steps of the long one.
+        // The fast path has these steps of the long one.
         (Mutant::CommitIgnoresTheHeader, "short: one key is inserted by three"),
         (Mutant::AbandonKeepsTheWord, "short: a hit and an abandoned claim"),
         (Mutant::AbandonRestoresTheName, "short: a key comes back and loses its slot"),

@@ -22,9 +22,9 @@
 //! something else covers for what was left out ([`uncaught`]), and a mutant without both is caught.
 //!
 //! Checks of the scenarios that are `quick` begin as the engine's do: by the home slot, the header
-//! and all fingerprints, and then by the *short way* of an insertion (`src/table/recycle.rs`), each
-//! of its readings a step. In the others, checks begin with the long way (`enter`): states are
-//! fewer. Threads of both kinds of scenarios come to the long way in the end.
+//! and all fingerprints, and then by the *fast path* of an insertion (`src/table/recycle.rs`), each
+//! of its readings a step. In the others, checks begin with the slow path (`find_or_insert`):
+//! states are fewer. Threads of both kinds of scenarios come to the slow path in the end.
 //!
 //! Where the protocol itself is known to break a promise, the scenario says so (`known`), and the
 //! tests demand that it still does: a repair shows by a test that fails. `docs/proof/holes.md`
@@ -41,6 +41,7 @@
 
 mod catchers;
 mod digest;
+mod fast_path;
 mod logs;
 mod machine;
 #[cfg(test)]
@@ -51,7 +52,6 @@ mod rule;
 mod scenario;
 mod scenarios;
 mod search;
-mod short_way;
 mod splits;
 mod state;
 mod values;

@@ -17,25 +17,25 @@ pub enum Mutant {
     /// An insertion claims its slot without looking whether the header has changed since it was
     /// read.
     ClaimBlindly,
-    /// The short way reads the header once it has read the fingerprints.
+    /// The fast path reads the header once it has read the fingerprints.
     RecycleReadsTheHeaderLate,
-    /// The short way goes by the time at which its check began.
+    /// The fast path goes by the time at which its check began.
     RecycleReadsTheClockEarly,
-    /// The short way reads the clock after the header, and before the fingerprints.
+    /// The fast path reads the clock after the header, and before the fingerprints.
     RecycleReadsTheClockBeforeTheNames,
-    /// The short way does not ask whether the header commits all words.
+    /// The fast path does not ask whether the header commits all words.
     RecyclePassesSkewedWords,
-    /// The short way does not ask whether the header commits the word of the slot that it takes.
+    /// The fast path does not ask whether the header commits the word of the slot that it takes.
     RecycleTakesASkewedWord,
-    /// The short way takes a slot that is claimed or held, or whose key is about to move.
+    /// The fast path takes a slot that is claimed or held, or whose key is about to move.
     RecycleTakesAClaim,
-    /// The short way takes a slot whose owner is in debt.
+    /// The fast path takes a slot whose owner is in debt.
     RecycleTakesASlotInDebt,
-    /// The short way takes a slot of a bucket that is being split.
+    /// The fast path takes a slot of a bucket that is being split.
     RecycleInASplit,
-    /// The short way takes a slot of whichever bucket the hint led to.
+    /// The fast path takes a slot of whichever bucket the hint led to.
     RecycleInAnyBucket,
-    /// The short way ignores the overflow word.
+    /// The fast path ignores the overflow word.
     RecycleForgetsTheOverflow,
     /// A slot that is given up gets its old word back.
     AbandonKeepsTheWord,
@@ -75,7 +75,7 @@ pub enum Mutant {
     VacatesAClaim,
     /// The slot that a key has left keeps its payload.
     VacateKeepsTheWord,
-    /// The short way claims a slot that another thread is emptying.
+    /// The fast path claims a slot that another thread is emptying.
     RecycleTakesAnEmptiedSlot,
     /// A word at rest that does not count is taken as it is.
     SkewedTaken,
@@ -130,12 +130,12 @@ pub enum Mutant {
     EraseBlindly,
     /// A reset zeroes the word's time.
     ResetZeroesTheTime,
-    /// The short way reads the clock before the fingerprints, and does not ask whether the header
+    /// The fast path reads the clock before the fingerprints, and does not ask whether the header
     /// commits all words.
     RecycleBesideAClaim,
-    /// The short way asks of no word whether the header commits it.
+    /// The fast path asks of no word whether the header commits it.
     RecycleAnyParity,
-    /// The short way takes a slot that is claimed, held or about to be left, with any parity.
+    /// The fast path takes a slot that is claimed, held or about to be left, with any parity.
     RecycleAnyClaim,
 }
 

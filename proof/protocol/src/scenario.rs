@@ -53,7 +53,7 @@ pub struct Scenario {
     pub known: &'static [&'static str],
     pub(crate) rule: Rule,
     pub(crate) full: Full,
-    /// Whether checks begin by the key's name, and new keys by the short way of an insertion. Where
+    /// Whether checks begin by the key's name, and new keys by the fast path of an insertion. Where
     /// they do not, states are fewer.
     pub(crate) quick: bool,
     /// Buckets that there may be: 1, 2 or 4.

@@ -1,9 +1,9 @@
 //! The scenarios, as data.
 
+use crate::fast_path::FAST_PATH;
 use crate::logs::LOGS;
 use crate::scenario::Op::{Check, Reset, Take};
 use crate::scenario::{BASE, FOUR, Full, ONE, Q, Scenario, TWO, W, X, Y, Z};
-use crate::short_way::SHORT_WAY;
 use crate::splits::SPLITS;
 
 /// The word of a claim, not yet committed, is the same as that of a slot that was held two owners
@@ -242,7 +242,7 @@ const BUCKETS: &[Scenario] = &[
 
 /// All scenarios.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    BUCKETS.iter().chain(SPLITS).chain(SHORT_WAY).chain(LOGS)
+    BUCKETS.iter().chain(SPLITS).chain(FAST_PATH).chain(LOGS)
 }
 
 /// The scenario of this name.

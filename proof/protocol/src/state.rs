@@ -181,7 +181,7 @@ pub(crate) struct Thread {
     pub(crate) header: Header,
     pub(crate) overflow: u8,
     pub(crate) place: u8,
-    /// On the short way of an insertion, one more than the place that a look at all slots has
+    /// On the fast path of an insertion, one more than the place that a look at all slots has
     /// found; 0: none.
     pub(crate) chosen: u8,
     pub(crate) seen: Word,
@@ -192,9 +192,9 @@ pub(crate) struct Thread {
     pub(crate) shared: bool,
     /// Charges the home slot, in one attempt.
     pub(crate) quickly: bool,
-    /// Inserts by the short way.
+    /// Inserts by the fast path.
     pub(crate) short: bool,
-    /// Whether the bucket is another than the one in which it tried the short way.
+    /// Whether the bucket is another than the one in which it tried the fast path.
     pub(crate) untried: bool,
     pub(crate) split: Split,
     pub(crate) log: Look,

@@ -72,7 +72,7 @@ pub struct Transition<'c> {
     pub(crate) inherits: &'c [Inherit],
     /// The instant of the change on the clock of the limiter.
     pub(crate) since: u64,
-    /// The horizon of the previous version, in nanoseconds: see `table::term`.
+    /// The horizon of the previous version, in nanoseconds: see `table::validity`.
     pub(crate) until: u64,
 }
 

@@ -9,12 +9,12 @@
 //!
 //! A larger payload has its debt for longer, so the table finds the key that is idle longest. But
 //! of two windows with different ends neither has the larger count at all later times: there is no
-//! `half`.
+//! `inheritable`.
 
 use crate::algorithm::change::Unit;
 use crate::algorithm::{
-    Booking, Carry, CountPolicy, Moment, Numbers, Order, PAYLOAD_BITS, Payload, Ranged, Refund, Ringed, Rule,
-    Stored, Taken, UPTIME, Verdict,
+    Booking, Carry, CountPolicy, Moment, Numbers, PAYLOAD_BITS, Payload, Ranged, Refund, RefundOrder, Ringed,
+    Rule, Stored, Taken, UPTIME, Verdict,
 };
 use crate::bits::{Field, bits};
 use crate::ring::Ring;
@@ -277,7 +277,7 @@ impl Rule for FirstHitRule {
         if unseen > 0 { self.payload(end, unseen) } else { self.payload(self.seen(payload, at.tick).0, 0) }
     }
 
-    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: Order) -> Option<Refund> {
+    fn refund(&self, payload: Payload, taken: Taken, at: Moment, _: RefundOrder) -> Option<Refund> {
         let (tick, ends) = (at.tick.max(taken.since.tick), self.ticks.end);
         if ends.get(payload.0) != ends.get(taken.charged.0) {
             return None;

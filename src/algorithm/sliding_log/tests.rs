@@ -190,7 +190,7 @@ fn what_is_left_of_a_request_over_a_lap_stays() {
             let charged = log(first, now, cost);
             for back in 1..=cost {
                 let taken = Taken { charged, since: at(now), cost: back };
-                let refunded = rule.refund(charged, taken, at(now), Order::Kept).unwrap().payload;
+                let refunded = rule.refund(charged, taken, at(now), RefundOrder::Kept).unwrap().payload;
                 let credited = rule.credit(charged, ring, at(now), back).unwrap().payload;
                 assert_eq!(refunded, credited);
                 let is_kept = !rule.expired(refunded, at(now + period - 1));
@@ -215,8 +215,8 @@ fn refunds_over_a_lap_hold_no_log_longer() {
         let Verdict::Allow(charged) = rule.decide(payload, ring, at(now), 5) else { panic!("there is room") };
         assert!(rule.stage(payload.stored(), ring, at(now), 5, || true));
         let taken = |charged, cost| Taken { charged, since: at(now), cost };
-        let part = rule.refund(charged, taken(charged, 2), at(now), Order::Kept).unwrap().payload;
-        payload = rule.refund(part, taken(part, 3), at(now), Order::Kept).unwrap().payload;
+        let part = rule.refund(charged, taken(charged, 2), at(now), RefundOrder::Kept).unwrap().payload;
+        payload = rule.refund(part, taken(part, 3), at(now), RefundOrder::Kept).unwrap().payload;
         assert_eq!(rule.head.get(payload.0), 18);
     }
     assert!(rule.expired(payload, at(now + 64 + 2 * step)));

@@ -14,11 +14,11 @@ use crate::error::BuildError;
 use crate::key::{Key, KeyHasher};
 use crate::limiter::core::Usage;
 use crate::limiter::space::Space;
-use crate::table::dated::Dated;
 use crate::table::hold::hold;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
-use crate::table::term::Term;
+use crate::table::validity::Validity;
+use crate::table::versioned::VersionedRef;
 use crate::table::{Fingerprint, Stats, Table, WhenFull};
 use crate::time::Timestamp;
 use limit::CurrentLimit;
@@ -90,7 +90,7 @@ pub use owned::OwnedInFlight;
 pub struct InFlightLimiter<K: ?Sized> {
     limit: CurrentLimit,
     /// The rule has no versions.
-    term: Term,
+    validity: Validity,
     hasher: KeyHasher,
     keys: Keys,
     max_keys: usize,
@@ -184,15 +184,15 @@ impl<K: ?Sized> InFlightLimiter<K> {
         if units > rule.limit() {
             return Err(AcquireError::Never { units, limit: rule.limit() });
         }
-        let ask = Ask { rule: self.dated(&rule), fingerprint, cost: units };
+        let ask = Ask { rule: self.by_ref(&rule), fingerprint, cost: units };
         let slot = hold(&self.keys.table, ask).ok_or(AcquireError::Busy)?;
         Ok(InFlight { keys: &self.keys, slot: Some(slot), units })
     }
 
     /// The rule as the table is handed it.
     #[inline]
-    fn dated<'r>(&'r self, rule: &'r InFlightRule) -> Dated<'r, InFlightRule> {
-        Dated { rule, term: &self.term }
+    fn by_ref<'r>(&'r self, rule: &'r InFlightRule) -> VersionedRef<'r, InFlightRule> {
+        VersionedRef { pure: rule, validity: &self.validity }
     }
 
     /// Makes another limit current, for all keys at one instant: from 1 to 1,048,575.
@@ -240,7 +240,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
     pub fn in_flight(&self, key: impl Key<K>) -> u64 {
         let (fingerprint, rule) = (self.fingerprint(key), self.limit.read().rule());
         let look =
-            self.keys.table.look(Ask { rule: self.dated(&rule), fingerprint, cost: 1 }, Timestamp::ZERO);
+            self.keys.table.look(Ask { rule: self.by_ref(&rule), fingerprint, cost: 1 }, Timestamp::ZERO);
         // A key for which there is no room has nothing in flight.
         if look.has_room() { InFlightRule::count(look.before) } else { 0 }
     }
@@ -258,7 +258,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
         let rule = self.limit.read().rule();
         let at = rule.moment(Timestamp::ZERO);
         Usage {
-            live_keys: self.keys.table.views().map(|view| view.in_debt(self.dated(&rule), at).count()).sum(),
+            live_keys: self.keys.table.views().map(|view| view.in_debt(self.by_ref(&rule), at).count()).sum(),
             max_keys: self.max_keys,
             memory_in_use: self.keys.table.bytes(),
         }
@@ -435,7 +435,7 @@ impl<K: ?Sized> InFlightBuilder<K> {
         space.judge()?;
         Ok(InFlightLimiter {
             limit: CurrentLimit::new(rule),
-            term: Term::endless(u64::MAX),
+            validity: Validity::endless(u64::MAX),
             hasher: space.hasher(),
             // A guard holds its slot, so no key may move.
             keys: Keys { table: space.table(space.size(rule.ring_len())?.fixed())?, waiters: Waiters::new() },

@@ -103,7 +103,7 @@ impl<K: ?Sized> InFlightLimiter<K> {
         if units > rule.limit() {
             return Poll::Ready(Err(AcquireError::Never { units, limit: rule.limit() }));
         }
-        let ask = Ask { rule: self.dated(&rule), fingerprint, cost: units };
+        let ask = Ask { rule: self.by_ref(&rule), fingerprint, cost: units };
         let awaited = |payload| InFlightRule::awaited(payload, true);
         match hold_or_mark(&self.keys.table, ask, awaited) {
             Holding::Held(slot) => Poll::Ready(Ok(InFlight { keys: &self.keys, slot: Some(slot), units })),

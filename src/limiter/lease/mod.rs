@@ -249,7 +249,7 @@ impl<'l, A: Algorithm, const N: usize, C: Clock> Lease<'l, A, N, C> {
     /// The most that all limits admit at once.
     fn limit(&self) -> u64 {
         let tier = self.core.versions.renewed(self.tier);
-        tier.rules.iter().map(|rule| rule.rule.limit()).min().unwrap_or(0)
+        tier.rules.iter().map(|rule| rule.pure.limit()).min().unwrap_or(0)
     }
 
     /// Spends held permits on the request, if they are enough and still good.

@@ -4,7 +4,7 @@ use crate::algorithm::{Algorithm, Numbers};
 use crate::clock::Clock;
 use crate::limiter::account::Account;
 use crate::limiter::core::Core;
-use crate::limiter::offer::{Joint, Offer, Stage};
+use crate::limiter::offer::{Offer, OfferingLimiter, Stage};
 use crate::limiter::time_of::Time;
 use crate::limiter::version::Tier;
 use crate::outcome::Outcome;
@@ -30,7 +30,7 @@ impl<'l> Offer<'l> {
         let view = core.tables[place].view(fingerprint);
         view.prefetch_all();
         if has_room_for(cost, tier.rule(place))
-            && let Some(look) = Look::quickly(view, Ask { rule: tier.dated(place), fingerprint, cost }, now)
+            && let Some(look) = Look::quickly(view, Ask { rule: tier.by_ref(place), fingerprint, cost }, now)
             && (look.allowed || core.versions.after(tier, now).is_none())
         {
             let outcome = if look.allowed { Outcome::Allowed } else { Outcome::Denied };
@@ -53,7 +53,7 @@ impl<'l> Offer<'l> {
         let mut tier = core.versions.renewed(tier);
         loop {
             let resets = core.versions.state().resets();
-            let (rule, view) = (tier.dated(place), core.tables[place].view(fingerprint));
+            let (rule, view) = (tier.by_ref(place), core.tables[place].view(fingerprint));
             let (look, outcome) = match cost {
                 0 => (Look::default(), Outcome::Allowed),
                 _ if !has_room_for(cost, tier.rule(place)) => (Look::default(), Outcome::Never),
@@ -86,7 +86,7 @@ impl<'l> Offer<'l> {
         resets: u32,
         (look, outcome): (Look<'l>, Outcome),
     ) -> Self {
-        let (from, by, refuses) = (core, &tier.shown[place], outcome != Outcome::Allowed);
+        let (from, by, refuses) = (core, &tier.decided_by[place], outcome != Outcome::Allowed);
         let (is_read, stage, place) = (false, Stage::Open, place as u8);
         Self { look, from, by, fingerprint, cost, now, is_read, resets, outcome, refuses, stage, place }
     }

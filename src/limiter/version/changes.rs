@@ -7,7 +7,7 @@ use crate::algorithm::{Algorithm, AnyRule, Inherit, Past, Transition, WithPast};
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::sync::MutexGuard;
-use crate::table::term::Term;
+use crate::table::validity::Validity;
 
 impl<A: Algorithm, const N: usize> Versions<A, N> {
     /// Makes the quotas current that `renew` makes of the old ones, and returns what each tier
@@ -31,7 +31,7 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         if origin == writer.origin {
             return Ok(());
         }
-        if self.current().all().any(|(_, shown)| shown.any.is_aligned()) {
+        if self.current().all().any(|(_, by)| by.any.is_aligned()) {
             let (quotas, inherits) = (writer.quotas.clone(), vec![Inherit::Additive; writer.quotas.len()]);
             return self.follow(&mut writer, clock, quotas, &inherits, origin);
         }
@@ -55,16 +55,16 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
     ) -> Result<(), BuildError> {
         let old = self.current();
         let since = old.end_at(clock)?;
-        let term = old.term();
+        let validity = old.validity();
         loop {
             // The horizon lies beyond the change: it stops only threads that are late.
-            let until = term.map_or(0, |term| term.extend(since - old.since));
+            let until = validity.map_or(0, |validity| validity.extend(since - old.since));
             let number = writer.last + 1;
             let change = Transition { inherits, since, until };
             let version = self.following_version(old, &quotas, origin, number, change)?;
             self.put(number, version).ok_or(BuildError::ChangedTooOften)?;
             writer.last = number;
-            if term.and_then(Term::horizon).is_none_or(|horizon| horizon.seal(until, number, since)) {
+            if validity.and_then(Validity::horizon).is_none_or(|horizon| horizon.seal(until, number, since)) {
                 self.announce(number);
                 (writer.quotas, writer.origin) = (quotas, origin);
                 return Ok(());
@@ -85,11 +85,11 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
         let (origin, (wanted, inherits)) = (writer.origin, renew(&writer.quotas)?);
         let old = self.current();
         let since = old.end_at(clock)?;
-        let until = old.term().map_or(0, |term| term.extend(since - old.since));
+        let until = old.validity().map_or(0, |validity| validity.extend(since - old.since));
         let number = writer.last + 1;
         let change = Transition { inherits: &inherits, since, until };
         let next = self.following_version(old, &wanted, origin, number, change)?;
-        let until = next.term().map_or(0, |term| term.extend(MINUTE));
+        let until = next.validity().map_or(0, |validity| validity.extend(MINUTE));
         let inherits = vec![Inherit::Additive; inherits.len()];
         let back = Transition { inherits: &inherits, since: since.saturating_add(MINUTE), until };
         self.following_version(&next, &writer.quotas, origin, number + 1, back).map(drop)
@@ -106,7 +106,7 @@ impl<A: Algorithm, const N: usize> Versions<A, N> {
     ) -> Result<Version<A::Rule, N>, BuildError> {
         // A limiter that was saved is built again with these quotas.
         compile(old.limits, quotas, origin)?;
-        let olds = old.all().map(|(old, shown)| (old.rule, (shown.any, old.term.past().cloned())));
+        let olds = old.all().map(|(old, by)| (old.pure, (by.any, old.validity.past().cloned())));
         let all: Vec<_> = quotas.iter().copied().zip(olds).zip(change.inherits.iter().copied()).collect();
         let rules = by_table(old.limits, &all, |tiers| {
             let (tiers, inherits): (Vec<_>, Vec<Inherit>) = tiers.into_iter().unzip();

@@ -23,7 +23,7 @@ fn while_a_bucket_is_split(judge: fn(&Table)) {
     bounded(3, move || {
         let size = Size::for_keys(6, 0).expect("six keys are few");
         let table = Table::new(size, WhenFull::Deny).expect("there is memory");
-        table.at(BUCKET).bucket.slot(home_slot(MOVER)).enter(MOVER, Payload::of(5));
+        table.at(BUCKET).bucket.slot(home_slot(MOVER)).give_to(MOVER, Payload::of(5));
         assert!(table.at(BUCKET).bucket.change_shared(Stored::new(0), Stored::new(7)));
         let part = Arc::new(table);
         let other = part.clone();

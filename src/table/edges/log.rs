@@ -5,17 +5,17 @@ use crate::algorithm::{Compile, Moment, Payload, Refund, Rule, SlidingLog, Verdi
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::AtomicU64;
-use crate::table::dated::Dated;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
-use crate::table::term::Term;
+use crate::table::validity::Validity;
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
 /// A slot and its ring of one entry, of a key that was admitted at second 0.
 struct Log {
     rule: <SlidingLog as Compile>::Rule,
-    term: Term,
+    validity: Validity,
     slot: Slot,
     word: Word,
     entries: Vec<AtomicU64>,
@@ -27,14 +27,14 @@ impl Log {
         let rule = SlidingLog::compile(&quota, 0).expect("the model's quota is valid").remove(0);
         let slot = Slot::new(X);
         let entries = vec![AtomicU64::new(0)];
-        let mut log = Self { rule, term: Term::endless(u64::MAX), slot, word: Word::ZERO, entries };
+        let mut log = Self { rule, validity: Validity::endless(u64::MAX), slot, word: Word::ZERO, entries };
         assert!(log.charge(0));
         log.word = log.slot.load();
         log
     }
 
-    fn rule(&self) -> Dated<'_, <SlidingLog as Compile>::Rule> {
-        Dated { rule: &self.rule, term: &self.term }
+    fn rule(&self) -> VersionedRef<'_, <SlidingLog as Compile>::Rule> {
+        VersionedRef { pure: &self.rule, validity: &self.validity }
     }
 
     fn ring(&self) -> Ring<'_> {

@@ -16,13 +16,13 @@ use crate::algorithm::{InFlightRule, Payload, Refund, Rule, Stored};
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Builder, Ordering::Relaxed, model, spawn};
 use crate::table::bucket::Bucket;
-use crate::table::dated::Dated;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::marks::Marks;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::slot_index::SlotIndex;
-use crate::table::term::{Horizon, Term};
+use crate::table::validity::{Horizon, Validity};
+use crate::table::versioned::VersionedRef;
 use crate::table::word::Word;
 use crate::time::Timestamp;
 
@@ -87,7 +87,7 @@ impl Deed {
 /// A slot at rest of the key `X` with this payload, and its word.
 fn with_debt(payload: u64) -> (Slot, Word) {
     let slot = Slot::new(X);
-    slot.enter(X, Payload::of(payload));
+    slot.give_to(X, Payload::of(payload));
     let word = slot.load();
     (slot, word)
 }
@@ -107,9 +107,9 @@ fn less(payload: Stored) -> Payload {
 
 /// Charges the word `seen`, if it is still there and this key's: whether it was admitted.
 fn charge(slot: &Slot, seen: Word, fingerprint: Fingerprint) -> Option<bool> {
-    let (rule, term) = (InFlightRule::new(9).expect("nine is a limit"), Term::endless(u64::MAX));
-    let ask = Ask { rule: Dated { rule: &rule, term: &term }, fingerprint, cost: 1 };
-    slot.charge_quickly(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
+    let (rule, validity) = (InFlightRule::new(9).expect("nine is a limit"), Validity::endless(u64::MAX));
+    let ask = Ask { rule: VersionedRef { pure: &rule, validity: &validity }, fingerprint, cost: 1 };
+    slot.charge_once(seen, ask, Ring::NONE, rule.moment(Timestamp::ZERO)).map(|ruling| ruling.allowed)
 }
 
 /// The same by the other way of charging.
@@ -369,7 +369,7 @@ pub fn a_migrating_fingerprint_comes_after_the_header() {
     carries(
         || {
             let bucket = Bucket::new();
-            bucket.slot(SlotIndex::FIRST).enter(X, Payload::of(5));
+            bucket.slot(SlotIndex::FIRST).give_to(X, Payload::of(5));
             bucket
         },
         |bucket| {

@@ -7,11 +7,11 @@ use crate::algorithm::{Compile, Payload, Refund, TokenBucket, Verdict};
 use crate::rate::Rate;
 use crate::ring::Ring;
 use crate::sync::counted::{Writes, writes_of};
-use crate::table::dated::Current;
 use crate::table::ruling::Ask;
 use crate::table::slot::Slot;
 use crate::table::slot_index::{SLOTS, home_slot};
-use crate::table::term::Term;
+use crate::table::validity::Validity;
+use crate::table::versioned::Versioned;
 use crate::table::word::Word;
 use crate::table::{Debt, ROOTS, Size, WhenFull};
 use crate::time::Timestamp;
@@ -36,13 +36,13 @@ fn charged() -> (Table, impl Rule, SlotIndex) {
 }
 
 fn is_admitted(table: &Table, rule: &impl Rule, fingerprint: Fingerprint) -> bool {
-    let current = Current { rule: *rule, term: Term::of_first(rule) };
-    let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost: 1 };
+    let current = Versioned { pure: *rule, validity: Validity::of_first(rule) };
+    let ask = Ask { rule: current.by_ref(), fingerprint: fingerprint.kept(), cost: 1 };
     table.check(&current, fingerprint, ask.cost, || NOW).0.allowed
 }
 
 /// Lowers the key's word to that of a key without debt: whether it has one.
-fn forgive<R: Rule>(table: &Table, rule: Dated<'_, R>, key: Fingerprint, now: Timestamp) -> bool {
+fn forgive<R: Rule>(table: &Table, rule: VersionedRef<'_, R>, key: Fingerprint, now: Timestamp) -> bool {
     let at = rule.moment(now);
     let less = |payload, _: Ring<'_>| Some(Refund::of(rule.forgive(payload, at), 0));
     table.lower::<R>(key, |_, _, _| true, less).is_some()
@@ -81,8 +81,8 @@ fn another_keys_detached_word_is_repaired_before_a_claim() {
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..10).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10 - 4);
     skew(view, index);
-    let current = Current { rule, term: Term::of_first(&rule) };
-    assert!(forgive(&table, current.dated(), KEY, NOW), "nor is it held so");
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
+    assert!(forgive(&table, current.by_ref(), KEY, NOW), "nor is it held so");
     assert_eq!(slots_of(&table, KEY), 1);
     assert_eq!((0..11).filter(|_| is_admitted(&table, &rule, KEY)).count(), 10);
 }
@@ -108,7 +108,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
     let quota = TokenBucket::new(Rate::per_second(1)).burst(10);
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
     let table = Table::new(Size::for_keys(10_000, 0).unwrap(), WhenFull::Deny).unwrap();
-    let current = Current { rule, term: Term::of_first(&rule) };
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
     let check = |key: Fingerprint, cost, clock: &dyn Fn() -> Timestamp| {
         table.check(&current, key, cost, clock).0.allowed
     };
@@ -124,7 +124,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
     let meddle = || {
         readings.set(readings.get() + 1);
         if readings.get() == 2 {
-            let reset = |key: Fingerprint| forgive(&table, current.dated(), key, at(5)());
+            let reset = |key: Fingerprint| forgive(&table, current.by_ref(), key, at(5)());
             assert!(check(other, 1, &at(12)) && reset(other));
             assert!(check(mine, 6, &at(5)));
             assert!(table.at(7).bucket.slot(home_slot(mine)).has_fingerprint(mine.kept()));
@@ -133,7 +133,7 @@ fn a_stalled_insertion_claims_no_word_that_came_back() {
         }
         at(12)()
     };
-    let ask = Ask { rule: current.dated(), fingerprint: stalled, cost: 1 };
+    let ask = Ask { rule: current.by_ref(), fingerprint: stalled, cost: 1 };
     assert!(table.check_anywhere(ask, meddle(), meddle).0.allowed);
     assert!(readings.get() > 1 && !check(mine, 5, &at(5)), "it has taken six of ten");
 }
@@ -156,8 +156,8 @@ const STRANGERS: [Fingerprint; 2] =
 
 /// Whether a peek admits this cost; where it refuses, a check does, too.
 fn would_admit(table: &Table, rule: &impl Rule, fingerprint: Fingerprint, cost: u64) -> bool {
-    let current = Current { rule: *rule, term: Term::of_first(rule) };
-    let ask = Ask { rule: current.dated(), fingerprint: fingerprint.kept(), cost };
+    let current = Versioned { pure: *rule, validity: Validity::of_first(rule) };
+    let ask = Ask { rule: current.by_ref(), fingerprint: fingerprint.kept(), cost };
     let (writes, allowed) = writes_of(|| table.look(Ask { fingerprint, ..ask }, NOW).allowed);
     assert_eq!(writes, Writes::default(), "a peek");
     if !allowed {
@@ -200,10 +200,10 @@ fn peeks_and_refusals_write_nothing_while_a_split_stands_still() {
     sibling.bucket.slot(index).receive(moved);
     stage("it has arrived");
     // A check that finds the fingerprint there charges the key at once.
-    let current = Current { rule, term: Term::of_first(&rule) };
-    let ask = Ask { rule: current.dated(), fingerprint: KEY.kept(), cost: 1 };
-    let (slot, at) = (sibling.bucket.slot(index), current.dated().moment(NOW));
-    assert!(slot.charge_quickly(slot.load(), ask, Ring::NONE, at).unwrap().allowed);
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
+    let ask = Ask { rule: current.by_ref(), fingerprint: KEY.kept(), cost: 1 };
+    let (slot, at) = (sibling.bucket.slot(index), current.by_ref().moment(NOW));
+    assert!(slot.charge_once(slot.load(), ask, Ring::NONE, at).unwrap().allowed);
     assert!(would_admit(&table, &rule, KEY, 6) && !would_admit(&table, &rule, KEY, 7));
     view.split(level, splitting);
     assert!(sibling.is_open() && view.bucket.header().level() == level + 1);
@@ -222,12 +222,12 @@ const OTHER: Fingerprint = Fingerprint::from_bits(0x9234_5678_0009_0007);
 fn admitted_beside(meddle: fn(&Slot, Word)) -> usize {
     let rule = TokenBucket::compile(&[TokenBucket::new(Rate::per_hour(1)).burst(2)], 0).unwrap().remove(0);
     let table = Table::new(Size::for_keys(20_000, 0).unwrap(), WhenFull::Deny).unwrap();
-    let current = Current { rule, term: Term::of_first(&rule) };
-    let (view, index, dated) = (table.at(7), home_slot(KEY), current.dated());
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
+    let (view, index, current) = (table.at(7), home_slot(KEY), current.by_ref());
     let slot = view.bucket.slot(index);
     let claim = |key: Fingerprint| {
-        let (header, at, word) = (view.bucket.header(), dated.moment(NOW), slot.load());
-        let Verdict::Allow(payload) = dated.decide(dated.forgive(word.payload(), at), Ring::NONE, at, 1)
+        let (header, at, word) = (view.bucket.header(), current.moment(NOW), slot.load());
+        let Verdict::Allow(payload) = current.decide(current.forgive(word.payload(), at), Ring::NONE, at, 1)
         else {
             panic!("a new key has its burst")
         };
@@ -248,7 +248,7 @@ fn admitted_beside(meddle: fn(&Slot, Word)) -> usize {
     let mut admitted = usize::from(is_admitted(&table, &rule, MINE));
     assert!(is_admitted(&table, &rule, OTHER));
     assert!(!view.bucket.advance(header, header.committing(index, false)));
-    mine.abandon(Fingerprint::VACANT, |stored| dated.bump(stored));
+    mine.abandon(Fingerprint::VACANT, |stored| current.bump(stored));
     admitted += (0..4).filter(|_| is_admitted(&table, &rule, MINE)).count();
     admitted
 }
@@ -313,11 +313,11 @@ fn a_split_detaches_the_word_of_a_restored_key() {
     let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
     let mut table = Table::new(Size::for_keys(1 << 20, 0).unwrap(), WhenFull::Deny).unwrap();
-    let (current, at) = (Current { rule, term: Term::of_first(&rule) }, rule.moment(NOW));
+    let (current, at) = (Versioned { pure: rule, validity: Validity::of_first(&rule) }, rule.moment(NOW));
     let Verdict::Allow(payload) = rule.decide(Payload::UNSEEN, Ring::NONE, at, 3) else { unreachable!() };
     let keys = (1..=40).map(|key| Fingerprint::from_bits((key * LEAVES) | 3));
     for fingerprint in keys.clone() {
-        assert!(Debt::Key { fingerprint, payload, times: &[] }.enter(&mut table, current.dated(), at));
+        assert!(Debt::Key { fingerprint, payload, times: &[] }.restore(&mut table, current.by_ref(), at));
     }
     for key in keys.clone() {
         let (view, header) = table.view(key).home_bucket(key);
@@ -341,7 +341,7 @@ fn a_table_follows_many_buckets_split_alone() {
     let quota = TokenBucket::new(Rate::per_second(1));
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
     let table = Table::new(Size::for_keys(1_000_000, 0).unwrap(), WhenFull::Deny).unwrap();
-    let current = Current { rule, term: Term::of_first(&rule) };
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
     for number in 0..50 * alive {
         let now = Timestamp::from_nanos((alive + number) * (1_000_000_000 / alive));
         let key = Fingerprint::from_bits(scattered(number));

@@ -5,10 +5,10 @@ use std::cell::Cell;
 use super::*;
 use crate::algorithm::{Compile, TokenBucket};
 use crate::rate::Rate;
-use crate::table::dated::Current;
 use crate::table::fingerprint::Fingerprint;
 use crate::table::slot_index::SLOTS;
-use crate::table::term::Term;
+use crate::table::validity::Validity;
+use crate::table::versioned::Versioned;
 use crate::table::{Size, Table, WhenFull};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
@@ -23,7 +23,7 @@ fn a_newcomer_that_others_abort_makes_do_in_time() {
         fingerprints.set(fingerprints.get() + 1);
         Fingerprint::from_bits(fingerprints.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2)
     };
-    let current = Current { rule, term: Term::of_first(&rule) };
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
     let check =
         |fingerprint, clock: &dyn Fn() -> Timestamp| table.check(&current, fingerprint, 1, clock).0.allowed;
     assert!((0..SLOTS).all(|_| check(newcomer(), &|| NOW)));
@@ -44,7 +44,7 @@ fn a_newcomer_that_others_abort_makes_do_in_time() {
 fn a_refusal_by_a_quota_that_has_ended_says_so() {
     let quota = TokenBucket::new(Rate::per_hour(1)).burst(10);
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
-    let current = Current { rule, term: Term::of_first(&rule) };
+    let current = Versioned { pure: rule, validity: Validity::of_first(&rule) };
     let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Deny).unwrap();
     let newcomer = |nth: u64| Fingerprint::from_bits(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 2);
     let check = |nth, now| {
@@ -54,10 +54,10 @@ fn a_refusal_by_a_quota_that_has_ended_says_so() {
     };
     assert!((0..SLOTS as u64).all(|nth| check(nth, NOW).0));
     assert_eq!(check(77, NOW), (false, NOW));
-    let (until, horizon) = (current.term.until(), current.term.horizon().unwrap());
+    let (until, horizon) = (current.validity.until(), current.validity.horizon().unwrap());
     assert!(horizon.seal(until, 2, NOW.as_nanos()));
     let (allowed, at) = check(77, Timestamp::from_nanos(NOW.as_nanos() + 5));
-    assert!(!allowed && !current.dated().is_timely(at), "{at:?}");
+    assert!(!allowed && !current.by_ref().is_timely(at), "{at:?}");
 }
 
 /// An insertion that stalls right before its commit, while 65,536 requests charge the
@@ -68,9 +68,9 @@ fn an_insertion_that_stalls_over_65536_shares_does_not_commit() {
     let rule = TokenBucket::compile(&[quota], 0).unwrap().remove(0);
     let table = Table::new(Size::for_keys(1, 0).unwrap(), WhenFull::Share).unwrap();
     let view = table.view(Fingerprint::from_bits(0));
-    let (at, term) = (rule.moment(NOW), Term::of_first(&rule));
+    let (at, validity) = (rule.moment(NOW), Validity::of_first(&rule));
     let ask = Ask {
-        rule: Dated { rule: &rule, term: &term },
+        rule: VersionedRef { pure: &rule, validity: &validity },
         fingerprint: Fingerprint::from_bits(4).kept(),
         cost: 1,
     };

@@ -12,7 +12,7 @@ fn probe(key: Key, step: u8) -> u8 {
 }
 
 impl Machine<'_> {
-    // How a check begins: by the key's fingerprint alone, and if no slot has it, by the short way
+    // How a check begins: by the key's fingerprint alone, and if no slot has it, by the fast path
     // of an insertion. `check`, `check_displaced` and `recycle`, as
     // `src/table/{bucket,recycle}.rs` have them.
 
@@ -40,7 +40,7 @@ impl Machine<'_> {
     }
 
     /// `check_displaced`: the header, then the fingerprints of all slots. A thread that comes from
-    /// `enter` has the header already.
+    /// `find_or_insert` has the header already.
     pub(super) fn displaced(self, state: &mut State, nth: usize) {
         let State { buckets, threads, .. } = state;
         let thread = &mut threads[nth];
@@ -96,7 +96,8 @@ impl Machine<'_> {
         (thread.place, thread.pc) = (0, Pc::RecycleClock);
     }
 
-    /// `enter` goes on: with its scan, if it has tried the short way itself; or from its beginning.
+    /// `find_or_insert` goes on: with its scan, if it has tried the fast path itself; or from its
+    /// beginning.
     pub(super) fn give_up(self, thread: &mut Thread) {
         let goes_on = thread.untried && (thread.short || thread.pc == Pc::Displaced);
         let header = thread.header;
@@ -106,7 +107,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Notes that the key's bucket is another than the thread thought: there it tries the short way
+    /// Notes that the key's bucket is another than the thread thought: there it tries the fast path
     /// once more.
     pub(super) fn comes_to_another(self, thread: &mut Thread) {
         thread.untried |= self.scenario.quick && thread.checks();
@@ -198,7 +199,7 @@ impl Machine<'_> {
 
     // Finding a key: by its fingerprint, then by the headers and a scan of the bucket.
 
-    /// `enter`'s load of the overflow word, and `at_home`.
+    /// `find_or_insert`'s load of the overflow word, and `at_home`.
     pub(super) fn home(self, state: &mut State, nth: usize) {
         let State { buckets, threads, .. } = state;
         let thread = &mut threads[nth];

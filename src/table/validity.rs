@@ -16,7 +16,7 @@
 //! behind. A check whose time is beyond the copy raises the horizon, about once a second: so the
 //! checks after it are fast again, also where all of them are refusals. What only reads the words
 //! (a peek, a save, a refund's look at the time) does without: see
-//! [`elapsed_unraised`](Term::elapsed_unraised).
+//! [`elapsed_unraised`](Validity::elapsed_unraised).
 //!
 //! | edge | release | acquire | carries |
 //! |------|---------|---------|---------|
@@ -115,7 +115,7 @@ impl Horizon {
 
 /// The time for which one rule of a version is current, and the versions before it.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub(crate) struct Validity {
     /// Start of the version, on the clock of the limiter.
     since: u64,
     /// The last nanosecond after `since` that the payloads of all rules of the version have room
@@ -133,7 +133,7 @@ pub(crate) struct Term {
     past: Option<Arc<Past>>,
 }
 
-impl Term {
+impl Validity {
     /// Without a horizon, from the clock's zero on. `last`: the last nanosecond that payloads have
     /// room for.
     #[inline]
@@ -142,8 +142,9 @@ impl Term {
         Self { since: 0, last, cached, early, is_early: true, horizon: None, past: None }
     }
 
-    /// The terms of the rules of a version that begins at `since`. They also end together: they
-    /// share one horizon, so that one compare-exchange seals it, and the earliest last nanosecond.
+    /// The validities of the rules of a version that begins at `since`. They also end together:
+    /// they share one horizon, so that one compare-exchange seals it, and the earliest last
+    /// nanosecond.
     pub(crate) fn all<R: Rule>(rules: Vec<WithPast<R>>, since: u64) -> Vec<(R, Self)> {
         let last = rules.iter().filter(|(rule, _)| rule.is_ranged()).map(|(rule, _)| rule.last()).min();
         let Some(last) = last else {
@@ -151,25 +152,25 @@ impl Term {
         };
         let (last, horizon) = (last.min(UNTIL.max()), Arc::new(Horizon::new()));
         let until = horizon.raise(0, last);
-        let term = |(rule, past): WithPast<R>| {
+        let validity = |(rule, past): WithPast<R>| {
             if !rule.is_ranged() {
                 return (rule, Self::endless(rule.last()));
             }
             let (cached, early) = (AtomicU64::new(until), AtomicU64::new(0));
             let (is_early, horizon) = (rule.is_early(), Some(horizon.clone()));
-            let term = Self { since, last, cached, early, is_early, horizon, past };
-            term.cache(until);
-            (rule, term)
+            let validity = Self { since, last, cached, early, is_early, horizon, past };
+            validity.cache(until);
+            (rule, validity)
         };
-        rules.into_iter().map(term).collect()
+        rules.into_iter().map(validity).collect()
     }
 
-    /// The term of a first version's only rule.
+    /// The validity of a first version's only rule.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn of_first(rule: &impl Rule) -> Self {
-        let term = Self::all(vec![(*rule, None)], 0).remove(0).1;
-        term.extend(1);
-        term
+        let validity = Self::all(vec![(*rule, None)], 0).remove(0).1;
+        validity.extend(1);
+        validity
     }
 
     pub(crate) fn horizon(&self) -> Option<&Horizon> {

@@ -1,9 +1,9 @@
-//! The scenarios of the short way of an insertion, as data.
+//! The scenarios of the fast path of an insertion, as data.
 
 use crate::scenario::Op::{Check, Reset, Take};
 use crate::scenario::{BASE, FOUR, Full, Q, Scenario, TWO, V, W, X, Y, Z};
 
-pub(crate) const SHORT_WAY: &[Scenario] = &[
+pub(crate) const FAST_PATH: &[Scenario] = &[
     Scenario {
         name: "short: one key is inserted by three",
         quick: true,

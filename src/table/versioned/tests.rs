@@ -11,40 +11,40 @@ use crate::rate::Rate;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A rule in its term.
+/// A rule and its validity.
 #[derive(Debug)]
 struct Version {
     rule: AnyRule,
-    term: Term,
+    validity: Validity,
 }
 
 impl Version {
-    fn dated(&self) -> Dated<'_, AnyRule> {
-        Dated { rule: &self.rule, term: &self.term }
+    fn by_ref(&self) -> VersionedRef<'_, AnyRule> {
+        VersionedRef { pure: &self.rule, validity: &self.validity }
     }
 
     /// The payload after `cost` was admitted at `now`.
     fn charged(&self, payload: Stored, now: u64, cost: u64) -> Stored {
-        let (dated, at) = (self.dated(), self.dated().moment(at(now)));
-        match dated.decide(dated.read(payload), Ring::NONE, at, cost) {
+        let (rule, at) = (self.by_ref(), self.by_ref().moment(at(now)));
+        match rule.decide(rule.read(payload), Ring::NONE, at, cost) {
             Verdict::Allow(payload) => payload.stored(),
             verdict => panic!("{self:?}: {verdict:?}"),
         }
     }
 
     fn remaining(&self, payload: Stored, now: u64) -> u64 {
-        crate::algorithm::Numbers::remaining(&self.rule, self.dated().read(payload), Ring::NONE, at(now))
+        crate::algorithm::Numbers::remaining(&self.rule, self.by_ref().read(payload), Ring::NONE, at(now))
     }
 
     /// Changes the quota, seals this version, and returns the new one.
     fn changed(&self, quota: impl Into<Quota>, inherit: Inherit, since: u64) -> Self {
-        let until = self.term.extend(since);
+        let until = self.validity.extend(since);
         let change = Transition { inherits: &[inherit], since, until };
         let rules = Quota::recompile(&[quota.into()], 0, &[self.rule], change).expect("there is room");
-        let olds = [(self.rule, self.term.past().cloned())];
+        let olds = [(self.rule, self.validity.past().cloned())];
         let rules = Past::remember(&olds, &rules, change).expect("it is the first change");
-        assert!(self.term.horizon().expect("it can be changed").seal(until, 1, since));
-        version(Term::all(rules, since))
+        assert!(self.validity.horizon().expect("it can be changed").seal(until, 1, since));
+        version(Validity::all(rules, since))
     }
 }
 
@@ -58,14 +58,14 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-fn version(rules: Vec<(AnyRule, Term)>) -> Version {
-    let (rule, term) = rules.into_iter().next().expect("there is one rule");
-    Version { rule, term }
+fn version(rules: Vec<(AnyRule, Validity)>) -> Version {
+    let (rule, validity) = rules.into_iter().next().expect("there is one rule");
+    Version { rule, validity }
 }
 
 fn first(quota: impl Into<Quota>) -> Version {
     let rule = Quota::compile(&[quota.into()], 0).expect("ten a second").remove(0);
-    Version { rule, term: Term::of_first(&rule) }
+    Version { rule, validity: Validity::of_first(&rule) }
 }
 
 /// Quotas whose versions have ranges of their own.
@@ -88,17 +88,17 @@ fn quick_decisions_equal_slow_ones() {
         first(bucket).changed(bucket, Inherit::AsIs, SECOND),
         first(FixedWindow::new(ten())).changed(FixedWindow::new(third), Inherit::AsIs, SECOND),
     ] {
-        let dated = version.dated();
+        let rule = version.by_ref();
         for (charge, now) in
             [(SECOND, SECOND), (SECOND, 3 * SECOND / 2), (SECOND, 5 * SECOND), (SECOND, 0), (SECOND, 1 << 50)]
         {
             let payload = version.charged(UNSEEN, charge, 3);
-            let moment = dated.moment(at(now));
-            assert!(dated.quick_moment(at(now)).is_none_or(|quick| quick == moment), "{version:?}");
+            let moment = rule.moment(at(now));
+            assert!(rule.quick_moment(at(now)).is_none_or(|quick| quick == moment), "{version:?}");
             for stored in [UNSEEN, payload] {
                 for cost in [1, 7, 8, 10] {
-                    let quick = dated.decide_own(stored, Ring::NONE, moment, cost);
-                    let slow = dated.decide(dated.read(stored), Ring::NONE, moment, cost);
+                    let quick = rule.decide_own(stored, Ring::NONE, moment, cost);
+                    let slow = rule.decide(rule.read(stored), Ring::NONE, moment, cost);
                     let is_deny = |verdict| matches!(verdict, Verdict::Deny(_));
                     let same = |quick| quick == slow || is_deny(quick) && is_deny(slow);
                     assert!(quick.is_none_or(same), "{version:?} at {now}");
@@ -113,12 +113,12 @@ fn quick_decisions_equal_slow_ones() {
 #[test]
 fn a_version_is_timely_up_to_its_cached_horizon() {
     for version in ranged() {
-        let dated = version.dated();
-        dated.moment(at(SECOND));
-        let until = version.term.until();
-        assert!(dated.is_timely(at(SECOND)) && dated.is_timely(at(until)), "{version:?}");
-        assert!(!dated.is_timely(at(until + 1)), "{version:?}");
-        assert_eq!(dated.quick_moment(at(until + 1)), None, "{version:?}");
+        let rule = version.by_ref();
+        rule.moment(at(SECOND));
+        let until = version.validity.until();
+        assert!(rule.is_timely(at(SECOND)) && rule.is_timely(at(until)), "{version:?}");
+        assert!(!rule.is_timely(at(until + 1)), "{version:?}");
+        assert_eq!(rule.quick_moment(at(until + 1)), None, "{version:?}");
     }
 }
 
@@ -126,18 +126,18 @@ fn a_version_is_timely_up_to_its_cached_horizon() {
 #[test]
 fn a_reader_raises_no_horizon() {
     for version in ranged() {
-        let (until, later) = (version.term.until(), at(1 << 50));
-        let read = version.dated().moment_to_read(later);
-        assert_eq!(version.term.until(), until, "{version:?}");
-        assert!(!version.dated().is_timely(later), "{version:?}");
-        assert_eq!(version.dated().moment(later), read, "{version:?}");
+        let (until, later) = (version.validity.until(), at(1 << 50));
+        let read = version.by_ref().moment_to_read(later);
+        assert_eq!(version.validity.until(), until, "{version:?}");
+        assert!(!version.by_ref().is_timely(later), "{version:?}");
+        assert_eq!(version.by_ref().moment(later), read, "{version:?}");
     }
     for version in ranged() {
-        let until = version.term.until();
-        assert!(version.term.horizon().expect("it can be changed").seal(until, 1, SECOND));
-        let end = version.dated().moment(at(until));
-        assert_eq!(version.dated().moment_to_read(at(1 << 50)), end, "{version:?}");
-        assert_eq!(version.dated().moment(at(1 << 50)), end, "{version:?}");
+        let until = version.validity.until();
+        assert!(version.validity.horizon().expect("it can be changed").seal(until, 1, SECOND));
+        let end = version.by_ref().moment(at(until));
+        assert_eq!(version.by_ref().moment_to_read(at(1 << 50)), end, "{version:?}");
+        assert_eq!(version.by_ref().moment(at(1 << 50)), end, "{version:?}");
     }
 }
 
@@ -146,10 +146,10 @@ fn a_reader_raises_no_horizon() {
 fn a_later_versions_payload_is_recognized_by_its_size() {
     for version in ranged() {
         let payload = version.charged(UNSEEN, SECOND, 10);
-        assert!(!version.dated().is_later(payload), "{version:?}");
+        assert!(!version.by_ref().is_later(payload), "{version:?}");
         let later = version.charged(payload, 1 << 50, 10);
-        assert!(later > payload && !version.dated().is_later(later), "{version:?}");
-        assert!(version.dated().is_later(Stored::new(u64::MAX >> 2)), "{version:?}");
+        assert!(later > payload && !version.by_ref().is_later(later), "{version:?}");
+        assert!(version.by_ref().is_later(Stored::new(u64::MAX >> 2)), "{version:?}");
     }
 }
 
@@ -157,10 +157,10 @@ fn a_later_versions_payload_is_recognized_by_its_size() {
 fn a_version_extends_its_horizon_to_a_restored_payload() {
     for (before, after) in ranged().into_iter().zip(ranged()) {
         let stored = before.charged(UNSEEN, 1_000 * SECOND, 10);
-        assert!(after.dated().is_later(stored), "{after:?}");
+        assert!(after.by_ref().is_later(stored), "{after:?}");
         let payload = Past::read(None, &after.rule, stored);
-        assert!(after.dated().lasts_for(payload, after.rule.after(0)));
-        assert!(!after.dated().is_later(stored), "{after:?}");
+        assert!(after.by_ref().lasts_for(payload, after.rule.after(0)));
+        assert!(!after.by_ref().is_later(stored), "{after:?}");
     }
 }
 
@@ -180,7 +180,7 @@ fn an_older_version_admits_nothing_after_a_later_ones_payload() {
         let (since, old) = (5 * SECOND / 2, first(quota));
         let mine = old.charged(UNSEEN, since, 1);
         let new = old.changed(next, Inherit::Reset, since);
-        let (before, after) = (old.dated(), new.dated());
+        let (before, after) = (old.by_ref(), new.by_ref());
         let start = after.moment(at(since));
         let forgiven = after.forgive(mine, start).stored();
         assert!(!before.is_later(mine) && after.rank(mine) <= forgiven.bits(), "{new:?}");
@@ -197,10 +197,10 @@ fn an_older_version_admits_nothing_after_a_later_ones_payload() {
                     "{old:?} at {now}"
                 );
                 // Numbers are of the time that is asked for, also after the version's end.
-                let is_over = now > old.term.until();
+                let is_over = now > old.validity.until();
                 assert!(is_over || old.remaining(later, now) == 0, "{old:?} at {now}");
                 let taken = Taken { charged: before.read(mine), since: moment, cost: 1 };
-                assert_eq!(before.refund(later, taken, moment, Order::Kept), None, "{old:?} at {now}");
+                assert_eq!(before.refund(later, taken, moment, RefundOrder::Kept), None, "{old:?} at {now}");
                 assert!(!before.expired(later, moment), "{old:?} at {now}");
             }
         }
@@ -218,10 +218,10 @@ fn a_refund_from_an_older_versions_word_gives_back_nothing() {
     ]) {
         let mine = old.charged(UNSEEN, since, 5);
         let new = old.changed(quota, Inherit::Additive, since);
-        let (dated, at) = (new.dated(), new.dated().moment(at(since)));
-        let taken = Taken { charged: dated.read(mine), since: at, cost: 5 };
-        assert_eq!(dated.refund(mine, taken, at, Order::Kept), None, "{new:?}");
-        assert!(dated.refund(dated.read(mine).stored(), taken, at, Order::Kept).is_some(), "{new:?}");
+        let (rule, at) = (new.by_ref(), new.by_ref().moment(at(since)));
+        let taken = Taken { charged: rule.read(mine), since: at, cost: 5 };
+        assert_eq!(rule.refund(mine, taken, at, RefundOrder::Kept), None, "{new:?}");
+        assert!(rule.refund(rule.read(mine).stored(), taken, at, RefundOrder::Kept).is_some(), "{new:?}");
     }
 }
 
@@ -230,12 +230,12 @@ fn a_refund_from_an_older_versions_word_gives_back_nothing() {
 #[test]
 fn a_version_reads_its_largest_payload_as_its_own() {
     for version in ranged() {
-        let until = version.term.until();
+        let until = version.validity.until();
         let is_window = !matches!(version.rule, AnyRule::Gcra(_));
         let more = if is_window { version.rule.resolution().ceiling - 10 } else { 0 };
         let top = version.charged(UNSEEN, until, 10).bits() + more;
-        assert!(!version.dated().is_later(Stored::new(top)), "{version:?}");
-        assert!(version.dated().is_later(Stored::new(top + 1)), "{version:?}");
+        assert!(!version.by_ref().is_later(Stored::new(top)), "{version:?}");
+        assert!(version.by_ref().is_later(Stored::new(top + 1)), "{version:?}");
     }
 }
 
@@ -245,20 +245,21 @@ fn a_window_with_an_unseen_keys_count_is_expired() {
     let old = first(FixedWindow::new(ten()));
     let (before, since) = (old.charged(UNSEEN, SECOND, 4), 5 * SECOND / 2);
     let (idle, owing) = (old.charged(UNSEEN, since, 1), old.charged(before, since, 4));
-    let moment = old.dated().moment(at(since));
-    let taken = Taken { charged: old.dated().read(idle), since: moment, cost: 1 };
-    let idle = old.dated().refund(idle, taken, moment, Order::Kept).expect("it is the same window").payload;
+    let moment = old.by_ref().moment(at(since));
+    let taken = Taken { charged: old.by_ref().read(idle), since: moment, cost: 1 };
+    let idle =
+        old.by_ref().refund(idle, taken, moment, RefundOrder::Kept).expect("it is the same window").payload;
     let new = old.changed(FixedWindow::new(Rate::per_second(25)), Inherit::AsIs, since);
-    let moment = new.dated().moment(at(since));
+    let moment = new.by_ref().moment(at(since));
     for (payload, left) in [(UNSEEN, 10), (before, 10), (idle.stored(), 10), (owing, 6)] {
         assert_eq!(new.remaining(payload, since), left);
-        let dated = new.dated();
+        let rule = new.by_ref();
         assert_eq!(
-            (dated.expired(payload, moment), dated.is_in_debt(payload, moment)),
+            (rule.expired(payload, moment), rule.is_in_debt(payload, moment)),
             (left == 10, left < 10),
             "{payload:?}"
         );
-        assert!(dated.expired(payload, dated.moment(at(since + SECOND))));
+        assert!(rule.expired(payload, rule.moment(at(since + SECOND))));
     }
 }
 
@@ -266,11 +267,11 @@ fn a_window_with_an_unseen_keys_count_is_expired() {
 #[test]
 fn sliding_windows_and_logs_have_no_later_version() {
     for version in [first(SlidingWindow::new(ten())), first(SlidingLog::new(ten()))] {
-        let (dated, stored) = (version.dated(), Stored::new(7));
-        assert!(version.term.horizon().is_none() && dated.is_timely(at(u64::MAX)), "{version:?}");
-        assert_eq!(dated.moment(at(u64::MAX)), version.rule.moment(at(u64::MAX)), "{version:?}");
-        assert!(!dated.is_later(Stored::new(u64::MAX >> 2)), "{version:?}");
-        assert_eq!(dated.current(stored).stored(), stored, "{version:?}");
+        let (rule, stored) = (version.by_ref(), Stored::new(7));
+        assert!(version.validity.horizon().is_none() && rule.is_timely(at(u64::MAX)), "{version:?}");
+        assert_eq!(rule.moment(at(u64::MAX)), version.rule.moment(at(u64::MAX)), "{version:?}");
+        assert!(!rule.is_later(Stored::new(u64::MAX >> 2)), "{version:?}");
+        assert_eq!(rule.current(stored).stored(), stored, "{version:?}");
     }
 }
 
@@ -282,11 +283,11 @@ fn limits_decided_together_end_together() {
     let rules: Vec<AnyRule> =
         quotas.iter().flat_map(|quota| Quota::compile(&[*quota], 0).expect("ten a second")).collect();
     let last = rules.iter().filter(|rule| rule.is_ranged()).map(Ranged::last).min();
-    let terms = Term::all(rules.into_iter().map(|rule| (rule, None)).collect(), 0);
-    let horizons: Vec<_> = terms.iter().filter_map(|(_, term)| term.horizon()).collect();
+    let validities = Validity::all(rules.into_iter().map(|rule| (rule, None)).collect(), 0);
+    let horizons: Vec<_> = validities.iter().filter_map(|(_, validity)| validity.horizon()).collect();
     assert_eq!(horizons.len(), 2);
     assert!(horizons[0].seal(horizons[0].until(), 7, 0));
     assert_eq!(horizons[1].next(), Some(7));
-    let ends: Vec<_> = terms.iter().map(|(_, term)| term.last()).take(2).map(Some).collect();
+    let ends: Vec<_> = validities.iter().map(|(_, validity)| validity.last()).take(2).map(Some).collect();
     assert_eq!(ends, [last, last]);
 }
