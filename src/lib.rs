@@ -50,7 +50,7 @@ mod outcome;
 mod rate;
 mod receipt;
 mod ring;
-mod saved;
+pub mod saved;
 mod sync;
 mod table;
 mod time;

@@ -14,7 +14,7 @@ use crate::limiter::restore::Changed;
 use crate::limiter::space::Space;
 use crate::observe::Observer;
 use crate::receipt::MOST_LIMITS;
-use crate::saved::RestoreError;
+use crate::saved::{Format, Reader, RestoreError};
 use crate::table::WhenFull;
 
 /// What a limiter is built from: a quota, an array of quotas, or a list of at most [`MOST_LIMITS`],
@@ -301,7 +301,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(self, input: impl Read) -> Result<Limiter<K, A, N, C>, RestoreError> {
-        self.resume(None, input)
+        self.resume_file(None, input)
     }
 
     /// [`restore`](Self::restore) under other quotas than the saved ones, as many of them: the
@@ -343,14 +343,44 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
     where
         A: TryFrom<Quota>,
     {
-        let quota = |text: &str| A::try_from(text.parse::<Quota>().ok()?).ok();
-        self.resume(Some(Changed { inherit, quota }), input)
+        self.resume_file(Some(Changed::to(inherit)), input)
+    }
+
+    /// [`restore_changed`](Self::restore_changed) from a file of several: what [`Limiter::save_in`]
+    /// wrote there. The example is at [`saved`](crate::saved).
+    ///
+    /// # Errors
+    ///
+    /// As `restore_changed`. If the file is [damaged](RestoreError::is_damage), it cannot be read
+    /// on; else it goes on behind the limiter.
+    pub fn restore_from(
+        self,
+        input: &mut Reader<impl Read>,
+        inherit: Inherit,
+    ) -> Result<Limiter<K, A, N, C>, RestoreError>
+    where
+        A: TryFrom<Quota>,
+    {
+        self.resume(Some(Changed::to(inherit)), input)
+    }
+
+    fn resume_file(
+        self,
+        changed: Option<Changed<A>>,
+        input: impl Read,
+    ) -> Result<Limiter<K, A, N, C>, RestoreError> {
+        let mut input = Reader::begin(input, Format::LIMITER)?;
+        let resumed = self.resume(changed, &mut input);
+        if !resumed.as_ref().is_err_and(RestoreError::is_damage) {
+            input.finish()?;
+        }
+        resumed
     }
 
     fn resume(
         self,
         changed: Option<Changed<A>>,
-        input: impl Read,
+        input: &mut Reader<impl Read>,
     ) -> Result<Limiter<K, A, N, C>, RestoreError> {
         let Self { quotas, space, clock, observer, .. } = self;
         let core = Core::restore(&quotas, changed, space, || clock.get(), observer, input)?;

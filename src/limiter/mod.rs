@@ -36,6 +36,7 @@ use crate::algorithm::{Algorithm, Resolution, TokenBucket};
 use crate::clock::{Clock, TscClock};
 use crate::key::Key;
 use crate::receipt::Receipt;
+use crate::saved::{Format, Writer, replace};
 use crate::table::Stats;
 use crate::time::Timestamp;
 use batch::Batch;
@@ -368,8 +369,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     }
 
     /// Writes down every key's debt, for [`Builder::restore`](crate::Builder::restore) in the next
-    /// process. Returns how many debts that is: of each
-    /// limit, the keys in debt to it.
+    /// process. Returns how many debts that is: of each limit, the keys in debt to it.
     ///
     /// **The file is a secret.** No key can be read from it, but it holds the secret by which the
     /// limiter [hashes its keys](Key): a reader of the file can find out whether a key that he
@@ -385,8 +385,6 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// **Cost.** Reads the whole table, a bucket at a time, and writes about 21 bytes a key in debt
     /// (and 8 for each unit in its [log](crate::SlidingLog)) in pieces of 64 KiB. Allocates one
     /// such piece, and one log.
-    ///
-    /// To a file: [`save_to`](Self::save_to), so that a crash leaves the old one.
     ///
     /// # Errors
     ///
@@ -411,19 +409,20 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
+        let mut out = Writer::begin(out, Format::LIMITER)?;
+        let keys = self.core.save(&mut out)?;
+        out.finish()?;
+        Ok(keys)
+    }
+
+    /// [`save`](Self::save) into a file of several, for [`Builder::restore_from`]: the example is at
+    /// [`saved`](crate::saved). The errors are those of the file's output.
+    pub fn save_in(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
         self.core.save(out)
     }
 
-    /// [`save`](Self::save) to a file, which is then whole, or the one that was there before: also
-    /// after a crash, a full disk or a loss of power. Returns how many debts of keys it holds.
-    ///
-    /// It is written beside `path`, under the name with `.new` behind it, to the disk, and renamed.
-    /// Only its owner may read it, where the system has such permissions (Unix): it is a secret.
-    /// Call it from one thread at a time.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file system. The file at `path` is as it was then.
+    /// [`save`](Self::save) to a file, by [`replace`]: whole, or the one before, and for its owner
+    /// only. Returns how many debts of keys it holds. The errors are those of `replace`.
     ///
     /// # Examples
     ///
@@ -447,7 +446,7 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save_to(&self, path: impl AsRef<Path>) -> io::Result<usize> {
-        self.core.save_to(path.as_ref())
+        replace(path.as_ref(), |file| self.save(file))
     }
 
     /// The limiter's time: read it once and pass it to several requests [`at`](Account::at) it.

@@ -2,14 +2,14 @@
 
 use std::io::Read;
 
-use crate::algorithm::{Algorithm, Carry, Inherit, Payload, Rule};
+use crate::algorithm::{Algorithm, Carry, Inherit, Payload, Quota, Rule};
 use crate::clock::Clock;
 use crate::key::KeyHasher;
 use crate::limiter::core::{Core, Given, OnDecision, renew};
 use crate::limiter::space::Space;
 use crate::limiter::version::compile;
 use crate::observe::Observer;
-use crate::saved::{END, Header, KEY, Kind, Naming, Reader, RestoreError, SHARED, Tier, payload, same};
+use crate::saved::{END, Header, KEY, Naming, Reader, RestoreError, SHARED, Tier, payload, same, skip_debts};
 use crate::table::versioned::VersionedRef;
 use crate::table::{Debt, Fingerprint, Table};
 use crate::time::{Reading, Shift, Timestamp, nanos};
@@ -21,6 +21,12 @@ pub(crate) struct Changed<A> {
     pub(crate) quota: fn(&str) -> Option<A>,
 }
 
+impl<A: TryFrom<Quota>> Changed<A> {
+    pub(crate) fn to(inherit: Inherit) -> Self {
+        Self { inherit, quota: |text| A::try_from(text.parse::<Quota>().ok()?).ok() }
+    }
+}
+
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// [`new`](Self::new) for a limiter that begins with the debts that were saved: under the same
     /// quotas, or under others if it is told how.
@@ -30,57 +36,91 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
         space: Space,
         clock: impl FnOnce() -> C,
         observer: Observer<OnDecision<N>>,
-        input: impl Read,
+        input: &mut Reader<impl Read>,
     ) -> Result<Self, RestoreError> {
-        let mut input = Reader::begin(input)?;
-        let header = Header::read(&mut input)?;
-        header.is_of(Kind::of(space.has_keys, quotas.limits), quotas.all.len())?;
+        let header = Header::read(input)?;
         let texts: Vec<String> = quotas.all.iter().map(A::saved_as).collect();
-        let Err(differs) = header.has_quotas(&texts) else {
-            return Self::resume(quotas, &header, space, clock, observer, input);
+        let resumed = saved_quotas(&header, quotas, &texts, space.has_keys, changed.as_ref())
+            .and_then(|saved| Resumed::new(&saved, &header, space, clock, observer));
+        let core = match resumed {
+            Ok(resumed) => resumed.enter_debts(&header, input)?,
+            Err(error) => {
+                skip_debts(input, header.limits)?;
+                return Err(error);
+            }
         };
-        let Some(Changed { inherit, quota }) = changed else { return Err(differs) };
-        let saved: Option<Vec<A>> = header.tiers.iter().map(|tier| quota(&tier.quota)).collect();
-        let saved = quotas.with(saved.ok_or(differs)?);
-        let core = Self::resume(&saved, &header, space, clock, observer, input)?;
         let others = header.tiers.iter().zip(&texts).zip(&quotas.all);
         let others: Vec<Option<A>> =
             others.map(|((tier, text), &quota)| (tier.quota != *text).then_some(quota)).collect();
-        core.change(|olds| Ok(core.renewed(olds, renew(&others, inherit))))?;
+        if let Some(Changed { inherit, .. }) = changed.filter(|_| others.iter().any(Option::is_some)) {
+            core.change(|olds| Ok(core.renewed(olds, renew(&others, inherit))))?;
+        }
         Ok(core)
     }
+}
 
-    /// Builds the limiter of these quotas, which were saved, and enters its debts.
-    fn resume(
+/// The quotas of the saved limiter: the given ones, or others if a change of them is told.
+fn saved_quotas<A: Algorithm>(
+    header: &Header,
+    given: &Given<A>,
+    texts: &[String],
+    has_keys: bool,
+    changed: Option<&Changed<A>>,
+) -> Result<Given<A>, RestoreError> {
+    header.is_of(has_keys, given.limits, given.all.len())?;
+    let Err(differs) = header.has_quotas(texts) else { return Ok(given.with(given.all.clone())) };
+    let Some(Changed { quota, .. }) = changed else { return Err(differs) };
+    let saved: Option<Vec<A>> = header.tiers.iter().map(|tier| quota(&tier.quota)).collect();
+    Ok(given.with(saved.ok_or(differs)?))
+}
+
+/// A limiter of the saved quotas that has no debts yet.
+struct Resumed<A: Algorithm, const N: usize, C> {
+    core: Core<A, N, C>,
+    /// The rules as the saved limiter had them, in the order of charging.
+    saved: Vec<A::Rule>,
+    /// How much later the clock reads than that of the saved limiter.
+    shift: Shift,
+    now: Timestamp,
+}
+
+impl<A: Algorithm, const N: usize, C: Clock> Resumed<A, N, C> {
+    fn new(
         quotas: &Given<A>,
         header: &Header,
         space: Space,
         clock: impl FnOnce() -> C,
         observer: Observer<OnDecision<N>>,
-        mut input: Reader<impl Read>,
     ) -> Result<Self, RestoreError> {
         let hasher = hasher(header, space.trusted_keys)?;
         let saved = saved_rules(header, quotas)?;
         let rooms: Vec<u64> = header.tiers.iter().map(|tier| tier.room).collect();
-        let mut core = Self::new(quotas, &rooms, space, hasher, clock, observer)?;
+        let mut core = Core::new(quotas, &rooms, space, hasher, clock, observer)?;
         let (shift, now) = shift(header, &core.clock);
-        // The rules as the limiter has them, in the order of charging.
         let tiers = saved.chunks(quotas.limits);
         let places = || (0..quotas.limits).map(|place| core.tables.number(place));
-        let in_order: Vec<A::Rule> = tiers.flat_map(|tier| places().map(|number| tier[number])).collect();
-        core.versions.resume(&in_order, shift);
+        let saved: Vec<A::Rule> = tiers.flat_map(|tier| places().map(|number| tier[number])).collect();
+        core.versions.resume(&saved, shift);
+        Ok(Self { core, saved, shift, now })
+    }
+
+    fn enter_debts(
+        self,
+        header: &Header,
+        input: &mut Reader<impl Read>,
+    ) -> Result<Core<A, N, C>, RestoreError> {
+        let Self { mut core, saved, shift, now } = self;
         let debts = SavedDebts { header, now, max_keys: core.space.keys() };
         let version = core.versions.current();
         let mut room = Ok(());
-        for number in 0..quotas.limits {
+        for number in 0..header.limits {
             let place = core.tables.place(number);
-            let (versioned, saved) = (version.by_ref(place), &in_order[place]);
+            let (versioned, saved) = (version.by_ref(place), &saved[place]);
             let carry = |payload| versioned.pure.carry(payload, saved, shift);
             let carry_time = |when| versioned.pure.carry_time(when, saved, shift);
-            room =
-                room.and(debts.restore(&mut input, &mut core.tables[place], versioned, carry, carry_time)?);
+            let table = &mut core.tables[place];
+            room = room.and(debts.restore(input, table, versioned, carry, carry_time)?);
         }
-        input.finish()?;
         room.map(|()| core)
     }
 }
@@ -88,7 +128,7 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
 /// The hasher of the saved keys, if it hashes them here as it did there.
 fn hasher(header: &Header, trusted_keys: bool) -> Result<KeyHasher, RestoreError> {
     let Naming { secret, fingerprint, buckets } = &header.naming;
-    if !header.has_keys() {
+    if !header.has_keys {
         return Ok(KeyHasher::random(trusted_keys));
     }
     same("trusted_keys", secret.trusted, trusted_keys)?;
@@ -132,7 +172,7 @@ impl SavedDebts<'_> {
         let (mut has_room, mut found, mut shared) = (true, 0_u64, false);
         let keys = records(input, rule, carry, carry_time, |debt| {
             let debt = match debt {
-                Debt::Key { payload, times, .. } if !header.has_keys() => {
+                Debt::Key { payload, times, .. } if !header.has_keys => {
                     Debt::Key { fingerprint: Fingerprint::ONLY, payload, times }
                 }
                 debt => debt,
@@ -145,7 +185,7 @@ impl SavedDebts<'_> {
             found += u64::from(matches!(debt, Debt::Key { .. }));
             has_room &= debt.restore(table, rule, at);
         })?;
-        if !header.has_keys() && (keys > 1 || shared) {
+        if !header.has_keys && (keys > 1 || shared) {
             return Err(RestoreError::Corrupt);
         }
         let has_shrunk = (table.buckets() as u64) < header.naming.buckets;

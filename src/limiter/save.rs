@@ -1,21 +1,20 @@
 //! Writing down every debt, for the next process.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use crate::algorithm::{Algorithm, Moment, Numbers, Rule};
 use crate::clock::Clock;
 use crate::key::KeyHasher;
 use crate::limiter::core::Core;
 use crate::limiter::version::{Version, compile};
-use crate::saved::{END, Header, KEY, Kind, Naming, SHARED, Tier, Writer, replace};
+use crate::saved::{END, Header, KEY, Naming, SHARED, Tier, Writer};
 use crate::table::versioned::VersionedRef;
 use crate::table::{Debt, Table};
 use crate::time::{Reading, Timestamp, nanos};
 
 impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
     /// Writes down the debts of all keys to all limits: how many debts of keys that is.
-    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
+    pub(crate) fn save(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
         self.versions.read(|version, quotas, unix_at_zero| {
             let reading = reading(&self.clock);
             let limits = self.tables.limits();
@@ -24,36 +23,23 @@ impl<A: Algorithm, const N: usize, C: Clock> Core<A, N, C> {
             let given = tiers.flat_map(|tier| self.tables.as_given().filter_map(|place| tier.get(place)));
             let given: Vec<&Tier> = given.collect();
             // The tables of several limits are of one size.
-            let kind = Kind::of(self.space.has_keys, limits);
-            let naming = naming(kind, &self.hasher, Some(&self.tables.first));
-            let mut out = Writer::begin(out)?;
-            Header::write(&mut out, kind, unix_at_zero, reading, &given, &naming)?;
+            let has_keys = self.space.has_keys;
+            let naming = if has_keys { naming(&self.hasher, &self.tables.first) } else { Naming::NONE };
+            Header::write(out, (has_keys, limits), unix_at_zero, reading, &given, &naming)?;
             let mut keys = 0;
             for place in self.tables.as_given() {
                 let (rule, at) = (book.rule(place), book.at(place));
-                keys += debts(&mut out, &self.tables[place], rule, at, |debt| book.anew(place, debt))?;
+                keys += debts(out, &self.tables[place], rule, at, |debt| book.anew(place, debt))?;
             }
-            out.finish()?;
             Ok(keys)
         })
     }
-
-    /// The same to a file, which is whole or the one before.
-    pub(crate) fn save_to(&self, path: &Path) -> io::Result<usize> {
-        replace(path, |file| self.save(file))
-    }
 }
 
-/// By which secret the keys of this table are hashed; none where there are no keys.
-fn naming(kind: Kind, hasher: &KeyHasher, table: Option<&Table>) -> Naming {
-    match table {
-        Some(table) if kind.has_keys() => Naming {
-            secret: hasher.secret().clone(),
-            fingerprint: hasher.sample(),
-            buckets: table.buckets() as u64,
-        },
-        _ => Naming::NONE,
-    }
+/// By which secret the keys of this table are hashed.
+fn naming(hasher: &KeyHasher, table: &Table) -> Naming {
+    let secret = hasher.secret().clone();
+    Naming { secret, fingerprint: hasher.sample(), buckets: table.buckets() as u64 }
 }
 
 /// What the clock shows, and then the Unix time: if the thread is held up in between, debts last

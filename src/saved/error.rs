@@ -1,11 +1,13 @@
-//! Why a saved limiter could not be restored.
+//! Why a limiter, or what was saved with it, could not be restored.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 
 use crate::error::BuildError;
 
-/// Why a limiter could not be restored. Nothing was built and nothing changed.
+/// Why a limiter could not be restored, or a file of several: a layer, rules. Nothing was built and
+/// nothing changed.
 ///
 /// # Examples
 ///
@@ -14,7 +16,7 @@ use crate::error::BuildError;
 ///
 /// let builder = Limiter::builder(TokenBucket::new(Rate::per_second(10))).per::<str>();
 /// let error = builder.restore(&b"# my settings"[..]).unwrap_err();
-/// assert!(matches!(error, RestoreError::Foreign));
+/// assert!(matches!(error, RestoreError::Foreign { .. }));
 /// assert_eq!(error.to_string(), "this is not a saved limiter");
 /// ```
 #[derive(Debug)]
@@ -22,8 +24,11 @@ use crate::error::BuildError;
 pub enum RestoreError {
     /// The input could not be read.
     Io(io::Error),
-    /// The input does not begin as a saved limiter does.
-    Foreign,
+    /// The input does not begin as such a file does.
+    Foreign {
+        /// What was to be restored: `"a saved limiter"`.
+        expected: &'static str,
+    },
     /// The input was saved by a version of this crate that writes another format.
     Version {
         /// The format's number.
@@ -54,18 +59,30 @@ pub enum RestoreError {
     },
     /// The limiter could not be built.
     Build(BuildError),
+    /// What limiters were saved with, or are to be restored for, cannot be used: a layer, rules.
+    Settings(Box<dyn Error + Send + Sync>),
+}
+
+impl RestoreError {
+    /// Whether the input cannot be read beyond this: so neither can what follows in the file. After
+    /// any other error of a limiter, the input goes on behind it.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        use RestoreError::{Corrupt, Foreign, Io, Truncated, Version};
+        matches!(self, Io(_) | Foreign { .. } | Version { .. } | Truncated | Corrupt)
+    }
 }
 
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => write!(f, "the saved limiter could not be read: {error}"),
-            Self::Foreign => write!(f, "this is not a saved limiter"),
+            Self::Io(error) => write!(f, "the file could not be read: {error}"),
+            Self::Foreign { expected } => write!(f, "this is not {expected}"),
             Self::Version { found, known } => {
-                write!(f, "the limiter was saved in format {found}, but only format {known} is known here")
+                write!(f, "it was saved in format {found}, but only format {known} is known here")
             }
-            Self::Truncated => write!(f, "the saved limiter ends too soon"),
-            Self::Corrupt => write!(f, "the saved limiter is damaged"),
+            Self::Truncated => write!(f, "the file ends too soon"),
+            Self::Corrupt => write!(f, "the file is damaged"),
             Self::Differs { field, saved, given } => {
                 write!(f, "{field} is {given}, but was {saved} when the limiter was saved")
             }
@@ -74,15 +91,17 @@ impl fmt::Display for RestoreError {
                 "{keys} keys were saved, and max_keys is {max_keys}, which has no room for their debts: raise it"
             ),
             Self::Build(error) => error.fmt(f),
+            Self::Settings(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for RestoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl Error for RestoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
             Self::Build(error) => Some(error),
+            Self::Settings(error) => Some(&**error),
             _ => None,
         }
     }

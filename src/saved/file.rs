@@ -1,13 +1,20 @@
-//! A saved limiter as a file: whole, or not there.
+//! A file that is whole, or the one before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Replaces the file at `path` by what `write` fills a new one with. The new one is beside it until
-/// it is whole and on the disk, and only its owner may read it: so the file is the old one or the
-/// new one, however the process ends.
-pub(crate) fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+/// Replaces the file at `path` by what `write` fills a new one with, and returns what that returns.
+///
+/// The new one is beside it, under the name with `.new` behind it, until it is whole and on the
+/// disk: so the file is the old one or the new one, however the process ends. Only its owner may
+/// read it, where the system has such permissions (Unix): saved limiters are secrets. Call it from
+/// one thread at a time.
+///
+/// # Errors
+///
+/// Those of the file system and of `write`. The file is the old one then.
+pub fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let written = fill(beside.as_ref(), write).and_then(|written| {

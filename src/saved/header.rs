@@ -1,15 +1,14 @@
-//! The header of a saved limiter: its kind, its times, its settings and its secret.
+//! The header of a saved limiter: its times, its settings and its secret.
 //!
 //! ```text
-//!   kind: u8 | Unix time of the clock's zero: u64 | clock, Unix time at the save: u64 each
-//!   tiers: u32 | each: quota: text | origin: u64 | room: u64
+//!   keys: u8 | Unix time of the clock's zero: u64 | clock, Unix time at the save: u64 each
+//!   limits: u32 | quotas: u32 | each: quota: text | origin: u64 | room: u64
 //!   trusted: u8 | secret: 10 u64 | fingerprint: u64 | buckets: u64
 //! ```
 //!
-//! A limiter of several limits has them in place of tiers, in the order in which the user gave
-//! them.
+//! Tier by tier, its limits have their quotas in the order in which the user gave them.
 //!
-//! Times are nanoseconds. A text is its length, a u8, and its bytes. The last line says how the
+//! Times are nanoseconds. A text is its length, a u32, and its bytes. The last line says how the
 //! keys are hashed, and how many buckets the table had; a limiter without keys has zeros there.
 //! `fingerprint` is [`KeyHasher::sample`](crate::KeyHasher).
 
@@ -19,34 +18,6 @@ use crate::algorithm::PAYLOAD_BITS;
 use crate::key::Secret;
 use crate::saved::{Reader, RestoreError, Writer};
 use crate::time::Reading;
-
-/// The kind of a limiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    PerKey,
-    Global,
-    List,
-}
-
-impl Kind {
-    /// That of a limiter with so many limits.
-    pub(crate) fn of(has_keys: bool, limits: usize) -> Self {
-        match limits {
-            _ if !has_keys => Self::Global,
-            1 => Self::PerKey,
-            _ => Self::List,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        if self.has_keys() { "limits for each key" } else { "limits for everything" }
-    }
-
-    /// Whether it has a state for each of many keys.
-    pub(crate) fn has_keys(self) -> bool {
-        self != Self::Global
-    }
-}
 
 /// How the keys are hashed, and how many buckets the table had.
 #[derive(Clone)]
@@ -68,18 +39,14 @@ pub(crate) struct Tier {
 
 /// A header, as it was read.
 pub(crate) struct Header {
-    kind: Kind,
+    /// Whether it has a state for each of many keys.
+    pub(crate) has_keys: bool,
+    /// How many limits, each with its records.
+    pub(crate) limits: usize,
     pub(crate) unix_at_zero: u64,
     pub(crate) reading: Reading,
     pub(crate) tiers: Vec<Tier>,
     pub(crate) naming: Naming,
-}
-
-impl Header {
-    /// Whether the limiter has a state for each of many keys.
-    pub(crate) fn has_keys(&self) -> bool {
-        self.kind.has_keys()
-    }
 }
 
 impl Naming {
@@ -92,19 +59,20 @@ impl Header {
     /// Writes a header.
     pub(crate) fn write<W: Write>(
         to: &mut Writer<W>,
-        kind: Kind,
+        (has_keys, limits): (bool, usize),
         unix_at_zero: u64,
         reading: Reading,
         tiers: &[&Tier],
         naming: &Naming,
     ) -> io::Result<()> {
-        to.byte(kind as u8)?;
+        to.byte(has_keys.into())?;
         for time in [unix_at_zero, reading.at, reading.unix] {
             to.word(time)?;
         }
+        to.half(limits as u32)?;
         to.half(tiers.len() as u32)?;
         for Tier { quota, origin, room } in tiers {
-            to.text(quota)?;
+            to.bytes(quota.as_bytes())?;
             to.word(*origin)?;
             to.word(*room)?;
         }
@@ -116,15 +84,10 @@ impl Header {
     }
 
     pub(crate) fn read<R: Read>(from: &mut Reader<R>) -> Result<Self, RestoreError> {
-        let kind = match from.byte()? {
-            0 => Kind::PerKey,
-            1 => Kind::Global,
-            2 => Kind::List,
-            _ => return Err(RestoreError::Corrupt),
-        };
+        let has_keys = from.byte()? != 0;
         let unix_at_zero = from.word()?;
         let reading = Reading { at: from.word()?, unix: from.word()? };
-        let mut tiers = Vec::new();
+        let (limits, mut tiers) = (from.half()? as usize, Vec::new());
         for _ in 0..from.half()? {
             let (quota, origin, room) = (from.text()?, payload(from.word()?)?, from.word()?);
             tiers.push(Tier { quota, origin, room });
@@ -136,15 +99,14 @@ impl Header {
         }
         let (fingerprint, buckets) = (from.word()?, from.word()?);
         let naming = Naming { secret: Secret { trusted, words }, fingerprint, buckets };
-        Ok(Self { kind, unix_at_zero, reading, tiers, naming })
+        Ok(Self { has_keys, limits, unix_at_zero, reading, tiers, naming })
     }
 
-    /// Checks that the saved limiter was of this kind, and had so many quotas.
-    pub(crate) fn is_of(&self, kind: Kind, quotas: usize) -> Result<(), RestoreError> {
-        same("the kind", self.kind.name(), kind.name())?;
-        // One limit under several tiers is saved as several limits are: the kind tells them apart.
-        let limits = |kind, quotas| if kind == Kind::List { quotas } else { 1 };
-        same("the number of limits", limits(self.kind, self.tiers.len()), limits(kind, quotas))?;
+    /// Checks that the saved limiter had keys or had none, so many limits, and so many quotas.
+    pub(crate) fn is_of(&self, has_keys: bool, limits: usize, quotas: usize) -> Result<(), RestoreError> {
+        let kind = |has_keys| if has_keys { "limits for each key" } else { "limits for everything" };
+        same("the kind", kind(self.has_keys), kind(has_keys))?;
+        same("the number of limits", self.limits, limits)?;
         same(&format!("the number of {}s", self.place()), self.tiers.len(), quotas)
     }
 
@@ -161,7 +123,7 @@ impl Header {
 
     /// What its quotas are of.
     fn place(&self) -> &'static str {
-        if self.kind == Kind::List { "limit" } else { "tier" }
+        if self.limits > 1 { "limit" } else { "tier" }
     }
 }
 

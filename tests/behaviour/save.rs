@@ -5,6 +5,7 @@ mod damage;
 mod exact;
 mod file;
 mod gaps;
+mod in_one_file;
 mod meanwhile;
 mod sealed;
 mod settings;

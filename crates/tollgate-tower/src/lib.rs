@@ -30,7 +30,7 @@ pub use layer::{Builder, TollgateLayer};
 pub use reconfigure::ReconfigureError;
 pub use request_limits::RequestLimits;
 pub use rule::{Limit, MissingKey, Rule};
-pub use saved::{NotRestored, RestoreError, SavedLimits};
+pub use saved::{NotRestored, SavedLimits};
 pub use service::Tollgate;
 pub use tollgate_backend::{Backend, BackendFault, OnBackendError, StoreReply};
 pub use tollgate_http::{

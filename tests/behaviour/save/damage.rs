@@ -44,8 +44,8 @@ fn every_flipped_bit_is_found() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let error = restore(&flipped[..]).expect_err("a damaged file");
         let expected = match bit / 8 {
-            0..8 => matches!(error, RestoreError::Foreign),
-            8..12 => matches!(error, RestoreError::Version { known: 4, .. }),
+            0..8 => matches!(error, RestoreError::Foreign { .. }),
+            8..12 => matches!(error, RestoreError::Version { known: 5, .. }),
             _ => matches!(error, RestoreError::Corrupt | RestoreError::Truncated),
         };
         assert!(expected, "bit {bit}: {error:?}");
@@ -55,7 +55,7 @@ fn every_flipped_bit_is_found() {
 #[test]
 fn a_foreign_file_is_named_so() {
     for foreign in [&b"# Tollgate\n"[..], b"\x7fELF\x02\x01\x01\0\0\0\0\0\0", b"{", &[0; 4096]] {
-        assert!(matches!(restore(foreign), Err(RestoreError::Foreign)));
+        assert!(matches!(restore(foreign), Err(RestoreError::Foreign { .. })));
     }
 }
 
@@ -63,7 +63,7 @@ fn a_foreign_file_is_named_so() {
 fn a_newer_format_is_named_so() {
     let mut newer = file();
     newer[8] += 1;
-    assert!(matches!(restore(&newer[..]), Err(RestoreError::Version { found: 5, known: 4 })));
+    assert!(matches!(restore(&newer[..]), Err(RestoreError::Version { found: 6, known: 5 })));
 }
 
 #[test]
@@ -102,15 +102,18 @@ fn a_length_beyond_the_file_is_an_error() {
     assert!(matches!(restore(&mut endless), Err(RestoreError::Corrupt)));
     assert!(endless.asked < 1 << 10, "asked for {} bytes", endless.asked);
 
-    // With valid checksums: billions of tiers, of times, of keys.
+    // With valid checksums: billions of quotas, of letters, of times, of keys.
     let body = body(&file);
     assert!(restore(&sealed(&body)[..]).is_ok());
-    let mut tiers = body.clone();
-    tiers[25..29].fill(0xFF);
-    let allocated = allocation_counter::measure(|| {
-        assert!(matches!(restore(&sealed(&tiers)[..]), Err(RestoreError::Corrupt)));
-    });
-    assert!(allocated.bytes_max < 1 << 20, "{allocated:?}");
+    // The number of quotas, and the length of the first one's text.
+    for at in [29, 33] {
+        let mut long = body.clone();
+        long[at..at + 4].fill(0xFF);
+        let allocated = allocation_counter::measure(|| {
+            assert!(matches!(restore(&sealed(&long)[..]), Err(RestoreError::Corrupt)));
+        });
+        assert!(allocated.bytes_max < 1 << 20, "{at}: {allocated:?}");
+    }
     let mut times = body.clone();
     let len = times.len();
     // KEY: tag, fingerprint, payload, times; one key with two times, one with one, END and its

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 /// The beginning of a file, with the number of the format.
-const OPENING: &[u8; 12] = b"\xA7toll\r\n\x1A\x04\0\0\0";
+const OPENING: &[u8; 12] = b"\xA7toll\r\n\x1A\x05\0\0\0";
 
 /// Returns the concatenated content of the blocks.
 pub(crate) fn body(file: &[u8]) -> Vec<u8> {

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tollgate::saved::{Reader, Writer};
 use tollgate::{BuildError, Builder, Inherit, Limiter, MOST_LIMITS, Quota, RestoreError, WhenFull};
 
 use super::SharedClock;
@@ -47,9 +48,9 @@ impl LocalLimiter {
     }
 
     /// Writes the debts down. Returns how many there are.
-    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
+    pub(crate) fn save(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
         let _alone = self.alone();
-        self.limiter.save(out)
+        self.limiter.save_in(out)
     }
 
     fn alone(&self) -> MutexGuard<'_, ()> {
@@ -58,8 +59,12 @@ impl LocalLimiter {
 
     /// Begins with the debts of a limiter that was saved, as debts to the quotas that this one was
     /// built with. Stays as it is if that is an error.
-    pub(crate) fn restore(&mut self, input: impl Read, clock: SharedClock) -> Result<(), RestoreError> {
-        self.limiter = self.settings.builder(clock).restore_changed(input, Inherit::Additive)?;
+    pub(crate) fn restore(
+        &mut self,
+        input: &mut Reader<impl Read>,
+        clock: SharedClock,
+    ) -> Result<(), RestoreError> {
+        self.limiter = self.settings.builder(clock).restore_from(input, Inherit::Additive)?;
         Ok(())
     }
 }

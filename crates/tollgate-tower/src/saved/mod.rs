@@ -1,37 +1,32 @@
 //! The limits of a layer over a restart.
 //!
 //! ```text
-//!   magic: 8 | version: u32 | section | section | ... | END | checksum: u64
-//!
-//!   section:  TIER        | rule: text | tier: u32          | limiter
-//!             KEY         | rule: text | length: u32, bytes | limiter
-//!             BAN         | rule: text                      | limiter
-//!             FALLBACK    | rule: text                      | limiter
+//!   section:  TIER        | rule: text | tier: u32  | limiter
+//!             KEY         | rule: text | key: bytes | limiter
+//!             BAN         | rule: text              | limiter
+//!             FALLBACK    | rule: text              | limiter
 //!             PER_REQUEST | rule: text
-//!   limiter:  length: u32, so many bytes | length: u32, so many bytes | ... | 0: u32
+//!             END
 //! ```
 //!
-//! A tag is a byte, and a text is its length, a u8, and its bytes. All numbers are little-endian. A
-//! limiter is what the engine saves of it. It comes in pieces, so that neither a save nor a restore
-//! holds it in memory, and that it can be skipped. The checksum is that of all bytes before it.
+//! A tag is a byte. The rest is the form of [`tollgate::saved`].
 
-mod error;
+mod forgotten;
 mod part;
-mod reader;
-mod summed;
-mod writer;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-pub use error::{NotRestored, RestoreError, SavedLimits};
+use tollgate::RestoreError;
+use tollgate::saved::{Format, Reader, Writer};
 
 use crate::decide::LayerState;
 use crate::rule::{CompiledRule, Decider, SharedClock};
-use crate::{Builder, TollgateLayer, WrappedBody};
+use crate::{BuildError, Builder, TollgateLayer, WrappedBody};
+pub use forgotten::{NotRestored, SavedLimits};
 pub(crate) use part::Part;
-use reader::{Reader, Section};
-use writer::Writer;
+
+const LAYER: Format = Format { magic: *b"\xA7gate\r\n\x1A", name: "a saved layer" };
 
 impl<R, B> TollgateLayer<R, B> {
     /// Writes down the debts of all keys to the limits of all rules, and the bans, for
@@ -60,8 +55,7 @@ impl<R, B> TollgateLayer<R, B> {
     ///
     /// # Errors
     ///
-    /// Those of `out`, and one of a key of [`Rule::for_key`](crate::Rule::for_key) of more than 64
-    /// KiB. The part that has been written by then will not be taken for a saved layer.
+    /// Those of `out`. The part that has been written by then will not be taken for a saved layer.
     ///
     /// # Examples
     ///
@@ -84,18 +78,18 @@ impl<R, B> TollgateLayer<R, B> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
-        let mut file = Writer::begin(out)?;
+        let mut file = Writer::begin(out, LAYER)?;
         let mut debts = 0;
         for rule in self.rules() {
             for (part, limiter) in rule.limiters() {
-                file.section(&rule.name, part)?;
-                debts += limiter.save(file.pieces())?;
-                file.end_pieces()?;
+                part.write(&rule.name, &mut file)?;
+                debts += limiter.save(&mut file)?;
             }
             if let Decider::PerRequest(_) = rule.decider {
-                file.section(&rule.name, Part::PerRequest)?;
+                Part::PerRequest.write(&rule.name, &mut file)?;
             }
         }
+        file.byte(part::END)?;
         file.finish()?;
         Ok(debts)
     }
@@ -127,8 +121,9 @@ impl<R> Builder<R> {
     ///
     /// # Errors
     ///
-    /// [`RestoreError`], and nothing is built: the layer cannot be built, or the input is no saved
-    /// layer, is damaged, or ends too soon.
+    /// [`RestoreError`], and nothing is built: the layer cannot be built
+    /// ([`Settings`](RestoreError::Settings) has the [`BuildError`]), or the input is no saved layer,
+    /// is damaged, or ends too soon.
     ///
     /// # Examples
     ///
@@ -147,7 +142,7 @@ impl<R> Builder<R> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(self, input: impl Read) -> Result<(TollgateLayer<R>, Vec<NotRestored>), RestoreError> {
-        restored(self.build()?, input)
+        restored(self.build().map_err(unusable)?, input)
     }
 
     /// [`restore`](Self::restore) for a layer with a limit [in flight](crate::Limit::InFlight), as
@@ -160,8 +155,12 @@ impl<R> Builder<R> {
         self,
         input: impl Read,
     ) -> Result<(TollgateLayer<R, WrappedBody>, Vec<NotRestored>), RestoreError> {
-        restored(self.build_in_flight()?, input)
+        restored(self.build_in_flight().map_err(unusable)?, input)
     }
+}
+
+fn unusable(error: BuildError) -> RestoreError {
+    RestoreError::Settings(Box::new(error))
 }
 
 /// Restores the limiters of a layer that has just been built.
@@ -180,37 +179,30 @@ fn restore(
     clock: &SharedClock,
     input: impl Read,
 ) -> Result<Vec<NotRestored>, RestoreError> {
-    let mut input = Reader::begin(input)?;
+    let mut input = Reader::begin(input, LAYER)?;
     let mut forgotten = Vec::new();
-    while let Some(Section { rule, part }) = input.section()? {
+    while let Some((rule, part)) = Part::read(&mut input)? {
         let Some(limits) = part.limits() else {
             forgotten.push(NotRestored::PerRequest { rule });
             continue;
         };
         let compiled = rules.iter_mut().find(|compiled| *compiled.name == *rule);
         let is_known = compiled.is_some();
-        let restored = compiled
-            .and_then(|compiled| compiled.limiter_mut(&part))
-            .map(|limiter| limiter.restore(input.pieces(), clock.clone()));
-        input.end_pieces()?;
-        match restored {
-            Some(Ok(())) => {}
-            Some(Err(error)) => {
-                use tollgate::RestoreError::{Corrupt, Foreign, Io, Truncated};
-                if let Corrupt | Foreign | Io(_) | Truncated = error {
-                    return Err(input.corrupt());
-                }
-                forgotten.push(NotRestored::Changed { rule, limits, error });
+        let Some(limiter) = compiled.and_then(|compiled| compiled.limiter_mut(&part)) else {
+            input.skip_limiter()?;
+            if is_known {
+                forgotten.push(NotRestored::Limits { rule, limits });
+            } else if !forgotten.last().is_some_and(|last| last.is_of_rule(&rule)) {
+                forgotten.push(NotRestored::Rule { rule });
             }
-            None if is_known => forgotten.push(NotRestored::Limits { rule, limits }),
-            None => {
-                let is_told =
-                    matches!(forgotten.last(), Some(NotRestored::Rule { rule: last }) if *last == rule);
-                if !is_told {
-                    forgotten.push(NotRestored::Rule { rule });
-                }
-            }
+            continue;
+        };
+        match limiter.restore(&mut input, clock.clone()) {
+            Ok(()) => {}
+            Err(error) if error.is_damage() => return Err(error),
+            Err(error) => forgotten.push(NotRestored::Changed { rule, limits, error }),
         }
     }
+    input.finish()?;
     Ok(forgotten)
 }

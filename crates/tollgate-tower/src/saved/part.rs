@@ -1,24 +1,19 @@
-//! The parts of a saved layer.
+//! The sections of a saved layer.
 
-use super::error::SavedLimits;
+use std::io::{self, Read, Write};
 
-/// The version written, and the only one read.
-pub(super) const VERSION: u32 = 2;
+use tollgate::RestoreError;
+use tollgate::saved::{Reader, Writer};
 
-/// The first bytes of a saved layer. No text file begins so, and a transfer that converts line ends
-/// changes them.
-pub(super) const MAGIC: [u8; 8] = *b"\xA7gate\r\n\x1A";
-
-/// The most bytes in a piece of a limiter, and in a key.
-pub(super) const PIECE: usize = 1 << 16;
+use super::forgotten::SavedLimits;
 
 // The tags of sections, and of the end.
 pub(super) const END: u8 = 0;
-pub(super) const TIER: u8 = 1;
-pub(super) const KEY: u8 = 2;
-pub(super) const BAN: u8 = 3;
-pub(super) const FALLBACK: u8 = 4;
-pub(super) const PER_REQUEST: u8 = 5;
+const TIER: u8 = 1;
+const KEY: u8 = 2;
+const BAN: u8 = 3;
+const FALLBACK: u8 = 4;
+const PER_REQUEST: u8 = 5;
 
 /// What a section is of a rule.
 #[derive(Clone, Copy)]
@@ -34,15 +29,44 @@ pub(crate) enum Part<K> {
     PerRequest,
 }
 
-impl<K> Part<K> {
-    pub(super) fn tag(&self) -> u8 {
-        match self {
+impl Part<&[u8]> {
+    /// Begins the section of this part. Its limiter follows, if it has one.
+    pub(super) fn write(self, rule: &str, out: &mut Writer<impl Write>) -> io::Result<()> {
+        let tag = match self {
             Self::Tier(_) => TIER,
             Self::Key(_) => KEY,
             Self::Ban => BAN,
             Self::Fallback => FALLBACK,
             Self::PerRequest => PER_REQUEST,
+        };
+        out.byte(tag)?;
+        out.bytes(rule.as_bytes())?;
+        match self {
+            Self::Tier(tier) => out.half(tier as u32),
+            Self::Key(key) => out.bytes(key),
+            Self::Ban | Self::Fallback | Self::PerRequest => Ok(()),
         }
+    }
+}
+
+impl Part<Vec<u8>> {
+    /// Reads the begin of the next section: its rule, and which part of it follows. `None`: that was
+    /// the last.
+    pub(super) fn read(input: &mut Reader<impl Read>) -> Result<Option<(String, Self)>, RestoreError> {
+        let tag = input.byte()?;
+        if tag == END {
+            return Ok(None);
+        }
+        let rule = input.text()?;
+        let part = match tag {
+            TIER => Part::Tier(input.half()? as usize),
+            KEY => Part::Key(input.bytes()?),
+            BAN => Part::Ban,
+            FALLBACK => Part::Fallback,
+            PER_REQUEST => Part::PerRequest,
+            _ => return Err(RestoreError::Corrupt),
+        };
+        Ok(Some((rule, part)))
     }
 
     /// The part without its key. `None` if it has no limiter.

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use http::Request;
 use tollgate::{
-    Clock, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, SlidingLog, SlidingWindow, Timestamp,
-    TokenBucket,
+    Clock, FixedWindow, Inherit, LeakyBucket, ManualClock, Quota, Rate, RestoreError, SlidingLog,
+    SlidingWindow, Timestamp, TokenBucket,
 };
 use tollgate_testing::random::Random;
 use tollgate_tower::{
-    Backend, Builder, Limit, LimitState, NotRestored, OnBackendError, RequestHead, RestoreError, Rule,
-    StoreReply, TollgateLayer,
+    Backend, Builder, Limit, LimitState, NotRestored, OnBackendError, RequestHead, Rule, StoreReply,
+    TollgateLayer,
 };
 
 use crate::support::{by_header, hourly_bucket, layer_with, request, send, status, statuses};
@@ -179,7 +179,7 @@ async fn requests_in_flight_end_with_the_process() {
     let left = |rule| layer.handle(rule).unwrap().key("a").unwrap().peek(0).remaining;
     assert_eq!((left("at-once"), left("hourly")), (1, 2));
     let error = settings().restore(&file[..]).unwrap_err();
-    assert!(matches!(error, RestoreError::Build(_)), "{error}");
+    assert!(matches!(error, RestoreError::Settings(_)), "{error}");
 }
 
 #[tokio::test]

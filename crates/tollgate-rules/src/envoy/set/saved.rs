@@ -20,8 +20,8 @@ use super::counter::Counter;
 use super::{EnvoyCharge, EnvoySet};
 use crate::envoy::limit::EnvoyUnit;
 use crate::envoy::trie::EnvoyConfig;
+use crate::set::saved::Summed;
 use crate::set::saved::pieces::{Reader, Writer, read_array, read_bytes, read_number, write_bytes};
-use crate::set::saved::{Summed, is_damage};
 use crate::set::{NotRestored, RestoreError, SavedLimits, SetError};
 
 /// The first bytes. No text file begins so.
@@ -171,7 +171,7 @@ fn restore<C: Clock + Clone + 'static>(
                 Some(&(index, _)) => limits[index].counter = Some(Arc::new(counter)),
                 None => brought_now[unit as usize] = Some(counter),
             },
-            Err(error) if is_damage(&error) => return Err(RestoreError::Corrupt),
+            Err(error) if error.is_damage() => return Err(RestoreError::Corrupt),
             Err(error) => forgotten.push(NotRestored { rule: name, limits: SavedLimits::Counts, error }),
         }
         Ok(())

@@ -134,18 +134,12 @@ fn restore_sections<C: Clock + Clone + 'static>(
             restored.and_then(|limiter| allowance.resume(limiter, quotas))
         };
         if let Err(error) = restored {
-            if is_damage(&error) {
+            if error.is_damage() {
                 return Err(RestoreError::Corrupt);
             }
             forgotten.push(NotRestored { rule: rule.name.clone(), limits, error });
         }
     }
-}
-
-/// Whether a saved limiter is damaged, rather than of other settings.
-pub(crate) fn is_damage(error: &tollgate::RestoreError) -> bool {
-    use tollgate::RestoreError::{Corrupt, Foreign, Io, Truncated};
-    matches!(error, Corrupt | Foreign | Io(_) | Truncated)
 }
 
 /// The quotas of a section.
