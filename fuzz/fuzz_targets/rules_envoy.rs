@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use libfuzzer_sys::fuzz_target;
 use tollgate::ManualClock;
-use tollgate_rules::{
-    EnvoyAnswer, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyLimit, EnvoySet, Memory, Problem, SameDomain, read,
+use tollgate_rules_file::{
+    EnvoyAnswer, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyLimit, EnvoySet, Memory, Problem, SameDomain,
+    read,
 };
 
 /// What separates the two files in an input.

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_rules::{Code, Limits, Memory, Problem, Rules, read};
+use tollgate_rules::{Limits, Rules};
+use tollgate_rules_file::{Code, Memory, Problem, read};
 
 /// What separates the three files in an input.
 const BETWEEN: &[u8] = b"\n----\n";

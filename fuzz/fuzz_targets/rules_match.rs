@@ -9,9 +9,10 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tollgate_rules::{Found, Matcher, Memory, PlainRequest, Why, read};
+use tollgate_rules::{Found, Matcher, PlainRequest, Why};
+use tollgate_rules_file::{Memory, read};
 
-const COOKBOOK: &str = include_str!("../../crates/tollgate-rules/examples/cookbook.toml");
+const COOKBOOK: &str = include_str!("../../crates/tollgate-rules-file/examples/cookbook.toml");
 
 /// Rules by hosts, cookies and captures, which the cookbook has few of.
 const MORE: &str = r#"

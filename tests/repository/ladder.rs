@@ -132,18 +132,15 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-rules/src",
         &[
-            "address matcher::error rule",
+            "address matcher::error rule saved",
             "request set::allowance set::at_once set::ban set::error set::memory",
-            "file",
             "matcher",
             "set",
-            "simulation",
-            "trial",
-            "live::error",
             "set::parked set::saved set::succeed",
-            "envoy live",
+            "live simulation",
         ],
     ),
+    ("crates/tollgate-rules-file/src", &["file", "trial", "live::error", "live::text", "envoy live"]),
     (
         "crates/tollgate-server/src",
         &[

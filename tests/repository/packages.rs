@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates that a release publishes.
-const PUBLISHED: [&str; 9] = [
+const PUBLISHED: [&str; 10] = [
     "tollgate",
     "tollgate-backend",
     "tollgate-cli",
@@ -15,6 +15,7 @@ const PUBLISHED: [&str; 9] = [
     "tollgate-logs",
     "tollgate-redis",
     "tollgate-rules",
+    "tollgate-rules-file",
     "tollgate-server",
     "tollgate-tower",
 ];
@@ -68,7 +69,7 @@ fn folder(package: &Value) -> String {
 }
 
 #[test]
-fn exactly_nine_crates_are_published() {
+fn exactly_ten_crates_are_published() {
     let mut names: Vec<String> = published().iter().map(|package| name(package).to_owned()).collect();
     names.sort();
     assert_eq!(names, PUBLISHED);
@@ -130,6 +131,21 @@ fn published_crates_depend_on_published_versions() {
             assert!(is_needed == has_version || is_of_tests, "{}: {other} by version", name(&package));
             assert!(is_needed || !has_version, "{}: {other} has a version", name(&package));
         }
+    }
+}
+
+/// A program with rules of its own, and a store of their counts, build without what reads files.
+#[test]
+fn rules_as_data_need_no_parser() {
+    const PARSERS: [&str; 6] =
+        ["annotate-snippets", "saphyr-parser", "serde_json", "toml", "toml_parser", "tollgate-rules-file"];
+    for package in [&["tollgate-rules"][..], &["tollgate-redis", "--features", "rules"]] {
+        let arguments = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--package"];
+        let tree = cargo(&[&arguments, package].concat());
+        let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(names.contains(&"tollgate-rules"), "{tree}");
+        let parsers: Vec<_> = PARSERS.iter().filter(|parser| names.contains(parser)).collect();
+        assert!(parsers.is_empty(), "{package:?} needs {parsers:?}");
     }
 }
 

@@ -11,7 +11,7 @@ const MOST_FILES: usize = 3;
 /// The types that are still spread over more files, with their numbers of files. These may only
 /// fall.
 const SPREAD: &[(&str, usize)] = &[
-    ("crates/tollgate-rules/src::file::read::Reader", 7),
+    ("crates/tollgate-rules-file/src::file::read::Reader", 7),
     ("crates/tollgate-rules/src::set::rule_set::RuleSet", 7),
     ("src::limiter::core::Core", 10),
 ];

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use support::traffic::{self, Made};
 use support::{LOG, MIDNIGHT, Temporary, tollgate};
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Disk, Line, PlainRequest, RuleSet, Ruling, Scratch, Verdict, Why, read};
+use tollgate_rules::{Line, PlainRequest, RuleSet, Ruling, Scratch, Verdict, Why};
+use tollgate_rules_file::{Disk, read};
 
 const OLD: &str = "\
 version = 1

@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::{MIDNIGHT, Run, Temporary, tollgate};
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Disk, PlainRequest, RuleSet, Scratch, read};
+use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+use tollgate_rules_file::{Disk, read};
 use tollgate_testing::random::Random;
 
 const SECOND: u64 = 1_000_000_000;

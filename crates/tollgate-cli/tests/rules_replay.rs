@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use support::traffic::{Made, RULES, log, requests};
 use support::{LOG, MIDNIGHT, Temporary, tollgate, tollgate_reading};
 use tollgate::{ManualClock, Timestamp};
-use tollgate_rules::{Disk, RuleSet, Ruling, Scratch, read};
+use tollgate_rules::{RuleSet, Ruling, Scratch};
+use tollgate_rules_file::{Disk, read};
 
 #[test]
 fn every_decision_is_that_of_the_rules() {

@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tollgate::{Limiter, Quota, TscClock};
-use tollgate_rules::{Found, LiveRules, Memory, PlainRequest, Scratch, read};
+use tollgate_rules::{Found, LiveRules, PlainRequest, Scratch};
+use tollgate_rules_file::{Memory, read};
 
 const ROUNDS: usize = 101;
 const REQUESTS: u32 = 2_000;

@@ -7,7 +7,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tollgate_rules::{Found, Matcher, Memory, PlainRequest, read};
+use tollgate_rules::{Found, Matcher, PlainRequest};
+use tollgate_rules_file::{Memory, read};
 
 const ROUNDS: usize = 101;
 const REQUESTS: u32 = 2_000;

@@ -25,8 +25,18 @@ fn is_translated(v4: Ipv4Addr) -> bool {
     !(v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared)
 }
 
-/// Returns the network of the canonical forms of a network's addresses.
-pub(crate) fn canonical_network(network: IpNet) -> IpNet {
+/// Returns a network in the form in which rules compare clients: one of IPv6 addresses that stand
+/// for IPv4 addresses, mapped (RFC 4291) or translated (RFC 6052), is that IPv4 network.
+///
+/// # Examples
+///
+/// ```
+/// let network = tollgate_rules::canonical_network("::ffff:192.0.2.0/120".parse()?);
+/// assert_eq!(network.to_string(), "192.0.2.0/24");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn canonical_network(network: IpNet) -> IpNet {
     match (network, canonical(network.addr())) {
         (IpNet::V6(v6), IpAddr::V4(v4)) if v6.prefix_len() >= 96 => {
             Ipv4Net::new(v4, v6.prefix_len() - 96).map_or(network, IpNet::V4).trunc()

@@ -1,36 +1,27 @@
 #![doc = include_str!("../README.md")]
 
 mod address;
-mod envoy;
-mod file;
 mod live;
 mod matcher;
 mod request;
 mod rule;
+pub mod saved;
 mod set;
 mod simulation;
-mod trial;
 
-pub use envoy::{
-    Converted, EnvoyAnswer, EnvoyAsk, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyCount,
-    EnvoyDescriptor, EnvoyHandle, EnvoyHits, EnvoyLimit, EnvoySet, EnvoyStatus, EnvoyUnit, SameDomain,
-};
-pub use file::{
-    Code, Disk, Listener, Memory, Problem, ProblemPart, Reading, Source, read, read_network, schema,
-};
-pub use live::{Handle, LiveRules, PlannedChange, ReloadError, Resumed, RulePlan, Status, Watched};
+pub use address::canonical_network;
+pub use live::{ExchangeError, Handle, LiveRules, Origin, PlannedChange, RulePlan, Status};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request, is_host, is_misspelled};
 pub use rule::{
     Attribute, Ban, BodyFormat, Clients, Condition, Conditions, Cost, CostCase, Expected, HeaderStyle, Key,
     Limit, Limits, MissingKey, Mode, Outcome, Park, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
-    StoreFailure, StoreLeases, StoreServer, Tier, Transform, UpstreamLimits, Values,
+    StoreFailure, StoreLeases, StoreServer, Tier, Transform, UpstreamLimits, Values, WrongValue,
 };
+pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use set::{
-    Ask, AskRule, AskRuleError, Asked, Cause, Conflict, Line, NotRestored, RestoreError, RuleAnswer, RuleKey,
-    RuleSet, Ruling, SavedLimits, Scratch, SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Together,
-    Verdict,
+    Ask, AskRule, AskRuleError, Asked, Cause, Conflict, Line, RuleAnswer, RuleKey, RuleSet, Ruling, Scratch,
+    SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Together, Verdict,
 };
 pub use simulation::{Ending, Ends, Simulation};
 pub use tollgate_backend::StoreReply;
-pub use trial::{TestFailure, run_tests};

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 use tollgate_redis::rules::EnvoyStore;
-use tollgate_rules::{Disk, ReloadError, Watched, read};
+use tollgate_rules_file::{Disk, ReloadError, Watched, read};
 
 use crate::admin::{self, Admin};
 use crate::clock::{ServerClock, WakingClock};
@@ -103,8 +103,8 @@ impl Server {
         }
         let waking = Arc::new(WakingClock::new());
         let clock: ServerClock = Arc::clone(&waking) as _;
-        let Begun { live, calls, envoy, report, lock } = crate::state::begin(&settings, &clock)?;
-        let mut core = Core::new(live.clone(), clock, settings.resp_max_keys, settings.show_keys)
+        let Begun { file, calls, envoy, report, lock } = crate::state::begin(&settings, &clock)?;
+        let mut core = Core::new(file.clone(), clock, settings.resp_max_keys, settings.show_keys)
             .map_err(StartError::Calls)?;
         (core.envoy, core.state) = (envoy, report);
         if let (Some(envoy), Some(store)) = (&mut core.envoy, &settings.envoy_store) {
@@ -139,7 +139,7 @@ impl Server {
                 Err(error) => tracing::error!(%error, "the old rules stay in force"),
             }
         };
-        let watched = Watched::spawn(live, &settings.rules, told).map_err(StartError::Watch)?;
+        let watched = Watched::spawn(file, &settings.rules, told).map_err(StartError::Watch)?;
         let state = settings.state.as_ref().map(|path| {
             Keeper::spawn(Arc::clone(&core), path.clone(), settings.state_interval, drain.ends.clone())
         });
@@ -406,7 +406,7 @@ fn usual_unfinished(core: &Core) -> usize {
 /// Reads the rules file now, and the files of envoyproxy/ratelimit.
 fn reload(core: &Core, file: &Path) -> Result<u64, ReloadError> {
     core.reload_envoy();
-    let done = core.live.reload_file(file, &Disk);
+    let done = core.file.reload(file, &Disk);
     core.reloaded(done.is_ok());
     done
 }

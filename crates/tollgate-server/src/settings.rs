@@ -10,7 +10,8 @@ use std::time::Duration;
 use http::HeaderName;
 use ipnet::IpNet;
 use tollgate_backend::Secret;
-use tollgate_rules::{EnvoyCharge, SameDomain, StoreFailure, StoreServer};
+use tollgate_rules::{StoreFailure, StoreServer};
+use tollgate_rules_file::{EnvoyCharge, SameDomain};
 
 pub use self::proxy::{BadUpstream, ProxySettings, Upstream};
 use crate::listen::{ListenAddress, TlsFiles};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use tollgate_rules::ReloadError;
+use tollgate_rules_file::ReloadError;
 
 use crate::core::EnvoyFilesError;
 use crate::listen::ListenAddress;

@@ -38,7 +38,9 @@ pub use tollgate_http::{
     Refusal, RefusalReason, RequestHead, Respond, RuleOutcome,
 };
 #[cfg(feature = "rules")]
-pub use tollgate_rules::{ReloadError, Status};
+pub use tollgate_rules::Status;
+#[cfg(feature = "rules")]
+pub use tollgate_rules_file::ReloadError;
 
 /// Pages of the repository whose examples use axum beside the engine: they compile and run here.
 #[cfg(doctest)]

@@ -69,7 +69,8 @@ fn push_client(part: &[u8], ipv6_prefix: u8, clients: &Clients, text: &mut Strin
 
 #[cfg(test)]
 mod tests {
-    use tollgate_rules::{Found, Matcher, Memory, PlainRequest, Rules, Why, read};
+    use tollgate_rules::{Found, Matcher, PlainRequest, Rules, Why};
+    use tollgate_rules_file::{Memory, read};
 
     use super::*;
     use tollgate_logs::{KeyBy, KeyWriter, PrefixLen};

@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 
-use tollgate_rules::{Disk, Rules, read};
+use tollgate_rules::Rules;
+use tollgate_rules_file::{Disk, read};
 
 use crate::failure::Failure;
 use crate::note::print_note;

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 
-use tollgate_rules::{Disk, Problem, Reading, TestFailure, read, run_tests};
+use tollgate_rules_file::{Disk, Problem, Reading, TestFailure, read, run_tests};
 
 use crate::failure::Failure;
 use crate::note::print_note;

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 
-use tollgate_rules::{Disk, EnvoyConfig, Problem, SameDomain};
+use tollgate_rules_file::{Disk, EnvoyConfig, Problem, SameDomain};
 
 use crate::failure::Failure;
 use crate::note::print_note;

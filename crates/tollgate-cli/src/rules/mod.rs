@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Schema => {
-            let schema = serde_json::to_string_pretty(&tollgate_rules::schema());
+            let schema = serde_json::to_string_pretty(&tollgate_rules_file::schema());
             print_result(&format!("{}\n", schema.map_err(|error| Failure::Usage(error.to_string()))?))
         }
     }

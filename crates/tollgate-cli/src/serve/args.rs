@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
-use tollgate_rules::{EnvoyCharge, SameDomain, StoreFailure, StoreServer};
+use tollgate_rules::{StoreFailure, StoreServer};
+use tollgate_rules_file::{EnvoyCharge, SameDomain};
 use tollgate_server::{ListenAddress, Secret, Settings, TlsFiles};
 
 use super::log::Logged;
@@ -108,7 +109,7 @@ pub(crate) struct Args {
     show_keys: bool,
 
     /// A network of proxies that /v1/auth believes; may be repeated [default: loopback]
-    #[arg(long, value_name = "NETWORK", value_parser = tollgate_rules::read_network, help_heading = "Authentication")]
+    #[arg(long, value_name = "NETWORK", value_parser = tollgate_rules_file::read_network, help_heading = "Authentication")]
     auth_trusted: Vec<IpNet>,
 
     /// A label that /v1/auth reads from a header of the proxy, as user=x-user; may be repeated

@@ -31,7 +31,8 @@ use crate::{ClientAddress, HeaderSink, HeaderStyles, LimitHeaders, LimitState, R
 /// use http::{HeaderMap, Request};
 /// use tollgate::ManualClock;
 /// use tollgate_http::{ClientAddress, HttpRules, RequestHead, UnixZero};
-/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+/// use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let rule = "name = 'all', key = 'everyone', limits = 'fixed-window:1/min'";
 /// let text = format!("version = 1\nrule = [{{ {rule} }}]");

@@ -10,9 +10,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tollgate::{Clock, FixedWindow, Rate};
-use tollgate_rules::{
-    EnvoyAnswer, EnvoyAsk, EnvoyCode, EnvoyCount, EnvoyHandle, EnvoyUnit, StoreFailure, StoreServer,
-};
+use tollgate_rules::{StoreFailure, StoreServer};
+use tollgate_rules_file::{EnvoyAnswer, EnvoyAsk, EnvoyCode, EnvoyCount, EnvoyHandle, EnvoyUnit};
 
 use crate::rules::{StoreCounts, connect};
 use crate::{Answer, BuildError, Counts, FailureKind, Limiter, Receipt, Redis};
@@ -85,7 +84,7 @@ impl EnvoyStore {
     /// If the future is dropped, hits that the store has counted stay counted.
     ///
     /// **Cost.** A trip for each limit, at the same time; if several are charged
-    /// [together](tollgate_rules::EnvoyCharge::Together), one more to look at each before.
+    /// [together](tollgate_rules_file::EnvoyCharge::Together), one more to look at each before.
     pub async fn decide<C: Clock>(&self, handle: &EnvoyHandle<C>, answer: &mut EnvoyAnswer) -> EnvoyCode {
         let looks = handle.looks(answer);
         if !looks.is_empty() {

@@ -3,6 +3,7 @@
 mod charge;
 mod counts;
 mod decide;
+#[cfg(feature = "envoy")]
 mod envoy;
 mod name;
 mod plan;
@@ -10,6 +11,7 @@ mod shadow;
 mod stores;
 
 pub use counts::StoreCounts;
+#[cfg(feature = "envoy")]
 pub use envoy::EnvoyStore;
 pub use shadow::ShadowDecision;
 pub use stores::{RuleStores, Stores, connect};

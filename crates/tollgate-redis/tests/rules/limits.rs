@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use tollgate::TscClock;
 use tollgate_redis::Redis;
 use tollgate_redis::rules::Stores;
-use tollgate_rules::{Limit, Limits, Memory, RuleSet, read};
+use tollgate_rules::{Limit, Limits, RuleSet};
+use tollgate_rules_file::{Memory, read};
 
 /// The quotas of a rule with a store and this limit, if the reader takes it.
 fn accepted(limit: &str) -> Option<Vec<tollgate::Quota>> {

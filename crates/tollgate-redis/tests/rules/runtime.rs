@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tollgate::TscClock;
 use tollgate_redis::rules::{RuleStores, Stores};
-use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+use tollgate_rules_file::{Memory, read};
 
 /// A store that closes its connections at once, and counts them.
 fn closing() -> (String, Arc<AtomicUsize>) {

@@ -1,25 +1,19 @@
-//! Why rules did not come into force.
+//! Why rules were not exchanged.
 
 use std::fmt;
 
 use tollgate::BuildError;
 
-use crate::file::Reading;
-use crate::set::{Conflict, OfLimit, SetError};
-use crate::trial::TestFailure;
+use crate::set::{Conflict, Hindrance, OfLimit, SetError};
 
 /// Why rules did not come into force. The old ones stay.
 ///
 /// # Examples
 ///
-/// See [`LiveRules::reload`](crate::LiveRules::reload).
+/// See [`LiveRules::exchange`](crate::LiveRules::exchange).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum ReloadError {
-    /// The file has mistakes, or cannot be read.
-    File(Box<Reading>),
-    /// Tests in the file fail.
-    Tests(Vec<TestFailure>),
+pub enum ExchangeError {
     /// No limiters can be built.
     Set(SetError),
     /// Debts would be forgotten.
@@ -33,36 +27,42 @@ pub enum ReloadError {
     },
 }
 
-impl fmt::Display for ReloadError {
+impl fmt::Display for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = |f: &mut fmt::Formatter<'_>, lines: &mut dyn Iterator<Item = &dyn fmt::Display>| {
-            for (number, line) in lines.enumerate() {
-                write!(f, "{}{line}", if number == 0 { "" } else { "\n" })?;
-            }
-            Ok(())
-        };
         match self {
-            Self::File(reading) => reading.fmt(f),
-            Self::Tests(failures) => lines(f, &mut failures.iter().map(|failure| failure as _)),
             Self::Set(error) => error.fmt(f),
-            Self::Forgets(conflicts) => lines(f, &mut conflicts.iter().map(|conflict| conflict as _)),
+            Self::Forgets(conflicts) => {
+                for (number, conflict) in conflicts.iter().enumerate() {
+                    write!(f, "{}{conflict}", if number == 0 { "" } else { "\n" })?;
+                }
+                Ok(())
+            }
             Self::Change { rule, error } => write!(f, "rule `{rule}`: {}", OfLimit(error)),
         }
     }
 }
 
-impl std::error::Error for ReloadError {
+impl std::error::Error for ExchangeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Set(error) => Some(error),
             Self::Change { error, .. } => Some(error),
-            Self::File(_) | Self::Tests(_) | Self::Forgets(_) => None,
+            Self::Forgets(_) => None,
         }
     }
 }
 
-impl From<SetError> for ReloadError {
+impl From<SetError> for ExchangeError {
     fn from(error: SetError) -> Self {
         Self::Set(error)
+    }
+}
+
+impl From<Hindrance> for ExchangeError {
+    fn from(hindrance: Hindrance) -> Self {
+        match hindrance {
+            Hindrance::Build(error) => Self::Set(error),
+            Hindrance::Conflicts(conflicts) => Self::Forgets(conflicts),
+        }
     }
 }

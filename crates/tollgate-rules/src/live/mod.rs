@@ -29,44 +29,40 @@
 
 mod error;
 mod handle;
+mod origin;
 mod plan;
-mod resume;
-mod watch;
+mod saved;
 
 use std::fmt;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tollgate::{Clock, TscClock};
 
-use crate::file::{Problem, Reading, Source, read};
 use crate::rule::Rules;
-use crate::set::saved::FilesRead;
-use crate::set::{Change, Hindrance, Parked, RuleSet, SetError, Succession};
-use crate::trial::run_tests;
+use crate::set::{Change, Parked, RuleSet, SetError, Succession};
 
-pub use error::ReloadError;
+pub use error::ExchangeError;
 pub use handle::Handle;
+pub use origin::Origin;
 pub use plan::{PlannedChange, RulePlan};
-pub use resume::Resumed;
-pub use watch::Watched;
 
 /// Rules that can be exchanged while requests are decided.
 ///
 /// Clones share the rules. Each thread decides requests by a [`Handle`] of its own.
 ///
 /// **Guarantee.** All rules change at one instant: no request is decided partly by the old ones and
-/// partly by the new ones. On any error the old ones stay in force. A reload forgets no debt unless
-/// a rule says `forget = true`, or is gone for an hour: state is kept by the names of rules and
-/// tiers.
+/// partly by the new ones. On any error the old ones stay in force. An exchange forgets no debt
+/// unless a rule says `forget = true`, or is gone for an hour: state is kept by the names of rules
+/// and tiers.
 ///
 /// # Examples
 ///
 /// ```
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{LiveRules, Memory, PlainRequest, Rules, Scratch, read};
+/// use tollgate_rules::{LiveRules, PlainRequest, Rules, Scratch};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let rules = |limits: &str| -> Rules {
 ///     let text = format!("version = 1\nrule = [{{ name = 'all', key = 'everyone', {limits} }}]");
@@ -77,7 +73,7 @@ pub use watch::Watched;
 /// let request = PlainRequest::default();
 /// assert!((0..8).all(|_| handle.check(&request, &mut scratch).is_admitted()));
 ///
-/// live.reload(rules("limits = '20/s'"), [1; 32])?;
+/// live.exchange(rules("limits = '20/s'"), [1; 32])?;
 /// assert_eq!(handle.check(&request, &mut scratch).lines()[0].remaining, 11); // the debt remains
 /// assert_eq!(live.status().generation, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -104,69 +100,57 @@ struct Inner<C> {
 struct Current<C> {
     set: Arc<RuleSet<C>>,
     status: Status,
-    /// The files of the rules; `None`: a program made them. Changed under the mutex of reloads
-    /// only.
-    files: Option<Arc<FilesRead>>,
+    /// The text of the rules; `None`: a program made them.
+    text: Option<Arc<[u8]>>,
 }
 
 /// The rules in force: see [`LiveRules::status`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Status {
-    /// Their number: 1 for the first, and one more with each reload.
+    /// Their number: 1 for the first, and one more with each exchange.
     pub generation: u64,
-    /// The [hash](crate::Reading::hash) of their files.
+    /// The hash of what they were read from: see [`Origin::hash`].
     pub hash: [u8; 32],
     /// When they came into force.
     pub since: SystemTime,
-    /// Why the last reload failed; `None` if it did not.
-    pub last_error: Option<Arc<ReloadError>>,
 }
 
 impl<C: Clock + Clone + 'static> LiveRules<C> {
-    /// Puts the first rules in force. `hash` is that of their files.
+    /// Puts the first rules in force.
     ///
     /// # Errors
     ///
     /// As [`RuleSet::new`].
-    pub fn new(rules: Rules, hash: [u8; 32], clock: C) -> Result<Self, SetError> {
-        Ok(Self::of(RuleSet::new(rules, clock)?, hash, None, Parked::default()))
+    pub fn new(rules: Rules, origin: impl Into<Origin>, clock: C) -> Result<Self, SetError> {
+        Ok(Self::of(RuleSet::new(rules, clock)?, origin.into(), Parked::default()))
     }
 
-    fn of(set: RuleSet<C>, hash: [u8; 32], files: Option<FilesRead>, parked: Parked<C>) -> Self {
-        let (set, files) = (Arc::new(set), files.map(Arc::new));
-        let status = Status { generation: 1, hash, since: SystemTime::now(), last_error: None };
+    fn of(set: RuleSet<C>, origin: Origin, parked: Parked<C>) -> Self {
+        let (set, Origin { hash, text }) = (Arc::new(set), origin);
+        let status = Status { generation: 1, hash, since: SystemTime::now() };
         let inner = Inner {
             word: AtomicU64::new(2),
-            current: Mutex::new(Current { set, status, files }),
+            current: Mutex::new(Current { set, status, text }),
             parked: Mutex::new(parked),
             before: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Reads a rules file, runs its tests, and puts its rules in force.
-    ///
-    /// # Errors
-    ///
-    /// [`ReloadError`]: the file is wrong, or a test of it fails.
-    pub fn open(path: impl AsRef<Path>, source: &dyn Source, clock: C) -> Result<Self, ReloadError> {
-        let (rules, hash, files) = tried(read(path, source))?;
-        Ok(Self::of(RuleSet::new(rules, clock)?, hash, Some(files), Parked::default()))
-    }
-
-    /// From now on calls `hook` with the rules of each reload, right before they come into force.
+    /// From now on calls `hook` with the rules of each exchange, right before they come into force.
     /// What else can refuse them has not: but for a limit that has no room for one more change.
     ///
     /// When would I want this? To make ready what the rules need, such as the connections to their
-    /// stores. Requests are decided by the old rules meanwhile, and other reloads wait.
+    /// stores. Requests are decided by the old rules meanwhile, and other exchanges wait.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::sync::mpsc::channel;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{LiveRules, Memory, read};
+    /// use tollgate_rules::LiveRules;
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let rules = || {
     ///     read("rules.toml", &Memory::new("rules.toml", "version = 1")).into_rules().unwrap()
@@ -175,7 +159,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// let (told, tells) = channel();
     /// let again = live.clone();
     /// live.before_force(move |_| told.send(again.status().generation).unwrap());
-    /// assert_eq!(live.reload(rules(), [1; 32])?, 2);
+    /// assert_eq!(live.exchange(rules(), [1; 32])?, 2);
     /// assert_eq!(tells.recv()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -198,38 +182,19 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         Arc::clone(&self.inner.current().set)
     }
 
-    /// Which rules are in force, and why the last reload failed.
+    /// Which rules are in force.
     #[must_use]
     pub fn status(&self) -> Status {
         self.inner.current().status.clone()
     }
 
-    /// The warnings of the files in force; none for rules that were not read from files.
-    ///
-    /// **Cost.** Reads the files again, from memory.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Code, LiveRules, Memory};
-    ///
-    /// let rule = "rule = [{ name = 'a', key = 'client', limits = '5/s', mode = 'off' }]";
-    /// let text = format!("version = 1\n{rule}");
-    /// let files = Memory::new("rules.toml", text);
-    /// let live = LiveRules::open("rules.toml", &files, ManualClock::new())?;
-    /// assert_eq!(live.warnings()[0].code, Code::W2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The text that the rules in force were read from: see [`Origin::text`].
     #[must_use]
-    pub fn warnings(&self) -> Vec<Problem> {
-        let files = self.inner.current().files.clone();
-        let problems = files.map_or_else(Vec::new, |files| files.reading().problems);
-        problems.into_iter().filter(Problem::is_warning).collect()
+    pub fn text(&self) -> Option<Arc<[u8]>> {
+        self.inner.current().text.clone()
     }
 
-    /// Puts other rules in force, without running their tests. `hash` is that of their files.
-    /// Returns their generation.
+    /// Puts other rules in force, without running their tests. Returns their generation.
     ///
     /// A rule takes over the state of the old rule whose name is its `was`, or else its own. Where
     /// numbers change, each key keeps what the rule's `inherit` says. Every other change leaves
@@ -247,15 +212,15 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// # Errors
     ///
-    /// [`ReloadError`]; the old rules stay in force then, and [`status`](Self::status) tells it.
-    /// After [`ReloadError::Change`] a bucket that was to become smaller may be stricter for the
-    /// time of a refill.
+    /// [`ExchangeError`]; the old rules stay in force then. After [`ExchangeError::Change`] a
+    /// bucket that was to become smaller may be stricter for the time of a refill.
     ///
     /// # Examples
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{LiveRules, Memory, PlainRequest, ReloadError, Rules, Scratch, read};
+    /// use tollgate_rules::{LiveRules, PlainRequest, ExchangeError, Rules, Scratch};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let rules = |limits: &str| -> Rules {
     ///     let rule = format!("{{ name = 'all', key = 'everyone', {limits} }}");
@@ -265,54 +230,47 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// let live = LiveRules::new(rules("limits = '10/s'"), [0; 32], ManualClock::new())?;
     /// let _ = live.handle().check(&PlainRequest::default(), &mut Scratch::default());
     ///
-    /// let error = live.reload(rules("limits = 'sliding-log:10/s'"), [1; 32]).unwrap_err();
-    /// let ReloadError::Forgets(conflicts) = error else { panic!("{error}") };
+    /// let error = live.exchange(rules("limits = 'sliding-log:10/s'"), [1; 32]).unwrap_err();
+    /// let ExchangeError::Forgets(conflicts) = error else { panic!("{error}") };
     /// assert_eq!((&*conflicts[0].rule, conflicts[0].keys_in_debt), ("all", 1));
-    /// live.reload(rules("limits = 'sliding-log:10/s', forget = true"), [1; 32])?;
+    /// live.exchange(rules("limits = 'sliding-log:10/s', forget = true"), [1; 32])?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reload(&self, rules: Rules, hash: [u8; 32]) -> Result<u64, ReloadError> {
-        self.reload_from(rules, hash, None)
-    }
-
-    fn reload_from(
-        &self,
-        rules: Rules,
-        hash: [u8; 32],
-        files: Option<FilesRead>,
-    ) -> Result<u64, ReloadError> {
+    pub fn exchange(&self, rules: Rules, origin: impl Into<Origin>) -> Result<u64, ExchangeError> {
+        let Origin { hash, text } = origin.into();
         let mut parked = self.inner.parked();
-        let done = self.exchange(rules, hash, &mut parked);
-        if done.is_ok() {
-            self.inner.current().files = files.map(Arc::new);
+        let old = self.rules();
+        parked.forget_old(old.clock().now());
+        let Succession { set, changes, taken } = Succession::plan(rules, &old, &parked)?;
+        // A change that fails is tried again soon. Each that is made and taken back would take room
+        // from later ones.
+        for change in &changes {
+            let refused = |error| ExchangeError::Change { rule: change.rule.clone(), error };
+            change.check().map_err(refused)?;
         }
-        self.note(done.as_ref().err());
-        done
-    }
-
-    /// Reads a rules file and puts its rules in force, if its hash is another, and after its tests
-    /// have passed. Returns the generation that is in force then.
-    ///
-    /// # Errors
-    ///
-    /// As [`reload`](Self::reload), and of the file and its tests.
-    pub fn reload_file(&self, path: impl AsRef<Path>, source: &dyn Source) -> Result<u64, ReloadError> {
-        self.reload_reading(read(path, source))
-    }
-
-    fn reload_reading(&self, reading: Reading) -> Result<u64, ReloadError> {
-        let Status { hash: current, generation, .. } = self.status();
-        if reading.rules().is_some() && reading.hash() == current {
-            self.note(None);
-            return Ok(generation);
-        }
-        match tried(reading) {
-            Ok((rules, hash, files)) => self.reload_from(rules, hash, Some(files)),
-            Err(error) => {
-                self.note(Some(&error));
-                Err(error)
+        let inner = &*self.inner;
+        let before = inner.before.lock().unwrap_or_else(PoisonError::into_inner);
+        before.iter().for_each(|hook| hook(set.rules()));
+        drop(before);
+        let mut current = inner.current();
+        let word = inner.word.load(Acquire);
+        if !changes.is_empty() {
+            inner.word.store(word + 1, Release); // L1
+            if let Err((rule, error)) = make(&changes) {
+                // The numbers were others for a while: requests that met them decide anew.
+                inner.word.store(word + 2, Release);
+                return Err(ExchangeError::Change { rule, error });
             }
         }
+        let old_text = std::mem::replace(&mut current.text, text);
+        current.set = Arc::new(set);
+        current.status.generation += 1;
+        (current.status.hash, current.status.since) = (hash, SystemTime::now());
+        let generation = current.status.generation;
+        inner.word.store(word + 2, Release); // L2
+        drop(current);
+        parked.exchange(&old, old_text.as_ref(), |index| taken.contains(&index));
+        Ok(generation)
     }
 
     /// Aligns the windows of all limits to another Unix time: that of the clock's zero is now known
@@ -325,7 +283,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     ///
     /// # Errors
     ///
-    /// [`ReloadError::Change`] of the first rule that was changed too often for now. It keeps its
+    /// [`ExchangeError::Change`] of the first rule that was changed too often for now. It keeps its
     /// windows, and all others are realigned. Call it again later.
     ///
     /// # Examples
@@ -333,7 +291,8 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{LiveRules, Memory, PlainRequest, Scratch, read};
+    /// use tollgate_rules::{LiveRules, PlainRequest, Scratch};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// const HOUR: Duration = Duration::from_secs(3_600);
     /// let rule = "{ name = 'all', key = 'everyone', limits = 'fixed-window:1/day' }";
@@ -350,61 +309,20 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// assert_eq!(refused.lines()[0].retry_after, Some((8 + 24) * HOUR));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn realign(&self, unix_at_zero: Duration) -> Result<(), ReloadError> {
+    pub fn realign(&self, unix_at_zero: Duration) -> Result<(), ExchangeError> {
         // No reload comes between: what it builds asks the clock.
         let parked = self.inner.parked();
         let gone = parked.realign(unix_at_zero);
         let done = self.rules().realign(unix_at_zero).and(gone);
-        done.map_err(|(rule, error)| ReloadError::Change { rule, error })
+        done.map_err(|(rule, error)| ExchangeError::Change { rule, error })
     }
 
-    /// Forgets the rules that have been gone for long.
-    fn forget_old(&self) {
+    /// Forgets the rules that have been gone for an hour. The next exchange does so, too.
+    ///
+    /// When would I want this? To return their memory where exchanges are rare.
+    pub fn forget_old(&self) {
         let now = self.rules().clock().now();
         self.inner.parked().forget_old(now);
-    }
-
-    fn note(&self, error: Option<&ReloadError>) {
-        self.inner.current().status.last_error = error.cloned().map(Arc::new);
-    }
-
-    fn exchange(&self, rules: Rules, hash: [u8; 32], parked: &mut Parked<C>) -> Result<u64, ReloadError> {
-        let old = self.rules();
-        parked.forget_old(old.clock().now());
-        let Succession { set, changes, taken } =
-            Succession::plan(rules, &old, parked).map_err(|hindrance| match hindrance {
-                Hindrance::Build(error) => ReloadError::Set(error),
-                Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
-            })?;
-        // A change that fails is tried again soon. Each that is made and taken back would take room
-        // from later ones.
-        for change in &changes {
-            let refused = |error| ReloadError::Change { rule: change.rule.clone(), error };
-            change.check().map_err(refused)?;
-        }
-        let inner = &*self.inner;
-        let before = inner.before.lock().unwrap_or_else(PoisonError::into_inner);
-        before.iter().for_each(|hook| hook(set.rules()));
-        drop(before);
-        let mut current = inner.current();
-        let word = inner.word.load(Acquire);
-        if !changes.is_empty() {
-            inner.word.store(word + 1, Release); // L1
-            if let Err((rule, error)) = make(&changes) {
-                // The numbers were others for a while: requests that met them decide anew.
-                inner.word.store(word + 2, Release);
-                return Err(ReloadError::Change { rule, error });
-            }
-        }
-        let files = current.files.take();
-        current.set = Arc::new(set);
-        current.status.generation += 1;
-        (current.status.hash, current.status.since) = (hash, SystemTime::now());
-        let generation = current.status.generation;
-        inner.word.store(word + 2, Release); // L2
-        drop(current);
-        parked.exchange(&old, files.as_ref(), |index| taken.contains(&index));
-        Ok(generation)
     }
 }
 
@@ -421,18 +339,6 @@ fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, toll
         }
     }
     Ok(())
-}
-
-/// The rules of a file, after its tests have passed, with its hash and itself.
-fn tried(mut reading: Reading) -> Result<(Rules, [u8; 32], FilesRead), ReloadError> {
-    let (hash, copy) = (reading.hash(), std::mem::take(&mut reading.copy));
-    let path = reading.paths().first().cloned().unwrap_or_default();
-    let rules = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)))?;
-    let failures = run_tests(&rules);
-    if !failures.is_empty() {
-        return Err(ReloadError::Tests(failures));
-    }
-    Ok((rules, hash, FilesRead { path, copy }))
 }
 
 impl<C> Inner<C> {

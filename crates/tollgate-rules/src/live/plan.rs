@@ -1,14 +1,14 @@
-//! What a reload would do.
+//! What an exchange would do.
 
 use std::fmt;
 
 use tollgate::Clock;
 
-use crate::live::{LiveRules, ReloadError};
+use crate::live::{ExchangeError, LiveRules};
 use crate::rule::{Rule, Rules};
 use crate::set::{Hindrance, Succession};
 
-/// What a reload would do to a rule: see [`LiveRules::plan`].
+/// What an exchange would do to a rule: see [`LiveRules::plan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RulePlan {
@@ -37,20 +37,21 @@ pub enum PlannedChange {
 }
 
 impl<C: Clock + Clone + 'static> LiveRules<C> {
-    /// Works out what [`reload`](Self::reload) would do with these rules now, and does nothing: the
-    /// new rules in their order, then those that would be gone.
+    /// Works out what [`exchange`](Self::exchange) would do with these rules now, and does nothing:
+    /// the new rules in their order, then those that would be gone.
     ///
-    /// **Cost.** That of a reload: limiters are built and matchers compiled, and dropped.
+    /// **Cost.** That of an exchange: limiters are built and matchers compiled, and dropped.
     ///
     /// # Errors
     ///
-    /// [`ReloadError`], as the reload's.
+    /// [`ExchangeError`], as the exchange's.
     ///
     /// # Examples
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{LiveRules, Memory, PlannedChange, Rules, read};
+    /// use tollgate_rules::{LiveRules, PlannedChange, Rules};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let rules = |limits: &str| -> Rules {
     ///     let rule = format!("{{ name = 'all', key = 'everyone', {limits} }}");
@@ -63,14 +64,10 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// assert_eq!(live.status().generation, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn plan(&self, rules: Rules) -> Result<Vec<RulePlan>, ReloadError> {
+    pub fn plan(&self, rules: Rules) -> Result<Vec<RulePlan>, ExchangeError> {
         let parked = self.inner.parked();
         let (old, wanted) = (self.rules(), rules.clone());
-        let Succession { changes, .. } =
-            Succession::plan(rules, &old, &parked).map_err(|hindrance| match hindrance {
-                Hindrance::Build(error) => ReloadError::Set(error),
-                Hindrance::Conflicts(conflicts) => ReloadError::Forgets(conflicts),
-            })?;
+        let Succession { changes, .. } = Succession::plan(rules, &old, &parked)?;
         let mut strict = wanted.clone();
         strict.rules.iter_mut().for_each(|rule| rule.forget = false);
         let forgotten = match Succession::plan(strict, &old, &parked) {

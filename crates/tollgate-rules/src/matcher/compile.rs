@@ -10,7 +10,6 @@ use super::pattern::Pattern;
 use super::rule::{Compiled, CompiledCost, CompiledTier, Generosity, Part, Replaced};
 use super::values::{Networks, Texts};
 use crate::address::canonical_network;
-use crate::file::wrong_value;
 use crate::request::{AUTHORIZATION, CREDENTIALS, Form, HOST, METHOD, Names, Source};
 use crate::rule::{Attribute, Condition, Conditions, Cost, Key, Limits, Replaces, Rule, Rules, Transform};
 
@@ -139,9 +138,7 @@ impl Compiler<'_> {
         let any = values.any || values.texts.iter().any(|text| &**text == "*");
         let texts = || values.texts.iter().map(|text| &**text).filter(|text| *text != "*");
         for text in texts() {
-            if let Some(message) = wrong_value(attribute, text) {
-                return Err(self.wrong(attribute, message));
-            }
+            attribute.check_value(text).map_err(|wrong| self.wrong(attribute, wrong.message))?;
         }
         let is_text = !matches!(attribute, Client | Path);
         if *attribute == Client && texts().next().is_some() {

@@ -10,7 +10,8 @@ use std::fmt;
 /// # Examples
 ///
 /// ```
-/// use tollgate_rules::{CompileError, Matcher, Memory, Replaces, read};
+/// use tollgate_rules::{CompileError, Matcher, Replaces};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '1/s' }]";
 /// let mut rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

@@ -111,7 +111,8 @@ impl Matcher {
     /// # Examples
     ///
     /// ```
-    /// # use tollgate_rules::{Matcher, Memory, PlainRequest, read};
+    /// # use tollgate_rules::{Matcher, PlainRequest};
+    /// # use tollgate_rules_file::{Memory, read};
     /// # let text = "version = 1\nrule = [\
     /// #     { name = 'a', match.path = '/a/**', key = 'everyone', limits = '1/s' }]";
     /// # let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

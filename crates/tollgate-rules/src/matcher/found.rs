@@ -13,7 +13,8 @@ use crate::request::Buffers;
 /// # Examples
 ///
 /// ```
-/// # use tollgate_rules::{Matcher, Memory, read};
+/// # use tollgate_rules::Matcher;
+/// # use tollgate_rules_file::{Memory, read};
 /// use tollgate_rules::{Found, PlainRequest};
 ///
 /// # let text = "version = 1\nrule = [{ name = 'a', key = 'header.x-user', limits = '1/s' }]";

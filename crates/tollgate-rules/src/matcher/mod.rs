@@ -61,7 +61,8 @@ use rule::{Compiled, Replaced};
 /// # Examples
 ///
 /// ```
-/// use tollgate_rules::{Found, Matcher, Memory, PlainRequest, read};
+/// use tollgate_rules::{Found, Matcher, PlainRequest};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = r#"
 /// version = 1
@@ -127,7 +128,8 @@ impl Matcher {
     /// section 6.5.1.
     ///
     /// ```
-    /// use tollgate_rules::{Matcher, Memory, read};
+    /// use tollgate_rules::Matcher;
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let text = "version = 1\nrule = [{ name = 'r', key = 'header.X-Api-Key', limits = '5/s' }]";
     /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

@@ -16,14 +16,12 @@ mod seen;
 
 use std::net::IpAddr;
 
+pub(crate) use crate::rule::MAX_VALUE;
 pub use host::is_host;
 pub use misspelled::is_misspelled;
 pub(crate) use path::{Form, fold_literal, normalised_literal};
 pub use plain::PlainRequest;
 pub(crate) use seen::{AUTHORIZATION, Buffers, CREDENTIALS, HOST, METHOD, Names, Reading, Seen, Source};
-
-/// The longest value that is read, in bytes. A longer one is missing.
-pub(crate) const MAX_VALUE: usize = 4096;
 
 /// A request as rules see it.
 ///

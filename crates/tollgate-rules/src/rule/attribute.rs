@@ -53,7 +53,7 @@ pub enum Transform {
 
 impl Transform {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Lower, Self::Trim, Self::Credentials, Self::Decoded];
+    pub const ALL: &[Self] = &[Self::Lower, Self::Trim, Self::Credentials, Self::Decoded];
 }
 
 impl Attribute {

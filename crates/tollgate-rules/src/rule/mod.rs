@@ -10,6 +10,7 @@
 //! | `store` | where a rule keeps its counts, if not in this process |
 //! | `rules` | the rules of a file and what the file says for all of them |
 //! | `test` | requests of a file's test and what must become of them |
+//! | `value` | which values a condition can have |
 
 mod attribute;
 mod condition;
@@ -19,6 +20,7 @@ mod refusal;
 mod rules;
 mod store;
 mod test;
+mod value;
 
 use std::time::Duration;
 
@@ -30,9 +32,10 @@ pub use limits::{Cost, CostCase, Limit, Limits, Tier};
 pub use park::Park;
 pub use refusal::{BodyFormat, HeaderStyle, Refusal};
 pub use rules::{Clients, Rules, UpstreamLimits};
-pub(crate) use store::{DEADLINE, LEASE_TTL, PREFIX};
 pub use store::{Store, StoreFailure, StoreLeases, StoreServer};
 pub use test::{Expected, Outcome, RuleTest, Step};
+pub(crate) use value::MAX_VALUE;
+pub use value::WrongValue;
 
 /// A rule: the requests that it concerns, whose limit they use, and the limits.
 ///
@@ -81,6 +84,47 @@ pub struct Rule {
     pub max_keys: Option<usize>,
     /// Where the counts are kept; `None`: in this process.
     pub store: Option<Store>,
+}
+
+impl Rule {
+    /// A rule that concerns all requests, with the defaults of a rules file for all else.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_rules::{Attribute, Key, Limit, Limits, Mode, Rule};
+    ///
+    /// let key = Key::Attributes(vec![Attribute::Client]);
+    /// let limits = Limits::Each(vec![Limit::Quota("10/s,burst=20".parse()?)]);
+    /// let mut rule = Rule::new("per-client", key, limits);
+    /// rule.mode = Mode::Shadow;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn new(name: impl Into<Box<str>>, key: Key, limits: Limits) -> Self {
+        Self {
+            name: name.into(),
+            was: None,
+            applies: Vec::new(),
+            except: Vec::new(),
+            key,
+            missing: MissingKey::Share,
+            limits,
+            tiers: Vec::new(),
+            cost: Cost::Fixed(1),
+            mode: Mode::Enforce,
+            replaces: Replaces::None,
+            charge_if: None,
+            ban: None,
+            max_wait: None,
+            refuse: Refusal::default(),
+            park: None,
+            inherit: Inherit::Additive,
+            forget: false,
+            max_keys: None,
+            store: None,
+        }
+    }
 }
 
 /// Whose limit a request uses.

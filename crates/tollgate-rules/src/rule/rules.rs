@@ -4,10 +4,8 @@ use ipnet::IpNet;
 
 use crate::rule::{Refusal, Rule, RuleTest};
 
-/// All that a rules file and the files that it includes say, with lists in place of their names.
-///
-/// [`read`](crate::read) makes it. Names are unique, `replaces` and `was` are sound, and each limit
-/// can be built.
+/// Rules, and what is said for all of them: what a rules file and the files that it includes say,
+/// with lists in place of their names. A program may make them, too.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rules {
@@ -30,7 +28,29 @@ pub struct Rules {
     pub tests: Vec<RuleTest>,
 }
 
+impl Default for Rules {
+    /// No rules, and the defaults of a rules file.
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            clients: Clients::default(),
+            fold_paths: true,
+            answer: Refusal::default(),
+            cors: Vec::new(),
+            upstream_limits: UpstreamLimits::default(),
+            memory_budget: 1 << 30,
+            tests: Vec::new(),
+        }
+    }
+}
+
 impl Rules {
+    /// These rules, and the defaults of a rules file for all else.
+    #[must_use]
+    pub fn of(rules: Vec<Rule>) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
     /// The same rules with all counts in this process, as for a look back at a log: no store is
     /// asked or changed.
     #[must_use]

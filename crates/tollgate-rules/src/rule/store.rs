@@ -20,6 +20,14 @@ pub struct Store {
     pub leases: Option<StoreLeases>,
 }
 
+impl Store {
+    /// A store that is asked for each request. While it does not answer, requests are refused.
+    #[must_use]
+    pub fn new(server: Arc<StoreServer>) -> Self {
+        Self { server, on_failure: StoreFailure::Refuse, deny_cache: 0, leases: None }
+    }
+}
+
 /// How a process takes permits from a store ahead, and spends them without a trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -30,8 +38,17 @@ pub struct StoreLeases {
     pub ttl: Duration,
 }
 
+impl StoreLeases {
+    /// Leases of a limit that so many processes share, with the `ttl` of leases whose table says
+    /// none.
+    #[must_use]
+    pub fn of(nodes: u32) -> Self {
+        Self { nodes, ttl: LEASE_TTL }
+    }
+}
+
 /// The ttl of leases whose table says none.
-pub(crate) const LEASE_TTL: Duration = Duration::from_millis(50);
+const LEASE_TTL: Duration = Duration::from_millis(50);
 
 /// What decides a rule while its store does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -66,10 +83,10 @@ pub struct StoreServer {
 }
 
 /// The deadline of a store whose table says none.
-pub(crate) const DEADLINE: Duration = Duration::from_millis(10);
+const DEADLINE: Duration = Duration::from_millis(10);
 
 /// The prefix of a store whose table says none.
-pub(crate) const PREFIX: &str = "tg1";
+const PREFIX: &str = "tg1";
 
 impl StoreServer {
     /// A single server at this address, with the deadline and the prefix of a store whose table
@@ -91,7 +108,9 @@ impl StoreServer {
         StoreAddress::parse(address).map(Self::at)
     }
 
-    pub(crate) fn at(address: StoreAddress) -> Self {
+    /// A single server at this address, as [`parse`](Self::parse) makes it.
+    #[must_use]
+    pub fn at(address: StoreAddress) -> Self {
         Self {
             address,
             cluster: Vec::new(),

@@ -17,6 +17,14 @@ pub struct RuleTest {
     pub steps: Vec<Step>,
 }
 
+impl RuleTest {
+    /// A test of these steps, whose clock starts at an instant since 1970 in UTC.
+    #[must_use]
+    pub fn new(name: impl Into<Box<str>>, starts: Duration, steps: Vec<Step>) -> Self {
+        Self { name: name.into(), starts, steps }
+    }
+}
+
 /// A request of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,6 +57,30 @@ pub struct Step {
     pub settles: Option<u64>,
     /// What must become of it. Empty: anything.
     pub expect: Expected,
+}
+
+impl Step {
+    /// A request so long after the test's start that says nothing, ends at once, and may become
+    /// anything.
+    #[must_use]
+    pub fn at(at: Duration) -> Self {
+        Self {
+            at,
+            times: 1,
+            send: None,
+            client: None,
+            headers: Vec::new(),
+            labels: Vec::new(),
+            domain: None,
+            entries: Vec::new(),
+            cost: None,
+            status: None,
+            is_lost: false,
+            lasts: Duration::ZERO,
+            settles: None,
+            expect: Expected::default(),
+        }
+    }
 }
 
 /// The expected outcome of a request of a test. A field that is `None` is not compared.

@@ -8,7 +8,8 @@ use tollgate::Timestamp;
 ///
 /// ```
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Scratch, read};
+/// use tollgate_rules::{Ask, PlainRequest, RuleSet, Scratch};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'points', key = 'everyone', limits = '10/s' }]";
 /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

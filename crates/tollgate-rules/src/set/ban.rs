@@ -7,6 +7,8 @@ use tollgate::{
     BuildError, Clock, FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, Timestamp, Usage, WhenFull,
 };
 
+use crate::rule::Ban;
+
 /// The keys that a rule refuses for a while because it refused them once.
 ///
 /// It is a limit of one refusal in each window of a key, and the window is the ban: it begins with
@@ -22,9 +24,15 @@ pub(crate) fn quota(length: Duration) -> Quota {
     FixedWindow::new(Rate::new(1, length)).from_first_hit().into()
 }
 
-/// Checks that bans of this length can be kept.
-pub(crate) fn check(length: Duration) -> Result<(), BuildError> {
-    Bans::new(length, Some(1), ManualClock::new()).map(drop)
+impl Ban {
+    /// Checks that bans of this length can be kept.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]: it is too long.
+    pub fn check(self) -> Result<(), BuildError> {
+        Bans::new(self.0, Some(1), ManualClock::new()).map(drop)
+    }
 }
 
 impl<C: Clock + 'static> Bans<C> {

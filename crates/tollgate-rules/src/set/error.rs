@@ -12,7 +12,8 @@ use crate::matcher::CompileError;
 ///
 /// ```
 /// use tollgate::{ManualClock, Rate, SlidingLog};
-/// use tollgate_rules::{Limit, Limits, Memory, RuleSet, SetError, read};
+/// use tollgate_rules::{Limit, Limits, RuleSet, SetError};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'a', key = 'client', limits = '1/s' }]";
 /// let mut rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

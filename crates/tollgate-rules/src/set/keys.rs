@@ -22,7 +22,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+    /// use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '10/h' }]";
     /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

@@ -36,7 +36,7 @@ mod one_rule;
 mod parked;
 mod rule_set;
 mod ruling;
-pub(crate) mod saved;
+mod saved;
 mod scratch;
 mod stored;
 mod succeed;
@@ -56,7 +56,6 @@ use allowance::Limited;
 use decide::Round;
 
 pub use ask::Ask;
-pub(crate) use ban::check as check_ban;
 pub use batch::{Asked, Together};
 pub(crate) use conflict::OfLimit;
 pub use conflict::{Cause, Conflict};
@@ -64,12 +63,10 @@ pub use error::SetError;
 use joint::{Fate, Joint};
 pub use keys::RuleKey;
 pub use line::Line;
-pub(crate) use memory::needed as needed_memory;
 pub use one_rule::{AskRule, AskRuleError};
 pub(crate) use parked::Parked;
 pub use rule_set::RuleSet;
 pub use ruling::Ruling;
-pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use scratch::Scratch;
 pub use stored::{StoredAnswer, StoredAsk, StoredCharge};
 pub(crate) use succeed::{Change, Hindrance, Succession};
@@ -165,7 +162,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{ManualClock, Outcome};
-    /// use tollgate_rules::{Ask, Memory, PlainRequest, RuleSet, Ruling, Scratch, StoreReply, read};
+    /// use tollgate_rules::{Ask, PlainRequest, RuleSet, Ruling, Scratch, StoreReply};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let text = "version = 1\nrule = [{ name = 'all', key = 'everyone', limits = '10/s', \
     ///     store = 'redis://10.0.0.7' }]";
@@ -213,7 +211,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Ask, Asked, Memory, PlainRequest, RuleSet, read};
+    /// use tollgate_rules::{Ask, Asked, PlainRequest, RuleSet};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '5/h' }]";
     /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

@@ -96,7 +96,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{AskRule, Memory, RuleSet, Scratch, read};
+    /// use tollgate_rules::{AskRule, RuleSet, Scratch};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let text = "version = 1\nrule = [{ name = 'each', key = 'label.user', limits = '2/min' }]";
     /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

@@ -8,7 +8,6 @@ use tollgate::{BuildError, Clock, Timestamp};
 use crate::rule::Rule;
 use crate::set::RuleSet;
 use crate::set::allowance::{Limited, realign};
-use crate::set::saved::FilesRead;
 use crate::set::succeed::Before;
 
 /// How long a rule that is gone is kept.
@@ -25,8 +24,8 @@ pub(super) struct Gone<C> {
     pub(super) limited: Limited<C>,
     /// When it is forgotten.
     pub(super) until: Timestamp,
-    /// The files that it was read from, and its index in them. `None`: a program made it.
-    pub(super) read_from: Option<(Arc<FilesRead>, u32)>,
+    /// The text that it was read from, and its index in it. `None`: a program made it.
+    pub(super) read_from: Option<(Arc<[u8]>, u32)>,
 }
 
 impl<C> Default for Parked<C> {
@@ -51,7 +50,7 @@ impl<C: Clock + Clone + 'static> Parked<C> {
     }
 
     /// Parks the rules of `old` that no new rule has taken over, and lets go of those that one has.
-    /// `files` are those of the old rules. `is_taken` counts both, first those of `old`, then those
+    /// `text` is that of the old rules. `is_taken` counts both, first those of `old`, then those
     /// that were parked at the plan.
     ///
     /// A rule without a debt is parked, too: a request that was decided just now may not show yet.
@@ -59,7 +58,7 @@ impl<C: Clock + Clone + 'static> Parked<C> {
     pub(crate) fn exchange(
         &mut self,
         old: &RuleSet<C>,
-        files: Option<&Arc<FilesRead>>,
+        text: Option<&Arc<[u8]>>,
         is_taken: impl Fn(usize) -> bool,
     ) {
         let until = old.clock().now() + LONGEST;
@@ -70,7 +69,7 @@ impl<C: Clock + Clone + 'static> Parked<C> {
         });
         for (index, (rule, limited)) in old.rules.rules.iter().zip(&old.limited).enumerate() {
             if !is_taken(index) && limited.has_state() {
-                let read_from = files.map(|files| (Arc::clone(files), index as u32));
+                let read_from = text.map(|text| (Arc::clone(text), index as u32));
                 self.0.push(Gone { rule: rule.clone(), limited: limited.share(rule), until, read_from });
             }
         }

@@ -36,7 +36,8 @@ use crate::set::stored::SetId;
 ///
 /// ```
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+/// use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'each', key = 'client', limits = '10/s,burst=20' }]";
 /// let rules = read("rules.toml", &Memory::new("rules.toml", text)).into_rules().unwrap();

@@ -20,7 +20,8 @@ use crate::set::stored::StoredCharge;
 ///
 /// ```
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+/// use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'failed-logins', key = 'client', \
 ///     limits = 'fixed-window:1/min', charge_if.status = [401, 403] }]";
@@ -118,7 +119,8 @@ impl<C: Clock> Ticket<C> {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+    /// use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let text = "version = 1\nrule = [\
     ///     { name = 'requests', key = 'client', limits = 'fixed-window:60/min' },\
@@ -271,18 +273,19 @@ mod tests {
     use tollgate::ManualClock;
 
     use super::*;
-    use crate::{Ask, Memory, PlainRequest, RuleSet, Scratch, read};
+    use crate::{Ask, Attribute, Key, Limit, Limits, PlainRequest, Rule, RuleSet, Rules, Scratch};
 
     /// Servers keep hundreds of thousands of tickets.
     #[test]
     fn a_ticket_has_room_for_its_own_charges_only() {
-        let rule =
-            |number| format!("{{ name = 'r{number}', key = 'client', limits = ['10/s', 'in-flight:9'] }}");
+        let rule = |number: usize| {
+            let in_flight = Limit::InFlight { most: 9, ttl: None };
+            let limits = Limits::Each(vec![Limit::Quota("10/s".parse().unwrap()), in_flight]);
+            Rule::new(format!("r{number}"), Key::Attributes(vec![Attribute::Client]), limits)
+        };
         for rules in [1, 3] {
-            let all = (0..rules).map(rule).collect::<Vec<_>>().join(", ");
-            let text = format!("version = 1\nrule = [{all}]");
-            let file = read("rules.toml", &Memory::new("rules.toml", &*text)).into_rules().unwrap();
-            let set = RuleSet::new(file, ManualClock::new()).unwrap();
+            let all = Rules::of((0..rules).map(rule).collect());
+            let set = RuleSet::new(all, ManualClock::new()).unwrap();
             let request = PlainRequest { client: Some([203, 0, 113, 9].into()), ..PlainRequest::default() };
             let ask = Ask { in_flight: true, cost: 2, ..Ask::default() };
             let mut scratch = Scratch::default();

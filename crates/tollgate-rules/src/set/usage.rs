@@ -15,7 +15,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     ///
     /// ```
     /// use tollgate::ManualClock;
-    /// use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch, read};
+    /// use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+    /// use tollgate_rules_file::{Memory, read};
     ///
     /// let rule = "{ name = 'each', key = 'client', limits = '10/s', max_keys = 1000 }";
     /// let text = format!("version = 1\nrule = [{rule}]");

@@ -26,7 +26,8 @@ use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedReceipt, OwnedStored, Tick
 /// ```
 /// use std::time::Duration;
 /// use tollgate::ManualClock;
-/// use tollgate_rules::{Memory, PlainRequest, RuleSet, Ruling, Scratch, read};
+/// use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [\
 ///     { name = 'all', key = 'everyone', limits = 'fixed-window:2/min' },\

@@ -50,7 +50,8 @@ pub struct Ending {
 /// ```
 /// use std::time::Duration;
 /// use tollgate::Timestamp;
-/// use tollgate_rules::{Ask, Ending, Memory, PlainRequest, Simulation, read};
+/// use tollgate_rules::{Ask, Ending, PlainRequest, Simulation};
+/// use tollgate_rules_file::{Memory, read};
 ///
 /// let text = "version = 1\nrule = [{ name = 'failed', key = 'client', limits = '2/h', \
 ///     charge_if.status = [401] }]";

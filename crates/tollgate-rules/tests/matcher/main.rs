@@ -8,7 +8,8 @@ mod naive;
 mod random;
 mod replaces;
 
-use tollgate_rules::{Concerned, Found, Matcher, Memory, PlainRequest, Rules, read};
+use tollgate_rules::{Concerned, Found, Matcher, PlainRequest, Rules};
+use tollgate_rules_file::{Memory, read};
 
 /// The rules of a text without mistakes.
 fn rules(text: &str) -> Rules {

@@ -1,6 +1,7 @@
 //! Spellings of one credential, cookie, header, host or path.
 
-use tollgate_rules::{Found, Matcher, Memory, PlainRequest, read};
+use tollgate_rules::{Found, Matcher, PlainRequest};
+use tollgate_rules_file::{Memory, read};
 
 /// What a spelling is one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{Ask, LiveRules, PlainRequest, ReloadError, Ruling, Scratch, Ticket, Verdict};
+use tollgate_rules::{Ask, ExchangeError, LiveRules, PlainRequest, Ruling, Scratch, Ticket, Verdict};
 use tollgate_testing::random::Random;
 
 use crate::{header, rules};
@@ -183,7 +183,7 @@ impl Program {
             9 if !is_any_out && self.hours < 4 => {
                 // For good: an hour later its state is another.
                 self.own[index].is_out = true;
-                live.reload(rules(&self.text()), [0; 32]).unwrap();
+                live.exchange(rules(&self.text()), [0; 32]).unwrap();
                 clock.advance(Duration::from_secs(3_600));
                 self.hours += 1;
                 let states = (self.new_state(), self.new_state());
@@ -353,11 +353,11 @@ fn play(seed: u64) -> (u64, u64) {
         for _ in 0..RELOADS {
             let own = program.own.clone();
             let is_refused = program.step(random, &clock, live);
-            let done = live.reload(rules(&program.text()), [0; 32]);
+            let done = live.exchange(rules(&program.text()), [0; 32]);
             match &done {
                 Ok(_) => assert!(!is_refused, "{}", program.text()),
-                Err(ReloadError::Forgets(_)) => assert!(is_refused, "{done:?}\n{}", program.text()),
-                Err(ReloadError::Change { .. }) => {}
+                Err(ExchangeError::Forgets(_)) => assert!(is_refused, "{done:?}\n{}", program.text()),
+                Err(ExchangeError::Change { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             if done.is_err() {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Ask, Cause, Handle, Limit, Limits, LiveRules, Memory, PlainRequest, ReloadError, RuleSet, Scratch,
-    SetError,
+    Ask, Cause, ExchangeError, Handle, Limit, Limits, LiveRules, PlainRequest, RuleSet, Scratch, SetError,
 };
 
 use crate::{X, Y, from, rules};
@@ -25,8 +24,8 @@ impl Live {
         Self { handle: live.handle(), live, clock, scratch: Scratch::default() }
     }
 
-    fn reload(&self, text: &str) -> Result<u64, ReloadError> {
-        self.live.reload(rules(text), [1; 32])
+    fn reload(&self, text: &str) -> Result<u64, ExchangeError> {
+        self.live.exchange(rules(text), [1; 32])
     }
 
     fn spend(&mut self, client: &str, units: u64) -> bool {
@@ -46,8 +45,8 @@ fn r(fields: &str) -> String {
     format!("rule = [{{ name = 'r', key = 'client', {fields} }}]")
 }
 
-fn conflict(error: Result<u64, ReloadError>) -> (Cause, usize) {
-    let Err(ReloadError::Forgets(conflicts)) = error else { panic!("{error:?}") };
+fn conflict(error: Result<u64, ExchangeError>) -> (Cause, usize) {
+    let Err(ExchangeError::Forgets(conflicts)) = error else { panic!("{error:?}") };
     assert_eq!(conflicts.len(), 1, "{conflicts:?}");
     (conflicts[0].cause.clone(), conflicts[0].keys_in_debt)
 }
@@ -112,7 +111,7 @@ fn a_reload_near_the_last_change_is_taken_back_whole() {
         error.map(|error| (error, before, burst))
     });
     let (error, before, burst) = refused.expect("changes are not without end");
-    assert!(matches!(&error, ReloadError::Change { rule, .. } if &**rule == "b"), "{error}");
+    assert!(matches!(&error, ExchangeError::Change { rule, .. } if &**rule == "b"), "{error}");
     assert!(generation > 100, "{generation}");
     assert_eq!((live.left(X), live.live.status().generation), (before.clone(), generation));
     // It is tried again and again, which takes no room from the first.
@@ -260,12 +259,14 @@ fn rules_beyond_the_memory_budget_do_not_come_into_force() {
         let SetError::OverBudget { needed, budget, largest, .. } = error else { panic!("{error}") };
         assert_eq!((*needed, *budget, &**largest), (602 << 21, 1 << 30, "r7"));
     };
-    let Err(ReloadError::Set(error)) = live.live.reload(large.clone(), [1; 32]) else { panic!("in force") };
+    let Err(ExchangeError::Set(error)) = live.live.exchange(large.clone(), [1; 32]) else {
+        panic!("in force")
+    };
     over(&error);
     assert_eq!((live.left(X), live.live.status().generation), (vec![2], 1));
     over(&RuleSet::new(large.clone(), live.clock.clone()).unwrap_err());
     large.memory_budget = 602 << 21;
-    assert_eq!(live.live.reload(large, [1; 32]).unwrap(), 2);
+    assert_eq!(live.live.exchange(large, [1; 32]).unwrap(), 2);
     assert_eq!(live.left(X)[..2], [2, 10]);
 }
 
@@ -322,21 +323,20 @@ fn a_reload_that_would_forget_is_refused() {
     let limit = |fields: &str| conflict(live.reload(&r(fields)));
     assert!(matches!(limit("limits = 'sliding-log:10/d'"), (Cause::Limit(_), 3)));
     // Advice for a rules file, not for a program that builds limiters.
-    let error = live.live.status().last_error.unwrap();
+    let error = live.reload(&r("limits = 'sliding-log:10/d'")).unwrap_err();
     let expected = "rule `r`: its keys' debts cannot be read under another algorithm: keep the algorithm, or give \
         the rule another name; 3 keys owe, which the change would forget (forget = true beside the rule allows it)";
     assert_eq!(error.to_string(), expected);
     assert_eq!(limit("limits = ['10/d', '1/s']"), (Cause::NumberOfLimits, 3));
     assert_eq!(limit("limits = '10/d', max_keys = 5000"), (Cause::MaxKeys, 3));
     assert_eq!(conflict(live.reload(&text.replace("'client'", "'everyone'"))), (Cause::Key, 3));
-    let error = live.live.status().last_error.unwrap();
+    let error = live.reload(&text.replace("'client'", "'everyone'")).unwrap_err();
     let expected = "rule `r`: its key changed; 3 keys owe, which the change would forget \
         (forget = true beside the rule allows it)";
     assert_eq!(error.to_string(), expected);
     assert_eq!((live.left(X), live.live.status().generation), (vec![2], 1));
 
     live.reload(&r("limits = 'sliding-log:10/d', forget = true")).unwrap();
-    assert!(live.live.status().last_error.is_none());
     assert_eq!(live.left(X), [10]);
     // A log's ring never grows, and its period is how long it looks back.
     for fields in ["limits = 'sliding-log:11/d'", "limits = 'sliding-log:10/h'"] {
@@ -384,32 +384,6 @@ fn places_in_flight_and_bans_outlive_a_reload() {
     live.reload(&r("limits = 'fixed-window:2/s', ban = '20min'")).unwrap();
     live.clock.advance(Duration::from_secs(300));
     assert!(!live.spend(X, 1));
-}
-
-#[test]
-fn a_broken_file_leaves_the_old_rules_in_force() {
-    let text = |limits: &str, test: &str| {
-        format!("version = 1\nrule = [{{ name = 'r', key = 'client', limits = '{limits}' }}]\n{test}")
-    };
-    let source = |text: String| Memory::new("rules.toml", text);
-    let live = LiveRules::open("rules.toml", &source(text("10/d", "")), ManualClock::new()).unwrap();
-    let (mut handle, mut scratch) = (live.handle(), Scratch::default());
-    let ask = Ask { cost: 8, ..Ask::default() };
-    assert!(handle.ask(&from(X), ask, &mut scratch).is_admitted());
-    let failing = "[[test]]\nname = 't'\nsteps = [{ client = '192.0.2.1', times = 6, expect = 'admitted' }]";
-    let broken = [text("10/fortnight", ""), text("5/d", failing), text("sliding-log:5/d", ""), "{".into()];
-    for broken in broken {
-        let error = live.reload_file("rules.toml", &source(broken.clone())).unwrap_err();
-        let status = live.status();
-        assert_eq!(status.last_error.unwrap().to_string(), error.to_string());
-        assert_eq!(status.generation, 1, "{broken}");
-        assert_eq!(handle.check(&from(Y), &mut scratch).lines()[0].limit, 10);
-    }
-    // The same bytes are no new generation, and end the error.
-    assert_eq!(live.reload_file("rules.toml", &source(text("10/d", ""))).unwrap(), 1);
-    assert!(live.status().last_error.is_none());
-    assert_eq!(live.reload_file("rules.toml", &source(text("20/d", failing))).unwrap(), 2);
-    assert_eq!(handle.check(&from(X), &mut scratch).lines()[0].remaining, 11);
 }
 
 /// Three rules whose limits all tell the generation.
@@ -480,7 +454,7 @@ fn no_request_is_decided_by_two_generations() {
         for reload in 1..=RELOADS {
             let is_broken = reload % 10 == 0;
             let text = of_generation(number + 1, is_broken);
-            let done = live.reload(rules(&text), [0; 32]);
+            let done = live.exchange(rules(&text), [0; 32]);
             assert_eq!(done.is_err(), is_broken, "{done:?}");
             number += u64::from(!is_broken);
             in_force.store(number, SeqCst);

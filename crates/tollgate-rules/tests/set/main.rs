@@ -9,19 +9,16 @@ mod exchange;
 mod identities;
 mod model;
 mod one_rule;
-mod realign;
-mod saved;
 mod settle;
 mod stored;
 mod threads;
 mod together;
-mod trial;
-mod watch;
 
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{Memory, PlainRequest, RuleSet, Rules, Scratch, Verdict, read};
+use tollgate_rules::{PlainRequest, RuleSet, Rules, Scratch, Verdict};
+use tollgate_rules_file::{Memory, read};
 
 /// The rules of a text without mistakes.
 fn rules(text: &str) -> Rules {

@@ -356,7 +356,7 @@ impl Play {
                 }
             }
         }
-        self.live.reload(rules(&Self::text(&self.rules)), [0; 32]).unwrap();
+        self.live.exchange(rules(&Self::text(&self.rules)), [0; 32]).unwrap();
     }
 }
 

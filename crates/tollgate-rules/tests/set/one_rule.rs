@@ -186,7 +186,7 @@ fn a_rule_asked_by_name_survives_exchanges() {
             admitted
         });
         for round in 0..200_u32 {
-            live.reload(rules(&text(1_000_000_000 + round % 2)), [round as u8; 32]).unwrap();
+            live.exchange(rules(&text(1_000_000_000 + round % 2)), [round as u8; 32]).unwrap();
         }
         is_over.store(true, Relaxed);
         asking.join().unwrap()

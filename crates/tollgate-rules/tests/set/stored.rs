@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tollgate::{ManualClock, Outcome};
 use tollgate_rules::{
-    Ask, LiveRules, Memory, PlainRequest, ReloadError, RuleSet, Rules, Ruling, Scratch, StoreReply,
-    StoredAnswer, StoredAsk, StoredCharge, read,
+    Ask, ExchangeError, LiveRules, PlainRequest, RuleSet, Rules, Ruling, Scratch, StoreReply, StoredAnswer,
+    StoredAsk, StoredCharge,
 };
+use tollgate_rules_file::{Memory, read};
 
 /// What all charges of a test did.
 #[derive(Default)]
@@ -235,7 +236,7 @@ fn an_answer_to_old_rules_is_given_back() {
     let (mut handle, mut scratch) = (live.handle(), Scratch::default());
     let book = Arc::new(Book::default());
     let mut answers = asked(&live.rules(), &client(1), &book, Outcome::Allowed);
-    live.reload(rules(&STORED.replace("10/h", "20/h")), [1; 32]).unwrap();
+    live.exchange(rules(&STORED.replace("10/h", "20/h")), [1; 32]).unwrap();
     let verdict = handle.ask_answered(&client(1), Ask::default(), &mut answers, &mut scratch);
     assert_eq!((verdict.unasked().len(), given_back(&book)), (1, 1));
 }
@@ -247,16 +248,16 @@ fn a_reload_to_another_store_is_a_conflict() {
     for (from, old) in texts.iter().enumerate() {
         for (to, new) in texts.iter().enumerate() {
             let live = LiveRules::new(rules(old), [0; 32], ManualClock::new()).unwrap();
-            let done = live.reload(rules(new), [1; 32]);
+            let done = live.exchange(rules(new), [1; 32]);
             assert_eq!(done.is_ok(), from == to, "{old} {new}");
             if let Err(error) = done {
-                assert!(matches!(error, ReloadError::Forgets(_)), "{error}");
+                assert!(matches!(error, ExchangeError::Forgets(_)), "{error}");
                 let forget = new.replace(" }", ", forget = true }");
-                live.reload(rules(&forget), [2; 32]).unwrap();
+                live.exchange(rules(&forget), [2; 32]).unwrap();
             }
         }
     }
     // Another password is the same store.
     let live = LiveRules::new(rules(STORED), [0; 32], ManualClock::new()).unwrap();
-    live.reload(rules(&STORED.replace("//h", "//user:new@h")), [1; 32]).unwrap();
+    live.exchange(rules(&STORED.replace("//h", "//user:new@h")), [1; 32]).unwrap();
 }

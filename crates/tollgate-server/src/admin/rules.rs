@@ -11,9 +11,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_rules::{
-    Conflict, Disk, EnvoyHits, EnvoyLimit, Key, Limit, Limits, ReloadError, Rule, Source, read, run_tests,
-};
+use tollgate_rules::{Conflict, ExchangeError, Key, Limit, Limits, Rule};
+use tollgate_rules_file::{Disk, EnvoyHits, EnvoyLimit, ReloadError, Source, read, run_tests};
 
 use super::access::Who;
 use super::blocking::blocking;
@@ -110,7 +109,7 @@ impl Admin {
             let (hash, warnings) = (reading.hash(), reading.to_string());
             let planned = reading.into_rules().map_err(|reading| ReloadError::File(Box::new(reading)));
             let planned = planned.and_then(|rules| match run_tests(&rules) {
-                failures if failures.is_empty() => self.core.live.plan(rules),
+                failures if failures.is_empty() => Ok(self.core.live.plan(rules)?),
                 failures => Err(ReloadError::Tests(failures)),
             });
             let (status, answer) = match planned {
@@ -141,9 +140,9 @@ impl Admin {
             }
             self.core.reload_envoy();
             let done = if forget.is_empty() {
-                self.core.live.reload_file(&self.rules, &Disk)
+                self.core.file.reload(&self.rules, &Disk)
             } else {
-                self.core.live.reload_file_forget(&self.rules, &Disk, &forget)
+                self.core.file.reload_forget(&self.rules, &Disk, &forget)
             };
             self.core.reloaded(done.is_ok());
             match done {
@@ -189,7 +188,7 @@ fn refused(error: &ReloadError) -> Value {
         })
     };
     let conflicts: Vec<Value> = match error {
-        ReloadError::Forgets(conflicts) => conflicts.iter().map(conflict).collect(),
+        ReloadError::Exchange(ExchangeError::Forgets(conflicts)) => conflicts.iter().map(conflict).collect(),
         _ => Vec::new(),
     };
     json!({ "applies": false, "error": error.to_string(), "would_forget": conflicts })

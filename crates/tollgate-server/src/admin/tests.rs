@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
-use tollgate_rules::{Ask, Disk, LiveRules, PlainRequest};
+use tollgate_rules::{Ask, PlainRequest};
+use tollgate_rules_file::{Disk, LiveFile};
 use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 
@@ -165,7 +166,7 @@ async fn pages_that_read_tables_hold_up_no_client() {
     let path = std::env::temp_dir().join(format!("tollgate-pages-{}.toml", std::process::id()));
     std::fs::write(&path, RULES).unwrap();
     let settings = Settings::new(&path);
-    let live = LiveRules::open(&path, &Disk, Arc::clone(&asked) as ServerClock).unwrap();
+    let live = LiveFile::open(&path, &Disk, Arc::clone(&asked) as ServerClock).unwrap();
     let core = Arc::new(Core::new(live, Arc::clone(&asked) as ServerClock, 16, false).unwrap());
     let admin = Admin::new(&core, &settings, &Drain::default()).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crossbeam::queue::ArrayQueue;
 use tollgate_redis::rules::EnvoyStore;
-use tollgate_rules::{
+use tollgate_rules::{NotRestored, RestoreError, SetError};
+use tollgate_rules_file::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
-    EnvoyLimit, EnvoySet, NotRestored, Reading, RestoreError, SameDomain, SetError,
+    EnvoyLimit, EnvoySet, Reading, SameDomain,
 };
 
 use super::{Core, FREE};
@@ -221,7 +222,7 @@ impl Core {
     /// Why the rules file, or the files of envoyproxy/ratelimit, are not in force as they were last
     /// read.
     pub(crate) fn last_error(&self) -> Option<String> {
-        let of_rules = self.live.status().last_error.map(|error| error.to_string());
+        let of_rules = self.file.last_error().map(|error| error.to_string());
         of_rules.or_else(|| {
             self.envoy.as_ref()?.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
         })

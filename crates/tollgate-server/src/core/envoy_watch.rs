@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-use tollgate_rules::{EnvoyConfig, Reading};
+use tollgate_rules_file::{EnvoyConfig, Reading};
 
 use super::{Core, Envoy};
 

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock as _, Timestamp};
 use tollgate_http::UnixZero;
 use tollgate_redis::rules::{EnvoyStore, StoreCounts, Stores};
-use tollgate_rules::{LiveRules, ReloadError};
+use tollgate_rules::{ExchangeError, LiveRules};
+use tollgate_rules_file::LiveFile;
 
 use crate::clock::ServerClock;
 use crate::metrics::Metrics;
@@ -44,6 +45,9 @@ const FREE: usize = 64;
 
 /// What all listeners share.
 pub(crate) struct Core {
+    /// The rules file, which is read again.
+    pub(crate) file: LiveFile<ServerClock>,
+    /// Its rules, in force.
     pub(crate) live: LiveRules<ServerClock>,
     /// The keys of `CL.THROTTLE`.
     pub(crate) calls: Calls,
@@ -70,11 +74,13 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(
-        live: LiveRules<ServerClock>,
+        file: impl Into<LiveFile<ServerClock>>,
         clock: ServerClock,
         max_keys: usize,
         shows_keys: bool,
     ) -> Result<Self, BuildError> {
+        let file = file.into();
+        let live = file.live().clone();
         let calls = Calls::new(max_keys, Arc::clone(&clock))?;
         let metrics = Arc::new(Metrics::new(live.clone(), Arc::clone(&clock), shows_keys));
         let counts = Arc::clone(&metrics);
@@ -87,6 +93,7 @@ impl Core {
         let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());
         Ok(Self {
+            file,
             live,
             calls,
             envoy: None,
@@ -161,7 +168,7 @@ impl Core {
 
     /// Logs the warnings of the rules in force, as `tollgate rules check` words them.
     pub(crate) fn warn_of_rules(&self) {
-        for problem in self.live.warnings() {
+        for problem in self.file.warnings() {
             let (code, hint) = (problem.code.as_str(), problem.hint.unwrap_or_default());
             tracing::warn!(code, %hint, "{}:{}: {}", problem.file, problem.line, problem.message);
         }
@@ -179,9 +186,9 @@ impl Core {
 
     /// Aligns all windows to another Unix time of the clock's zero, as many as can be. Those of
     /// quotas that come with calls are aligned to none.
-    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), ReloadError> {
+    pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), ExchangeError> {
         let of_envoy = self.envoy.as_ref().map_or(Ok(()), |envoy| envoy.realign(unix_at_zero));
-        self.live.realign(unix_at_zero).and(of_envoy.map_err(ReloadError::Set))
+        self.live.realign(unix_at_zero).and(of_envoy.map_err(ExchangeError::Set))
     }
 
     /// The time by which the server decides.

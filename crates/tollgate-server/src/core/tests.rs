@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use tollgate::ManualClock;
-use tollgate_rules::{Ask, LiveRules, Memory, PlainRequest, Rules, read};
+use tollgate_rules::{Ask, LiveRules, PlainRequest, Rules};
+use tollgate_rules_file::{Memory, read};
 
 use super::{Core, FREE};
 
@@ -22,7 +23,7 @@ fn core() -> Core {
 }
 
 fn reload(core: &Core, number: usize) {
-    core.live.reload(rules(number), [number as u8; 32]).unwrap();
+    core.live.exchange(rules(number), [number as u8; 32]).unwrap();
     core.reloaded(true);
 }
 

@@ -1,6 +1,7 @@
 //! Rules that a listener cannot keep.
 
-use tollgate_rules::{Listener as Asking, Problem, Rules};
+use tollgate_rules::Rules;
+use tollgate_rules_file::{Listener as Asking, Problem};
 
 use crate::metrics::Listener;
 
@@ -16,7 +17,7 @@ pub(crate) fn unserved(rules: &Rules, listener: Listener, parks: bool) -> Vec<Pr
         Listener::Admin | Listener::Proxy => &[],
     };
     let mut problems: Vec<Problem> = Vec::new();
-    for problem in ways.iter().flat_map(|&way| rules.unserved(way)) {
+    for problem in ways.iter().flat_map(|&way| tollgate_rules_file::unserved(rules, way)) {
         if problems.iter().all(|known| known.message != problem.message) {
             problems.push(problem);
         }
@@ -26,7 +27,7 @@ pub(crate) fn unserved(rules: &Rules, listener: Listener, parks: bool) -> Vec<Pr
 
 #[cfg(test)]
 mod tests {
-    use tollgate_rules::{Memory, read};
+    use tollgate_rules_file::{Memory, read};
 
     use super::*;
 

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tollgate::{CallQuota, TscClock};
-use tollgate_rules::{Ask, Disk, PlainRequest};
+use tollgate_rules::{Ask, PlainRequest};
+use tollgate_rules_file::Disk;
 use tollgate_testing::random::Random;
 
 use crate::clock::ServerClock;
@@ -55,7 +56,7 @@ fn started(settings: &Settings) -> Arc<Core> {
     let clock: ServerClock = Arc::new(TscClock::new());
     let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(begun.report.forgotten_rules.load(Relaxed), 0);
-    let core = Core::new(begun.live, clock, settings.resp_max_keys, false).unwrap();
+    let core = Core::new(begun.file, clock, settings.resp_max_keys, false).unwrap();
     if let Some(calls) = begun.calls {
         core.calls.put(calls);
     }
@@ -94,7 +95,7 @@ fn reload(core: &Core, file: &Path, until: Instant, turn: &mut u32) {
         *turn += 1;
         let is_broken = turn.is_multiple_of(4);
         std::fs::write(file, if is_broken { "nonsense".into() } else { rules(*turn) }).unwrap();
-        let reloaded = core.live.reload_file(file, &Disk);
+        let reloaded = core.file.reload(file, &Disk);
         assert_eq!(reloaded.is_err(), is_broken, "{reloaded:?}");
         thread::sleep(Duration::from_millis(50));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_rules::{EnvoyHits, EnvoyLimit};
+use tollgate_rules_file::{EnvoyHits, EnvoyLimit};
 
 use super::text::{Text, hex};
 

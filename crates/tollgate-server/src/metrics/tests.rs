@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tollgate::ManualClock;
-use tollgate_rules::{Ask, LiveRules, Memory, PlainRequest, Rules, Ruling, read};
+use tollgate_rules::{Ask, LiveRules, PlainRequest, Rules, Ruling};
+use tollgate_rules_file::{Memory, read};
 
 use super::{Listener, Metrics};
 use crate::core::Core;
@@ -141,7 +142,7 @@ fn counters_survive_a_reload_as_their_rules_do() {
     let _ = decide(&core, &request("x"), 1);
     let verdict = old.ask(&request("x"), Ask::default());
     let text = THREE.replace("8000/h", "9000/h").replace("'each'", "'other', was = 'each'");
-    core.live.reload(rules(&text), [1; 32]).unwrap();
+    core.live.exchange(rules(&text), [1; 32]).unwrap();
     // Decided by the old rules, counted among the new ones as far as they are there.
     let _ = decide(&core, &request("x"), 1);
     core.metrics.decided(Listener::Http, &verdict);

@@ -44,7 +44,7 @@ impl RoomsProbe {
     pub fn begin(settings: Settings, clock: ManualClock) -> Result<Self, StartError> {
         let shown: ServerClock = Arc::new(clock.clone());
         let begun = begin(&settings, &shown)?;
-        let mut core = Core::new(begun.live, shown, settings.resp_max_keys, false).expect("there is memory");
+        let mut core = Core::new(begun.file, shown, settings.resp_max_keys, false).expect("there is memory");
         (core.envoy, core.state) = (begun.envoy, begun.report);
         begun.calls.into_iter().for_each(|calls| core.calls.put(calls));
         let core = Arc::new(core);

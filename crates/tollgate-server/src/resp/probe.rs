@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tollgate::ManualClock;
-use tollgate_rules::{LiveRules, Memory, read};
+use tollgate_rules::LiveRules;
+use tollgate_rules_file::{Memory, read};
 
 use super::client::{Next, Shared, Slow};
 use super::session::Session;

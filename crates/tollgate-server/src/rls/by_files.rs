@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
-use tollgate_rules::{EnvoyAnswer, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyStatus, EnvoyUnit};
+use tollgate_rules_file::{EnvoyAnswer, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyStatus, EnvoyUnit};
 
 use super::call::CallError;
 use super::proto::{

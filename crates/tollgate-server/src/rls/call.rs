@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_rules::EnvoyCallError;
+use tollgate_rules_file::EnvoyCallError;
 
 use super::proto::{Code, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 

@@ -1,6 +1,6 @@
 //! Who decides a call.
 
-use tollgate_rules::EnvoyDescriptor;
+use tollgate_rules_file::EnvoyDescriptor;
 
 use super::call::{CallError, DESCRIPTORS, ENTRIES};
 use super::proto::{RateLimitRequest, RateLimitResponse};

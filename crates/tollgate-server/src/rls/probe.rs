@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use prost::Message;
 use tollgate::ManualClock;
-use tollgate_rules::{LiveRules, Memory, read};
+use tollgate_rules::LiveRules;
+use tollgate_rules_file::{Memory, read};
 
 use super::decide::decide;
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tollgate_rules::{Cause, Conflict, Disk, LiveRules, NotRestored};
+use tollgate_rules::{Cause, Conflict, NotRestored};
+use tollgate_rules_file::{Disk, LiveFile};
 
 use super::file::{self, Restored};
 use super::{StateError, StateLock, StateReport};
@@ -14,7 +15,7 @@ use crate::start_error::StartError;
 
 /// What a server begins with.
 pub(crate) struct Begun {
-    pub(crate) live: LiveRules<ServerClock>,
+    pub(crate) file: LiveFile<ServerClock>,
     /// The keys of `CL.THROTTLE`; `None`: there are none yet.
     pub(crate) calls: Option<CallLimiter>,
     /// The files of envoyproxy/ratelimit, if the settings name any.
@@ -29,18 +30,18 @@ pub(crate) fn begin(settings: &Settings, clock: &ServerClock) -> Result<Begun, S
     // First: files that are not in order must not cost the state.
     let mut envoy = open_envoy(settings, clock)?;
     let lock = locked(settings)?;
-    let Some(Restored { live, forgotten, calls }) = restored(settings, clock, &mut envoy)? else {
-        let live = LiveRules::open(&settings.rules, &Disk, ServerClock::clone(clock));
-        let live = live.map_err(StartError::Rules)?;
-        return Ok(Begun { live, calls: None, envoy, report: StateReport::default(), lock });
+    let Some(Restored { file, forgotten, calls }) = restored(settings, clock, &mut envoy)? else {
+        let file = LiveFile::open(&settings.rules, &Disk, ServerClock::clone(clock));
+        let file = file.map_err(StartError::Rules)?;
+        return Ok(Begun { file, calls: None, envoy, report: StateReport::default(), lock });
     };
-    let resumed = live.reload_forgetting(&settings.rules, &Disk).map_err(StartError::Rules)?;
+    let resumed = file.reload_forgetting(&settings.rules, &Disk).map_err(StartError::Rules)?;
     let report = StateReport::default();
     report.forgotten_rules.store(tell(&forgotten, &resumed.forgotten), Relaxed);
     if let Err(error) = &calls {
         tracing::error!(%error, "the keys of CL.THROTTLE begin without the state that they had");
     }
-    Ok(Begun { live, calls: calls.ok(), envoy, report, lock })
+    Ok(Begun { file, calls: calls.ok(), envoy, report, lock })
 }
 
 fn open_envoy(settings: &Settings, clock: &ServerClock) -> Result<Option<Envoy>, StartError> {

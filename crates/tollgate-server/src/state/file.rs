@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tollgate::RestoreError;
-use tollgate_rules::{EnvoySet, LiveRules, NotRestored};
+use tollgate_rules::NotRestored;
+use tollgate_rules_file::{EnvoySet, LiveFile};
 
 use super::StateError;
 use crate::clock::ServerClock;
@@ -21,7 +22,7 @@ const VERSION: u32 = 2;
 
 /// The restored state.
 pub(super) struct Restored {
-    pub(super) live: LiveRules<ServerClock>,
+    pub(super) file: LiveFile<ServerClock>,
     /// What the rules, and the files of envoyproxy/ratelimit, begin without.
     pub(super) forgotten: Vec<NotRestored>,
     /// The keys of `CL.THROTTLE`, or why they are forgotten.
@@ -83,8 +84,8 @@ pub(super) fn restore(
     if opening != [&MAGIC[..], &VERSION.to_le_bytes()].concat() {
         return Err(StateError::Foreign);
     }
-    let restored = LiveRules::restore(&mut input, ServerClock::clone(clock));
-    let (live, mut forgotten) = restored.map_err(StateError::Rules)?;
+    let restored = LiveFile::restore(&mut input, ServerClock::clone(clock));
+    let (rules, mut forgotten) = restored.map_err(StateError::Rules)?;
     let mut has_counts = [0];
     input.read_exact(&mut has_counts)?;
     if has_counts != [0] {
@@ -103,7 +104,7 @@ pub(super) fn restore(
         Ok(calls) if input.read(&mut [0])? == 0 => Ok(calls),
         Ok(_) => return Err(StateError::Longer),
     };
-    Ok(Some(Restored { live, forgotten, calls }))
+    Ok(Some(Restored { file: rules, forgotten, calls }))
 }
 
 /// Renames a damaged file, so that it can be looked at and the next save does not replace it.

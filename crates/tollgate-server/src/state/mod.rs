@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The parts are what [`LiveRules::save`](tollgate_rules::LiveRules::save),
-//! [`EnvoySet::save`](tollgate_rules::EnvoySet::save) and
+//! [`EnvoySet::save`](tollgate_rules_file::EnvoySet::save) and
 //! [`Limiter::save`](tollgate::Limiter::save) write; each ends where it says, with
 //! checksums. The last may be left unread where it has no room, so nothing follows it.
 

@@ -67,7 +67,7 @@ impl Quiet {
     fn new(settings: &Settings, unix: u64) -> Self {
         let clock = clock(unix);
         let begun = begin(settings, &clock).unwrap_or_else(|error| panic!("{error}"));
-        let mut core = Core::new(begun.live, clock, settings.resp_max_keys, false).unwrap();
+        let mut core = Core::new(begun.file, clock, settings.resp_max_keys, false).unwrap();
         (core.envoy, core.state) = (begun.envoy, begun.report);
         if let Some(calls) = begun.calls {
             core.calls.put(calls);
@@ -189,17 +189,17 @@ fn a_restart_forgets_no_rule_that_is_gone() {
     let server = Quiet::new(&folder.settings(), BEGUN);
     server.spend(300);
     folder.rules(&other);
-    server.core.live.reload_file(&folder.settings().rules, &tollgate_rules::Disk).unwrap();
+    server.core.file.reload(&folder.settings().rules, &tollgate_rules_file::Disk).unwrap();
     assert_eq!(server.left(), 2_000);
     server.save(&folder.state()).unwrap();
     let server = Quiet::new(&folder.settings(), BEGUN + 10);
     assert_eq!(server.left(), 2_000);
     folder.rules(DAILY);
-    server.core.live.reload_file(&folder.settings().rules, &tollgate_rules::Disk).unwrap();
+    server.core.file.reload(&folder.settings().rules, &tollgate_rules_file::Disk).unwrap();
     assert_eq!(server.left(), 710);
     // Gone before the restart, and there at the start.
     folder.rules(&other);
-    server.core.live.reload_file(&folder.settings().rules, &tollgate_rules::Disk).unwrap();
+    server.core.file.reload(&folder.settings().rules, &tollgate_rules_file::Disk).unwrap();
     server.save(&folder.state()).unwrap();
     folder.rules(DAILY);
     assert_eq!(Quiet::new(&folder.settings(), BEGUN + 20).left(), 720);

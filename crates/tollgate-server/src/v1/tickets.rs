@@ -224,7 +224,8 @@ mod tests {
 
     use serde_json::Value;
     use tollgate::ManualClock;
-    use tollgate_rules::{LiveRules, Memory, read};
+    use tollgate_rules::LiveRules;
+    use tollgate_rules_file::{Memory, read};
 
     use super::super::service::Service;
     use super::*;

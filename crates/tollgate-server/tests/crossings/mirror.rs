@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{Clock, ManualClock, Timestamp};
-use tollgate_rules::{
-    Ask, AskRule, Asked, Handle, LiveRules, Memory, PlainRequest, ReloadError, Ruling, Scratch, Ticket,
-};
+use tollgate_rules::{Ask, AskRule, Asked, Handle, PlainRequest, Ruling, Scratch, Ticket};
+use tollgate_rules_file::{LiveFile, Memory, ReloadError};
 
 use crate::rooms::{Rooms, clock_at};
 
@@ -14,7 +13,7 @@ const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// Rules of a clock of their own that shows the server's time.
 pub(crate) struct Mirror {
-    live: LiveRules<ManualClock>,
+    file: LiveFile<ManualClock>,
     handle: Handle<ManualClock>,
     pub(crate) clock: ManualClock,
     scratch: Scratch,
@@ -77,10 +76,10 @@ impl Mirror {
         let mut saved = Vec::new();
         rooms.live().save(&mut saved).unwrap();
         let clock = clock_at(rooms.unix());
-        let (live, forgotten) = LiveRules::restore(&saved[..], clock.clone()).unwrap();
+        let (file, forgotten) = LiveFile::restore(&saved[..], clock.clone()).unwrap();
         assert!(forgotten.is_empty(), "{forgotten:?}");
-        let handle = live.handle();
-        Self { live, handle, clock, scratch: Scratch::default() }
+        let handle = file.live().handle();
+        Self { file, handle, clock, scratch: Scratch::default() }
     }
 
     /// Decides a request. Its ticket, if it is admitted.
@@ -195,8 +194,8 @@ impl Mirror {
     pub(crate) fn reload(&self, text: &str, forget: Option<&str>) -> Result<u64, ReloadError> {
         let source = Memory::new("rules.toml", text);
         match forget {
-            None => self.live.reload_file("rules.toml", &source),
-            Some(rule) => self.live.reload_file_forget("rules.toml", &source, &[rule]),
+            None => self.file.reload("rules.toml", &source),
+            Some(rule) => self.file.reload_forget("rules.toml", &source, &[rule]),
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_rules::EnvoyCharge;
+use tollgate_rules_file::EnvoyCharge;
 use tollgate_testing::folder::Folder;
 use tollgate_testing::random::Random;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_rules::Disk;
+use tollgate_rules_file::Disk;
 
 use super::proto::Code;
 use tollgate_testing::client::{ask, connect, talk};
@@ -117,7 +117,7 @@ async fn each_listener_counts_decisions_errors_connections_and_times() {
             assert_eq!(value(&page, &sample), count, "{sample}");
         }
     }
-    let hash = tollgate_rules::read(server.folder.path().join("rules.toml"), &Disk).hash();
+    let hash = tollgate_rules_file::read(server.folder.path().join("rules.toml"), &Disk).hash();
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(value(&page, &format!("tollgate_rules_info{{sha256=\"{hash}\"}}")), 1.0);
     let version = env!("CARGO_PKG_VERSION");

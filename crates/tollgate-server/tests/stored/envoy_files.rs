@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_rules::{EnvoyCharge, StoreFailure, StoreServer};
+use tollgate_rules::{StoreFailure, StoreServer};
+use tollgate_rules_file::EnvoyCharge;
 use tollgate_server::Settings;
 use tollgate_testing::servers::{Running, loopback};
 use tollgate_testing::stores::{Server, Store};

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use serde_json::json;
-use tollgate_rules::{EnvoyConfig, Memory, SameDomain};
+use tollgate_rules_file::{EnvoyConfig, Memory, SameDomain};
 
 use crate::check::{left, rule, rules, stored};
 use crate::support::{start, start_with};

@@ -9,7 +9,8 @@ use std::time::Duration;
 use http::{Extensions, HeaderMap, StatusCode, Uri};
 use tollgate::{Clock, ThreadTimer, Timer};
 use tollgate_http::UnixZero;
-use tollgate_rules::{Disk, LiveRules, ReloadError, Rule, StoredAsk, Verdict, Watched};
+use tollgate_rules::{LiveRules, Rule, StoredAsk, Verdict};
+use tollgate_rules_file::{Disk, LiveFile, ReloadError, Watched};
 
 use super::aside::{Aside, AsideHook, Beside, BesideHook};
 use super::charges::CostFrom;
@@ -19,7 +20,7 @@ use super::reports::{ReloadHook, tell};
 use super::stores::Stores;
 use super::view::{Label, Labels};
 use super::watched::WatchedState;
-use super::{RulesError, RulesLayer};
+use super::{FileRules, RulesError, RulesLayer};
 use crate::decide::{OriginalUri, ResponseClock, Sleep};
 use crate::hooks::Hooks;
 use crate::layer::sleep_by;
@@ -238,15 +239,15 @@ impl RulesBuilder {
     /// [`RulesError`]: the file has mistakes, each with its line.
     pub fn build(mut self) -> Result<RulesLayer, RulesError> {
         let clock = ResponseClock::new(self.clock.take());
-        let live = LiveRules::open(&self.path, &Disk, clock.shared())?;
-        if live.rules().has_stores() && cfg!(not(feature = "stores")) {
+        let file = LiveFile::open(&self.path, &Disk, clock.shared())?;
+        if file.live().rules().has_stores() && cfg!(not(feature = "stores")) {
             return Err(RulesError::NoStores);
         }
         let mut on_reload = self.on_reload.take();
-        let watched = Watched::spawn(live.clone(), &self.path, move |reloaded| {
+        let watched = Watched::spawn(file.clone(), &self.path, move |reloaded| {
             tell(reloaded, on_reload.as_mut());
         });
-        Ok(self.layer(live, clock, Some(watched.map_err(RulesError::Thread)?)))
+        Ok(self.layer(file, clock, Some(watched.map_err(RulesError::Thread)?)))
     }
 
     /// Makes a layer over rules that another part of the process reads, and reads again: they are
@@ -254,19 +255,14 @@ impl RulesBuilder {
     /// ask of these rules counts in the same limits.
     pub fn build_over(self, live: LiveRules<Arc<dyn Clock + Send + Sync>>) -> RulesLayer {
         let clock = ResponseClock::new(Some(Arc::clone(live.rules().clock())));
-        self.layer(live, clock, None)
+        self.layer(live.into(), clock, None)
     }
 
-    fn layer(
-        self,
-        live: LiveRules<SharedClock>,
-        response_clock: ResponseClock,
-        watched: Option<Watched>,
-    ) -> RulesLayer {
+    fn layer(self, file: FileRules, response_clock: ResponseClock, watched: Option<Watched>) -> RulesLayer {
         let stores = self.stores;
-        let newest = Mutex::new(Arc::new(Generation::new(live.rules(), &self.peer, &stores, None)));
+        let newest = Mutex::new(Arc::new(Generation::new(file.live().rules(), &self.peer, &stores, None)));
         let state = FileState {
-            live,
+            file,
             path: self.path,
             peer: self.peer,
             labels: self.labels,

@@ -28,7 +28,7 @@ pub(super) type VerdictHook = Box<dyn Fn(&FileVerdict<'_>) + Send + Sync>;
 
 /// The state that a layer shares with its services.
 pub(crate) struct FileState {
-    pub(super) live: FileRules,
+    pub(super) file: FileRules,
     pub(super) path: PathBuf,
     /// How the address of the connection is found.
     pub(super) peer: ClientAddress,

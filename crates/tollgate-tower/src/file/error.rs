@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use tollgate_rules::ReloadError;
+use tollgate_rules_file::ReloadError;
 
 /// Why a [`RulesLayer`](crate::RulesLayer) cannot be built.
 ///

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tollgate::{Stats, Usage};
-use tollgate_rules::{Disk, ReloadError, Status};
+use tollgate_rules::Status;
+use tollgate_rules_file::{Disk, ReloadError};
 use tower_layer::Layer;
 
 use super::reports::count;
@@ -27,8 +28,8 @@ use crate::ClientAddress;
 /// **Guarantee.** Every enforced rule that concerns a request must admit it, all or nothing, and no
 /// request is decided partly by old rules and partly by new ones. A file that is in order is in
 /// force within a second of its change. Of one that is not, the old rules stay in force, and
-/// [`status`](Self::status) and [`on_reload`](RulesBuilder::on_reload) tell why. A reload forgets
-/// no debt unless a rule says `forget = true`.
+/// [`last_error`](Self::last_error) and [`on_reload`](RulesBuilder::on_reload) tell why. A reload
+/// forgets no debt unless a rule says `forget = true`.
 ///
 /// **Cost.** A request that is admitted and needs no more than that allocates nothing and takes no
 /// lock. Memory is allocated for one that a queue delays, that a limit of requests in flight
@@ -81,11 +82,16 @@ impl RulesLayer {
         RulesBuilder::new(path.into(), ClientAddress::connection(peer))
     }
 
-    /// Tells which rules are in force: their generation, the hash of their files, and why the last
-    /// reload failed.
+    /// Tells which rules are in force: their generation, and the hash of their files.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.0.state.live.status()
+        self.0.state.file.live().status()
+    }
+
+    /// Tells why the last reload failed; `None` if it did not.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Arc<ReloadError>> {
+        self.0.state.file.last_error()
     }
 
     /// Reads the file now, as for a signal or an administrator, and puts it in force if it is in
@@ -121,7 +127,7 @@ impl RulesLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self) -> Result<u64, ReloadError> {
-        let reloaded = self.0.state.live.reload_file(&self.0.state.path, &Disk);
+        let reloaded = self.0.state.file.reload(&self.0.state.path, &Disk);
         count(reloaded.as_ref().copied());
         reloaded
     }
@@ -177,12 +183,12 @@ impl RulesLayer {
     #[must_use]
     pub fn stores(&self) -> Vec<tollgate_redis::rules::StoreCounts> {
         let state = &self.0.state;
-        let generation = state.generation_of(&state.live.rules());
+        let generation = state.generation_of(&state.file.live().rules());
         generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
     }
 
     fn of_rule<T>(&self, rule: &str, of: impl FnOnce(&Arc<FileSet>, usize) -> Option<T>) -> Option<T> {
-        let set = self.0.state.live.rules();
+        let set = self.0.state.file.live().rules();
         let index = set.rules().rules.iter().position(|one| *one.name == *rule)?;
         of(&set, index)
     }
@@ -200,7 +206,7 @@ impl fmt::Debug for RulesLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RulesLayer")
             .field("path", &self.0.state.path)
-            .field("rules", &self.0.state.live)
+            .field("rules", &self.0.state.file)
             .finish_non_exhaustive()
     }
 }

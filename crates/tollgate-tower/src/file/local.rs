@@ -31,7 +31,7 @@ thread_local! {
 
 impl Local {
     fn new(state: &FileState) -> Box<Self> {
-        let handle = state.live.handle();
+        let handle = state.file.live().handle();
         let generation = state.generation_of(handle.rules());
         Box::new(Self {
             of: Arc::downgrade(&state.identity),

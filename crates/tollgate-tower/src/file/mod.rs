@@ -47,10 +47,11 @@ pub use service::RulesService;
 pub(crate) use ticket::FileTicket;
 pub use unserved::NotServed;
 
-use tollgate_rules::{LiveRules, RuleSet, Verdict};
+use tollgate_rules::{RuleSet, Verdict};
+use tollgate_rules_file::LiveFile;
 
 use crate::rule::SharedClock;
 
-type FileRules = LiveRules<SharedClock>;
+type FileRules = LiveFile<SharedClock>;
 type FileSet = RuleSet<SharedClock>;
 type FileVerdict<'s> = Verdict<'s, SharedClock>;

@@ -1,7 +1,8 @@
 //! Reports of decisions and of reloads.
 
 use tollgate_http::{RefusalReason, RequestHead, RuleOutcome};
-use tollgate_rules::{Line, ReloadError, Ruling};
+use tollgate_rules::{Line, Ruling};
+use tollgate_rules_file::ReloadError;
 
 use super::decide::FileState;
 use super::generation::Generation;

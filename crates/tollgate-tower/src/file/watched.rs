@@ -1,6 +1,6 @@
 //! What a layer shares with its services.
 
-use tollgate_rules::Watched;
+use tollgate_rules_file::Watched;
 
 use super::decide::FileState;
 

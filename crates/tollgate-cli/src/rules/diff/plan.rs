@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate::ManualClock;
 use tollgate_rules::{
-    Cause, Conflict, Cost, Key, LiveRules, ReloadError, Replaces, Rule, Rules, StoreFailure,
+    Cause, Conflict, Cost, ExchangeError, Key, LiveRules, Replaces, Rule, Rules, StoreFailure,
 };
 
 use crate::by_rules::{limits_text, mode_text, time_text};
@@ -184,9 +184,9 @@ fn conflicts(old: &Rules, new: &Rules) -> Result<Vec<Conflict>, Failure> {
     let mut strict = new.clone();
     strict.rules.iter_mut().for_each(|rule| rule.forget = false);
     let live = LiveRules::new(old.clone(), [0; 32], ManualClock::new()).map_err(|error| unusable(&error))?;
-    match live.reload(strict, [1; 32]) {
+    match live.exchange(strict, [1; 32]) {
         Ok(_) => Ok(Vec::new()),
-        Err(ReloadError::Forgets(conflicts)) => Ok(conflicts),
+        Err(ExchangeError::Forgets(conflicts)) => Ok(conflicts),
         Err(error) => Err(unusable(&error)),
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use tollgate::ManualClock;
-use tollgate_rules::{LiveRules, Memory, read};
+use tollgate_rules::LiveRules;
+use tollgate_rules_file::{Memory, read};
 use tollgate_testing::random::Random;
 
 use super::*;

@@ -1,22 +1,25 @@
 //! Rules that are gone and not forgotten yet, for the next process.
 //!
 //! ```text
-//!   files: u32 | each: what a generation of rules was read from
-//!   rules: u32 | each: files: u32 | rule: u32 | name: text | gone at: u64 | sections, in pieces
+//!   texts: u32 | each: what a generation of rules was read from
+//!   rules: u32 | each: text: u32 | rule: u32 | name: text | gone at: u64 | sections, in pieces
 //! ```
 //!
-//! A rule is the one of this number in the files of this number, both from 0. It went at this Unix
+//! A rule is the one of this number in the text of this number, both from 0. It went at this Unix
 //! time, in nanoseconds: so the time between counts for the hour for which it is kept. Rules that
-//! were not read from files are left out.
+//! were not read from a text are left out.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use tollgate::{Clock, Timestamp};
 
-use super::pieces::{Reader, Writer, read_array, read_number, read_text, write_bytes};
-use super::{FilesRead, NotRestored, RestoreError, SavedLimits, restore_sections, save_rule};
-use crate::rule::Rule;
+use super::{restore_sections, save_rule};
+use crate::rule::{Rule, Rules};
+use crate::saved::{
+    NotRestored, PieceReader, PieceWriter, RestoreError, SavedLimits, read_array, read_bytes, read_number,
+    read_text, write_bytes,
+};
 use crate::set::allowance::Limited;
 use crate::set::parked::{Gone, LONGEST, MOST, Parked};
 
@@ -27,29 +30,29 @@ impl<C: Clock + Clone + 'static> Parked<C> {
     /// Writes down the rules with their debts and bans. Returns how many. The quotas must stay
     /// meanwhile.
     pub(crate) fn save(&self, clock: &C, out: &mut impl Write) -> io::Result<usize> {
-        let mut files: Vec<&Arc<FilesRead>> = Vec::new();
+        let mut texts: Vec<&Arc<[u8]>> = Vec::new();
         let mut rules = Vec::new();
         for gone in &self.0 {
             let Some((own, rule)) = &gone.read_from else { continue };
-            let number = files.iter().position(|files| Arc::ptr_eq(files, own)).unwrap_or_else(|| {
-                files.push(own);
-                files.len() - 1
+            let number = texts.iter().position(|text| Arc::ptr_eq(text, own)).unwrap_or_else(|| {
+                texts.push(own);
+                texts.len() - 1
             });
             rules.push((number as u32, *rule, gone));
         }
-        out.write_all(&(files.len() as u32).to_le_bytes())?;
-        files.iter().try_for_each(|files| files.write(out))?;
+        out.write_all(&(texts.len() as u32).to_le_bytes())?;
+        texts.iter().try_for_each(|text| write_bytes(out, text))?;
         out.write_all(&(rules.len() as u32).to_le_bytes())?;
         let mut debts = 0;
-        for (files, rule, gone) in rules {
-            out.write_all(&files.to_le_bytes())?;
+        for (text, rule, gone) in rules {
+            out.write_all(&text.to_le_bytes())?;
             out.write_all(&rule.to_le_bytes())?;
             write_bytes(out, gone.rule.name.as_bytes())?;
             // Before its clock's zero, if it came with the saved state.
             let left = gone.until.saturating_since(clock.now());
             let gone_at = (unix_now(clock) + left.as_nanos()).saturating_sub(LONGEST.as_nanos());
             out.write_all(&u64::try_from(gone_at).unwrap_or(u64::MAX).to_le_bytes())?;
-            let mut pieces = Writer(out);
+            let mut pieces = PieceWriter::new(out);
             debts += save_rule(&mut pieces, 0, &gone.limited)?;
             pieces.write_all(&[super::END])?;
             pieces.end()?;
@@ -57,18 +60,26 @@ impl<C: Clock + Clone + 'static> Parked<C> {
         Ok(debts)
     }
 
-    /// Restores the saved rules whose time is not over.
-    pub(crate) fn restore(clock: &C, input: &mut impl Read) -> Result<Restored<C>, RestoreError> {
+    /// Restores the saved rules whose time is not over. `read` makes rules of a text.
+    pub(crate) fn restore(
+        clock: &C,
+        input: &mut impl Read,
+        read: impl Fn(&[u8]) -> Result<Rules, RestoreError>,
+    ) -> Result<Restored<C>, RestoreError> {
         let (mut parked, mut forgotten) = (Self::default(), Vec::new());
         let count = at_most(MOST, read_number(input)?)?;
-        let files = (0..count).map(|_| FilesRead::read(input).map(Arc::new));
-        let files = files.collect::<Result<Vec<_>, _>>()?;
-        let rules: Vec<_> = files.iter().map(|files| files.reading().into_rules().ok()).collect();
+        let texts = (0..count).map(|_| read_bytes(input).map(Arc::from));
+        let texts: Vec<Arc<[u8]>> = texts.collect::<Result<_, _>>()?;
+        let rules = texts.iter().map(|text| match read(text) {
+            Err(RestoreError::Rules(_)) => Ok(None),
+            read => read.map(Some),
+        });
+        let rules = rules.collect::<Result<Vec<_>, _>>()?;
         for _ in 0..at_most(MOST, read_number(input)?)? {
             let (number, index) = (read_number(input)? as usize, read_number(input)?);
-            let (files, rules) = files.get(number).zip(rules.get(number)).ok_or(RestoreError::Corrupt)?;
+            let (text, rules) = texts.get(number).zip(rules.get(number)).ok_or(RestoreError::Corrupt)?;
             let (name, gone_at) = (read_text(input)?, u64::from_le_bytes(read_array(input)?));
-            let mut pieces = Reader::new(input);
+            let mut pieces = PieceReader::new(input);
             let until = until(clock, gone_at);
             let rule = rules.as_ref().and_then(|rules| rules.rules.get(index as usize));
             let restored = match rule.filter(|rule| *rule.name == *name && until > clock.now()) {
@@ -79,14 +90,14 @@ impl<C: Clock + Clone + 'static> Parked<C> {
             match (restored.transpose()?, rule) {
                 (Some((limited, more)), Some(rule)) => {
                     forgotten.extend(more);
-                    let read_from = Some((Arc::clone(files), index));
+                    let read_from = Some((Arc::clone(text), index));
                     parked.0.push(Gone { rule: rule.clone(), limited, until, read_from });
                 }
                 (None, Some(rule)) if *rule.name == *name => {}
                 _ => forgotten.push(NotRestored {
                     rule: name.into(),
                     limits: SavedLimits::Own,
-                    // Only another version of this crate reads its files otherwise.
+                    // Only another version of the reader reads its text otherwise.
                     error: tollgate::RestoreError::Differs {
                         field: "the file".into(),
                         saved: "in order".into(),
@@ -105,7 +116,7 @@ fn restore_rule<C: Clock + Clone + 'static>(
     input: &mut impl Read,
 ) -> Result<(Limited<C>, Vec<NotRestored>), RestoreError> {
     let limited = Limited::new(rule, clock);
-    let mut limited = limited.map_err(|error| RestoreError::Rules(crate::live::ReloadError::Set(error)))?;
+    let mut limited = limited.map_err(|error| RestoreError::Rules(Box::new(error)))?;
     let (rule, state) = (std::slice::from_ref(rule), std::slice::from_mut(&mut limited));
     let forgotten = restore_sections(rule, state, clock, input)?;
     Ok((limited, forgotten))

@@ -12,26 +12,21 @@
 //! tier 0 is the rule's own limits. A text is its length, a u32, and its bytes. All numbers are
 //! little-endian. A limiter is what the engine saves of it. Rules that are gone follow: see `gone`.
 
-mod error;
-mod files;
 mod gone;
-pub(crate) mod pieces;
-mod summed;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use tollgate::{Clock, Inherit, Limiter, MOST_LIMITS, Quota};
 
-pub use error::{NotRestored, RestoreError, SavedLimits};
-pub(crate) use files::FilesRead;
-pub(crate) use summed::Summed;
-
 use crate::rule::Rule;
+use crate::saved::{
+    NotRestored, PieceReader, PieceWriter, RestoreError, SavedLimits, read_array, read_number, read_text,
+    write_bytes,
+};
 use crate::set::RuleSet;
 use crate::set::allowance::{self, Allowance, Current, Kind, Limited, Shared, max_keys};
 use crate::set::ban::Bans;
-use pieces::{read_array, read_number, read_text, write_bytes};
 
 // The tags of sections, and of the end.
 const END: u8 = 0;
@@ -75,14 +70,14 @@ fn save_rule<C: Clock + Clone + 'static>(
         for quota in &current.quotas {
             write_bytes(out, quota.to_string().as_bytes())?;
         }
-        let mut pieces = pieces::Writer(out);
+        let mut pieces = PieceWriter::new(out);
         debts += current.shared.limiter.save(&mut pieces)?;
         pieces.end()?;
     }
     if let Some(bans) = &limited.bans {
         out.write_all(&[BANS])?;
         out.write_all(&rule.to_le_bytes())?;
-        let mut pieces = pieces::Writer(out);
+        let mut pieces = PieceWriter::new(out);
         debts += bans.save(&mut pieces)?;
         pieces.end()?;
     }
@@ -117,7 +112,7 @@ fn restore_sections<C: Clock + Clone + 'static>(
             _ => return Err(RestoreError::Corrupt),
         };
         let restored = if tag == BANS {
-            let mut pieces = pieces::Reader::new(input);
+            let mut pieces = PieceReader::new(input);
             let keys = max_keys(rule);
             let bans = Bans::restore(limited.ban_length, keys, clock.clone(), &mut pieces);
             pieces.end()?;
@@ -128,16 +123,13 @@ fn restore_sections<C: Clock + Clone + 'static>(
             let quotas = quotas(input)?;
             let tier = rule.tiers.iter().position(|tier| limits == SavedLimits::Tier(tier.name.clone()));
             let allowance = &mut limited.allowances[tier.map_or(0, |tier| tier + 1)];
-            let mut pieces = pieces::Reader::new(input);
+            let mut pieces = PieceReader::new(input);
             let restored = limiter(rule, &quotas, clock, &mut pieces);
             pieces.end()?;
             restored.and_then(|limiter| allowance.resume(limiter, quotas))
         };
         if let Err(error) = restored {
-            if error.is_damage() {
-                return Err(RestoreError::Corrupt);
-            }
-            forgotten.push(NotRestored { rule: rule.name.clone(), limits, error });
+            forgotten.push(NotRestored::of(rule.name.clone(), limits, error)?);
         }
     }
 }

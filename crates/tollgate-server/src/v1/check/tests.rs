@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use tollgate::ManualClock;
-use tollgate_rules::{LiveRules, Memory, read};
+use tollgate_rules::LiveRules;
+use tollgate_rules_file::{Memory, read};
 
 use super::*;
 use crate::core::Core;

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value, json};
 use tollgate::ManualClock;
-use tollgate_rules::{Memory, PlainRequest, RuleSet, Scratch};
+use tollgate_rules::{PlainRequest, RuleSet, Scratch};
+use tollgate_rules_file::Memory;
 
 use super::*;
 use crate::web::{pointer_at, read_json};
@@ -90,7 +91,8 @@ fn naive_lines(object: &Map<String, Value>) -> Option<Vec<(String, Vec<u8>)>> {
 }
 
 fn rules() -> RuleSet<ManualClock> {
-    let rules = tollgate_rules::read("rules.toml", &Memory::new("rules.toml", RULES)).into_rules().unwrap();
+    let rules =
+        tollgate_rules_file::read("rules.toml", &Memory::new("rules.toml", RULES)).into_rules().unwrap();
     RuleSet::new(rules, ManualClock::new()).unwrap()
 }
 

@@ -11,7 +11,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
-use tollgate_rules::{LiveRules, Memory, read};
+use tollgate_rules::LiveRules;
+use tollgate_rules_file::{Memory, read};
 
 use super::super::body::RequestBody;
 use super::super::serve::{STREAMS, serve};

@@ -65,14 +65,14 @@ async fn a_broken_file_leaves_the_old_rules_and_is_told() {
         file.write(text);
         let told = next(&told).await.unwrap_err();
         assert!(told.contains(error), "{told}");
-        let last = layer.status().last_error.unwrap().to_string();
+        let last = layer.last_error().unwrap().to_string();
         assert_eq!((layer.status().generation, last), (1, told));
     }
     assert_eq!(statuses(&layer, 2, "/", &[X]).await, [200, 429]);
     file.write(&rules("3/d"));
     assert_eq!(next(&told).await, Ok(2));
     assert_eq!(statuses(&layer, 2, "/", &[X]).await, [200, 429]);
-    assert!(layer.status().last_error.is_none());
+    assert!(layer.last_error().is_none());
 }
 
 #[tokio::test]
