@@ -346,14 +346,20 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
         self.resume_file(Some(Changed::to(inherit)), input)
     }
 
-    /// [`restore_changed`](Self::restore_changed) from a file of several: what [`Limiter::save_in`]
-    /// wrote there. The example is at [`saved`](crate::saved).
+    /// [`restore`](Self::restore) from a file of several: what [`Limiter::save_in`] wrote there. The
+    /// example is at [`saved`](crate::saved).
     ///
     /// # Errors
     ///
-    /// As `restore_changed`. If the file is [damaged](RestoreError::is_damage), it cannot be read
-    /// on; else it goes on behind the limiter.
-    pub fn restore_from(
+    /// As `restore`. If the file is [damaged](RestoreError::is_damage), it cannot be read on; else
+    /// it goes on behind the limiter.
+    pub fn restore_from(self, input: &mut Reader<impl Read>) -> Result<Limiter<K, A, N, C>, RestoreError> {
+        self.resume(None, input)
+    }
+
+    /// [`restore_changed`](Self::restore_changed) from a file of several, with the errors of
+    /// [`restore_from`](Self::restore_from).
+    pub fn restore_changed_from(
         self,
         input: &mut Reader<impl Read>,
         inherit: Inherit,

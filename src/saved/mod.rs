@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use tollgate::saved::{Format, Reader, Writer};
-//! use tollgate::{Inherit, Limiter, Rate, TokenBucket};
+//! use tollgate::{Limiter, Rate, TokenBucket};
 //!
 //! const ACCOUNTS: Format = Format { magic: *b"\xA7acct\r\n\x1A", name: "saved accounts" };
 //! let builder = || Limiter::builder(TokenBucket::new(Rate::per_hour(5))).per::<str>();
@@ -26,7 +26,7 @@
 //! let mut input = Reader::begin(&file[..], ACCOUNTS)?;
 //! assert_eq!(input.text()?, "eu-central");
 //! input.skip_limiter()?;
-//! let writes = builder().restore_from(&mut input, Inherit::Additive)?;
+//! let writes = builder().restore_from(&mut input)?;
 //! input.finish()?;
 //! assert_eq!(writes.check("alice").remaining(), 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

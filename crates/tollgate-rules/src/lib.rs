@@ -1,15 +1,16 @@
 #![doc = include_str!("../README.md")]
 
 mod address;
+mod forgotten;
 mod live;
 mod matcher;
 mod request;
 mod rule;
-pub mod saved;
 mod set;
 mod simulation;
 
 pub use address::canonical_network;
+pub use forgotten::{NotRestored, SavedLimits};
 pub use live::{ExchangeError, Handle, LiveRules, Origin, PlannedChange, RulePlan, Status};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request, is_host, is_misspelled};
@@ -18,7 +19,6 @@ pub use rule::{
     Limit, Limits, MissingKey, Mode, Outcome, Park, Refusal, Replaces, Rule, RuleTest, Rules, Step, Store,
     StoreFailure, StoreLeases, StoreServer, Tier, Transform, UpstreamLimits, Values, WrongValue,
 };
-pub use saved::{NotRestored, RestoreError, SavedLimits};
 pub use set::{
     Ask, AskRule, AskRuleError, Asked, Cause, Conflict, Line, RuleAnswer, RuleKey, RuleSet, Ruling, Scratch,
     SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Together, Verdict,

@@ -50,7 +50,7 @@ fn read(file: &[u8], first: impl FnOnce(&mut Reader<&mut &[u8]>)) {
     assert_eq!(input.word().unwrap(), u64::MAX);
     first(&mut input);
     assert_eq!(input.text().unwrap(), "zwölf");
-    let second = builder(&[bucket(5)]).restore_from(&mut input, Inherit::Additive).unwrap();
+    let second = builder(&[bucket(5)]).restore_from(&mut input).unwrap();
     assert!((0..300).all(|key| second.check(key).remaining() == 3 - key % 2));
     assert_eq!(input.byte().unwrap(), 7);
     input.finish().unwrap();
@@ -68,28 +68,33 @@ fn a_limiter_that_is_skipped_leaves_the_next_whole() {
 fn a_limiter_that_is_refused_leaves_the_next_whole() {
     let saved = [bucket(3), log(9)];
     read(&file(&saved), |input| {
-        let fewer = builder(&[bucket(3)]).restore_from(input, Inherit::Additive).unwrap_err();
+        let fewer = builder(&[bucket(3)]).restore_from(input).unwrap_err();
         assert!(matches!(&fewer, RestoreError::Differs { field, .. } if field == "the number of limits"));
         assert!(!fewer.is_damage());
     });
     read(&file(&saved), |input| {
-        let small = builder(&saved).max_keys(10).restore_from(input, Inherit::Additive).unwrap_err();
+        let small = builder(&saved).max_keys(10).restore_from(input).unwrap_err();
         assert!(matches!(small, RestoreError::NoRoom { keys: 300, max_keys: 10 }), "{small}");
     });
     read(&file(&saved), |input| {
-        let poor = builder(&saved).memory_budget(1).restore_from(input, Inherit::Additive).unwrap_err();
+        let poor = builder(&saved).memory_budget(1).restore_from(input).unwrap_err();
         assert!(matches!(poor, RestoreError::Build(BuildError::OverBudget { .. })), "{poor}");
     });
     read(&file(&saved), |input| {
-        let other = builder(&[bucket(3), log(19)]).restore_from(input, Inherit::Additive).unwrap_err();
-        assert!(matches!(other, RestoreError::Build(_)), "{other}");
+        let other = builder(&[bucket(3), log(8)]).restore_from(input).unwrap_err();
+        assert!(matches!(other, RestoreError::Differs { .. }), "{other}");
+    });
+    read(&file(&saved), |input| {
+        let larger = builder(&[bucket(3), log(19)]);
+        let larger = larger.restore_changed_from(input, Inherit::Additive).unwrap_err();
+        assert!(matches!(larger, RestoreError::Build(_)), "{larger}");
     });
 }
 
 #[test]
 fn a_limiter_of_other_quotas_is_changed_as_told() {
     read(&file(&[bucket(3)]), |input| {
-        let more = builder(&[bucket(13)]).restore_from(input, Inherit::Additive).unwrap();
+        let more = builder(&[bucket(13)]).restore_changed_from(input, Inherit::Additive).unwrap();
         assert!((0..300).all(|key| more.check(key).remaining() == 11 - key % 2));
     });
 }

@@ -1,10 +1,11 @@
 //! `--save` and `--restore`: carry the debt of keys from one replay to the next.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tollgate::RestoreError;
+use tollgate::saved::replace;
 
 use super::limiter::ReplayLimiter;
 use crate::failure::Failure;
@@ -48,17 +49,26 @@ impl Saved {
 ///
 /// When it cannot be written.
 pub(super) fn check_writable(path: &Path) -> Result<(), Failure> {
-    let name = path.display().to_string();
-    let temporary = || match fs::metadata(path) {
+    is_writable(path).map_err(Failure::writing(path.display().to_string()))
+}
+
+fn is_writable(path: &Path) -> io::Result<()> {
+    if path.file_name().is_none() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this does not name a file"));
+    }
+    match fs::metadata(path) {
         Ok(existing) if existing.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         // The rename at the end would remove a device or a pipe.
         Ok(existing) if !existing.is_file() => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "only a file can be replaced by a file"))
         }
-        _ => temporary_path(path),
-    };
-    let create = |path: PathBuf| create_private(&path).and_then(|_| fs::remove_file(&path));
-    temporary().and_then(create).map_err(Failure::writing(name))
+        _ => {
+            let mut beside = path.as_os_str().to_owned();
+            beside.push(format!(".{}.tmp", std::process::id()));
+            File::create_new(&beside)?;
+            fs::remove_file(&beside)
+        }
+    }
 }
 
 /// Writes the debt of the keys at `t_ns`.
@@ -74,41 +84,4 @@ pub(super) fn save(path: &Path, limiter: &ReplayLimiter, t_ns: u64) -> Result<()
         counted(keys as u64, "key")
     ));
     Ok(())
-}
-
-/// Writes a new file beside `path` and renames it, so that a reader of `path` finds the whole old
-/// state or the whole new one.
-fn replace<T>(path: &Path, write: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-    let temporary = temporary_path(path)?;
-    let file = create_private(&temporary)?;
-    let written = write(&file).and_then(|written| {
-        // Without this, a crash after the rename could leave an empty file under `path`.
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        Ok(written)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-/// A name in the same folder: a rename is atomic only within a file system.
-fn temporary_path(path: &Path) -> io::Result<PathBuf> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this does not name a file"));
-    };
-    let mut name = name.to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    Ok(path.with_file_name(name))
-}
-
-/// Creates a file that only its owner can read, because it will hold the secret that hashes keys.
-fn create_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    // Never opens an existing file or link, which may be another user's.
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }

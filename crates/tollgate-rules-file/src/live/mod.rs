@@ -15,8 +15,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tollgate::{Clock, TscClock};
-use tollgate_rules::{Conflict, ExchangeError, LiveRules, NotRestored, Origin, RestoreError, Rules};
+use tollgate::saved::Reader;
+use tollgate::{Clock, RestoreError, TscClock};
+use tollgate_rules::{Conflict, ExchangeError, LiveRules, NotRestored, Origin, Rules};
 
 use crate::file::{Problem, Reading, Source, read};
 use crate::trial::run_tests;
@@ -108,6 +109,19 @@ impl<C: Clock + Clone + 'static> LiveFile<C> {
     /// ```
     pub fn restore(input: impl Read, clock: C) -> Result<(Self, Vec<NotRestored>), RestoreError> {
         let (live, forgotten) = LiveRules::restore(input, clock, text::rules)?;
+        Ok((live.into(), forgotten))
+    }
+
+    /// [`restore`](Self::restore) from a file of [several](tollgate::saved).
+    ///
+    /// # Errors
+    ///
+    /// As `restore`. The file cannot be read on.
+    pub fn restore_from(
+        input: &mut Reader<impl Read>,
+        clock: C,
+    ) -> Result<(Self, Vec<NotRestored>), RestoreError> {
+        let (live, forgotten) = LiveRules::restore_from(input, clock, text::rules)?;
         Ok((live.into(), forgotten))
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::ManualClock;
-use tollgate_rules::{Ask, Cause, LiveRules, RestoreError, Scratch};
+use tollgate::{ManualClock, RestoreError};
+use tollgate_rules::{Ask, Cause, LiveRules, Scratch};
 use tollgate_rules_file::{LiveFile, Memory};
 
 use crate::{X, Y, from};

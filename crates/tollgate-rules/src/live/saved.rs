@@ -1,28 +1,23 @@
 //! Rules in force over a restart.
 //!
 //! ```text
-//!   magic: 8 | version: u32 | hash: 32 | what they were read from: bytes
-//!   sections of all rules | rules that are gone | checksum: u64, of all bytes before it
+//!   hash: bytes | what they were read from: bytes | sections of all rules | rules that are gone
 //! ```
 //!
-//! The parts are those of `saved`; for the sections see `set/saved`.
+//! The form is that of [`tollgate::saved`]; for the sections see `set/saved`.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use tollgate::Clock;
+use tollgate::saved::{Format, Reader, Writer};
+use tollgate::{Clock, RestoreError};
 
+use crate::forgotten::NotRestored;
 use crate::live::{LiveRules, Origin};
 use crate::rule::Rules;
-use crate::saved::{NotRestored, RestoreError, Summed, read_array, read_bytes, read_number, write_bytes};
 use crate::set::{Parked, RuleSet};
 
-/// The first bytes of saved rules. No text file begins so, and a transfer that converts line ends
-/// changes them.
-const MAGIC: [u8; 8] = *b"\xA7rule\r\n\x1A";
-
-/// The version written, and the only one read.
-const VERSION: u32 = 3;
+const RULES: Format = Format { magic: *b"\xA7rule\r\n\x1A", name: "a file of saved rules" };
 
 impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// Writes down the rules in force with their text, all debts to limits by time, and all bans,
@@ -36,8 +31,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// request waits for it. An exchange waits. Rules that are gone for less than an hour are
     /// written down, too. Requests in flight end with the process.
     ///
-    /// **Cost.** Reads all tables and writes about 21 bytes a debt, in pieces of up to 64 KiB: use
-    /// a [`BufWriter`](std::io::BufWriter).
+    /// **Cost.** Reads all tables and writes about 21 bytes a debt, in pieces of up to 64 KiB.
     ///
     /// # Errors
     ///
@@ -45,6 +39,18 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// without a [text](Origin::text). The part that has been written by then is not taken for
     /// saved rules.
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
+        let mut out = Writer::begin(out, RULES)?;
+        let debts = self.save_in(&mut out)?;
+        out.finish()?;
+        Ok(debts)
+    }
+
+    /// [`save`](Self::save) into a file of [several](tollgate::saved).
+    ///
+    /// # Errors
+    ///
+    /// As `save`.
+    pub fn save_in(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
         // Locked, so that no exchange changes a quota meanwhile.
         let parked = self.inner.parked();
         let (set, text, hash) = {
@@ -55,14 +61,9 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
             let why = "the rules were not read from files, or from one whose path is not UTF-8";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         };
-        let mut out = Summed::new(out);
-        out.write_all(&MAGIC)?;
-        out.write_all(&VERSION.to_le_bytes())?;
-        out.write_all(&hash)?;
-        write_bytes(&mut out, &text)?;
-        let debts = set.save(&mut out)? + parked.save(set.clock(), &mut out)?;
-        out.finish()?;
-        Ok(debts)
+        out.bytes(&hash)?;
+        out.bytes(&text)?;
+        Ok(set.save(out)? + parked.save(set.clock(), out)?)
     }
 
     /// The rules that [`save`](Self::save) wrote down, in force again with their debts. Returns
@@ -73,13 +74,12 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
     /// counts as passed; if Unix time was set back, none does.
     ///
     /// **Cost.** Reads the input to the end of the saved rules, and no further. It reserves each
-    /// table twice, one after the other, and 64 KiB, for any input. Many reads are of a few bytes:
-    /// use a [`BufReader`](io::BufReader).
+    /// table twice, one after the other, and 64 KiB, for any input.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`], and nothing is built. `read` may return any; [`RestoreError::Rules`] says
-    /// that the rules are not taken any more, and is no damage.
+    /// [`RestoreError`], and nothing is built. `read` may return any; [`RestoreError::Settings`]
+    /// says that the rules are not taken any more, and is no damage.
     ///
     /// # Examples
     ///
@@ -113,26 +113,30 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         clock: C,
         read: impl Fn(&[u8]) -> Result<Rules, RestoreError>,
     ) -> Result<(Self, Vec<NotRestored>), RestoreError> {
-        let mut input = Summed::new(input);
-        let mut magic = Vec::new();
-        input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
-        if !MAGIC.starts_with(&magic) {
-            return Err(RestoreError::Foreign);
-        }
-        let found = read_number(&mut input)?;
-        if found != VERSION {
-            return Err(RestoreError::Version { found, known: VERSION });
-        }
-        let hash: [u8; 32] = read_array(&mut input)?;
-        let text = read_bytes(&mut input)?;
+        let mut input = Reader::begin(input, RULES)?;
+        let restored = Self::restore_from(&mut input, clock, read)?;
+        input.finish()?;
+        Ok(restored)
+    }
+
+    /// [`restore`](Self::restore) from a file of [several](tollgate::saved): what
+    /// [`save_in`](Self::save_in) wrote there.
+    ///
+    /// # Errors
+    ///
+    /// As `restore`. The file cannot be read on.
+    pub fn restore_from(
+        input: &mut Reader<impl Read>,
+        clock: C,
+        read: impl Fn(&[u8]) -> Result<Rules, RestoreError>,
+    ) -> Result<(Self, Vec<NotRestored>), RestoreError> {
+        let hash = input.bytes()?.try_into().map_err(|_| RestoreError::Corrupt)?;
+        let text = input.bytes()?;
         let set = RuleSet::new(read(&text)?, clock);
-        let mut set = set.map_err(|error| RestoreError::Rules(Box::new(error)))?;
-        let mut forgotten = set.restore(&mut input)?;
-        let (parked, more) = Parked::restore(set.clock(), &mut input, read)?;
+        let mut set = set.map_err(|error| RestoreError::Settings(Box::new(error)))?;
+        let mut forgotten = set.restore(input)?;
+        let (parked, more) = Parked::restore(set.clock(), input, read)?;
         forgotten.extend(more);
-        if !input.is_right()? {
-            return Err(RestoreError::Corrupt);
-        }
         Ok((Self::of(set, Origin { hash, text: Some(text.into()) }, parked), forgotten))
     }
 }

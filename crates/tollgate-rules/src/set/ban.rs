@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use tollgate::saved::{Reader, Writer};
 use tollgate::{
     BuildError, Clock, FixedWindow, Inherit, Limiter, ManualClock, Quota, Rate, Timestamp, Usage, WhenFull,
 };
@@ -62,8 +63,8 @@ impl<C: Clock + 'static> Bans<C> {
     }
 
     /// Writes down the banned keys. Returns how many.
-    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
-        self.limiter.save(out)
+    pub(crate) fn save(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
+        self.limiter.save_in(out)
     }
 
     /// The bans of this length that were saved.
@@ -71,11 +72,11 @@ impl<C: Clock + 'static> Bans<C> {
         length: Duration,
         max_keys: Option<usize>,
         clock: C,
-        input: impl Read,
+        input: &mut Reader<impl Read>,
     ) -> Result<Self, tollgate::RestoreError> {
         let builder = Limiter::builder(quota(length)).per().when_full(WhenFull::Allow).clock(clock);
         let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
-        Ok(Self { limiter: builder.memory_budget(usize::MAX).restore(input)? })
+        Ok(Self { limiter: builder.memory_budget(usize::MAX).restore_from(input)? })
     }
 
     /// Ends the ban of a key. `false` if it has none.

@@ -7,8 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crossbeam::queue::ArrayQueue;
+use tollgate::RestoreError;
+use tollgate::saved::{Reader, Writer};
 use tollgate_redis::rules::EnvoyStore;
-use tollgate_rules::{NotRestored, RestoreError, SetError};
+use tollgate_rules::{NotRestored, SetError};
 use tollgate_rules_file::{
     Disk, EnvoyAnswer, EnvoyCallError, EnvoyCharge, EnvoyCode, EnvoyConfig, EnvoyDescriptor, EnvoyHandle,
     EnvoyLimit, EnvoySet, Reading, SameDomain,
@@ -92,11 +94,11 @@ impl Envoy {
     pub(crate) fn resume(
         &mut self,
         clock: ServerClock,
-        input: impl Read,
+        input: &mut Reader<impl Read>,
     ) -> Result<Vec<NotRestored>, RestoreError> {
         let EnvoyFiles { charge, max_keys, .. } = self.files;
         let config = self.set.handle().config().clone();
-        let (set, forgotten) = EnvoySet::restore(config, charge, max_keys, clock, input)?;
+        let (set, forgotten) = EnvoySet::restore_from(config, charge, max_keys, clock, input)?;
         self.set = set;
         Ok(forgotten)
     }
@@ -107,8 +109,8 @@ impl Envoy {
     }
 
     /// Writes down the counts. Returns how many.
-    pub(crate) fn save(&self, out: impl Write) -> io::Result<usize> {
-        self.set.save(out)
+    pub(crate) fn save(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
+        self.set.save_in(out)
     }
 
     /// The files, as they are now.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use tollgate::RestoreError;
+
 /// An error of a state file.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -14,14 +16,8 @@ pub enum StateError {
         /// The number of its process, if that is known.
         holder: Option<u32>,
     },
-    /// It is no state file of this server, or of another version.
-    Foreign,
-    /// The part with the rules is damaged.
-    Rules(tollgate_rules::RestoreError),
-    /// The part with the counts of files of envoyproxy/ratelimit is damaged.
-    Envoy(tollgate_rules::RestoreError),
-    /// The part with the keys of `CL.THROTTLE` is damaged.
-    Calls(tollgate::RestoreError),
+    /// It is no state file, is of another version, or is damaged.
+    Restore(RestoreError),
     /// Something follows its end.
     Longer,
 }
@@ -37,9 +33,7 @@ impl fmt::Display for StateError {
                 }
                 write!(f, " saves to it: end that one first, or give this one a file of its own")
             }
-            Self::Foreign => write!(f, "it is no state file of this version of Tollgate"),
-            Self::Rules(error) | Self::Envoy(error) => write!(f, "it is damaged: {error}"),
-            Self::Calls(error) => write!(f, "it is damaged: {error}"),
+            Self::Restore(error) => write!(f, "it is not taken: {error}"),
             Self::Longer => write!(f, "it is damaged: something follows its end"),
         }
     }
@@ -49,9 +43,8 @@ impl std::error::Error for StateError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(error) => Some(error),
-            Self::Rules(error) | Self::Envoy(error) => Some(error),
-            Self::Calls(error) => Some(error),
-            Self::InUse { .. } | Self::Foreign | Self::Longer => None,
+            Self::Restore(error) => Some(error),
+            Self::InUse { .. } | Self::Longer => None,
         }
     }
 }
@@ -59,5 +52,11 @@ impl std::error::Error for StateError {
 impl From<io::Error> for StateError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<RestoreError> for StateError {
+    fn from(error: RestoreError) -> Self {
+        Self::Restore(error)
     }
 }

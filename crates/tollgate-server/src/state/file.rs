@@ -1,12 +1,12 @@
 //! The state file: whole, or not there.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tollgate::RestoreError;
+use tollgate::saved::{Format, Reader, Writer, replace};
 use tollgate_rules::NotRestored;
 use tollgate_rules_file::{EnvoySet, LiveFile};
 
@@ -14,11 +14,7 @@ use super::StateError;
 use crate::clock::ServerClock;
 use crate::core::{CallLimiter, Core, Envoy, call_builder};
 
-/// The first bytes. No text file begins so.
-const MAGIC: [u8; 8] = *b"\xA7serve\r\n";
-
-/// The version written, and the only one read.
-const VERSION: u32 = 2;
+const STATE: Format = Format { magic: *b"\xA7serve\r\n", name: "a state file of Tollgate" };
 
 /// The restored state.
 pub(super) struct Restored {
@@ -29,42 +25,20 @@ pub(super) struct Restored {
     pub(super) calls: Result<CallLimiter, RestoreError>,
 }
 
-/// Writes the state beside the file and renames it, so that the file is the old one or the new one,
-/// however the process ends. Returns how many debts and bans it holds.
+/// Writes the state to the file, which is then whole, or the one before. Returns how many debts and
+/// bans it holds.
 pub(crate) fn save(path: &Path, core: &Core) -> io::Result<usize> {
-    let beside = with_ending(path, ".new");
-    let saved = write(&beside, core).and_then(|debts| {
-        fs::rename(&beside, path)?;
-        // The rename itself must outlast a loss of power.
-        File::open(directory(path))?.sync_all()?;
+    replace(path, |file| {
+        let mut out = Writer::begin(file, STATE)?;
+        let mut debts = core.live.save_in(&mut out)?;
+        out.byte(core.envoy.is_some().into())?;
+        if let Some(envoy) = &core.envoy {
+            debts += envoy.save(&mut out)?;
+        }
+        debts += core.calls.load().save_in(&mut out)?;
+        out.finish()?;
         Ok(debts)
-    });
-    if saved.is_err() {
-        // On a full disk, its room is for the next try.
-        let _ = fs::remove_file(&beside);
-    }
-    saved
-}
-
-fn write(beside: &Path, core: &Core) -> io::Result<usize> {
-    // One that was left there by a process that was killed, with any permissions.
-    match fs::remove_file(beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
-    let mut out = BufWriter::with_capacity(1 << 16, file);
-    out.write_all(&MAGIC)?;
-    out.write_all(&VERSION.to_le_bytes())?;
-    let mut debts = core.live.save(&mut out)?;
-    out.write_all(&[u8::from(core.envoy.is_some())])?;
-    if let Some(envoy) = &core.envoy {
-        debts += envoy.save(&mut out)?;
-    }
-    debts += core.calls.load().save(&mut out)?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.sync_all()?;
-    Ok(debts)
+    })
 }
 
 /// Reads a state file. `None`: there is none.
@@ -74,37 +48,28 @@ pub(super) fn restore(
     envoy: Option<&mut Envoy>,
     clock: &ServerClock,
 ) -> Result<Option<Restored>, StateError> {
-    let file = match File::open(path) {
+    let opened = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    let mut input = BufReader::with_capacity(1 << 16, file);
-    let mut opening = Vec::new();
-    input.by_ref().take((MAGIC.len() + size_of_val(&VERSION)) as u64).read_to_end(&mut opening)?;
-    if opening != [&MAGIC[..], &VERSION.to_le_bytes()].concat() {
-        return Err(StateError::Foreign);
-    }
-    let restored = LiveFile::restore(&mut input, ServerClock::clone(clock));
-    let (rules, mut forgotten) = restored.map_err(StateError::Rules)?;
-    let mut has_counts = [0];
-    input.read_exact(&mut has_counts)?;
-    if has_counts != [0] {
+    let mut input = Reader::begin(&opened, STATE)?;
+    let (file, mut forgotten) = LiveFile::restore_from(&mut input, ServerClock::clone(clock))?;
+    if input.byte()? != 0 {
         // Of a server without such files they are forgotten, as those of limits that are gone.
-        let counts = match envoy {
-            Some(envoy) => envoy.resume(ServerClock::clone(clock), &mut input),
-            None => EnvoySet::<ServerClock>::skip(&mut input).map(|()| Vec::new()),
-        };
-        forgotten.extend(counts.map_err(StateError::Envoy)?);
+        forgotten.extend(match envoy {
+            Some(envoy) => envoy.resume(ServerClock::clone(clock), &mut input)?,
+            None => EnvoySet::<ServerClock>::skip(&mut input).map(|()| Vec::new())?,
+        });
     }
-    let calls = match call_builder(max_call_keys, clock).restore(&mut input) {
-        Err(
-            error @ (RestoreError::Differs { .. } | RestoreError::NoRoom { .. } | RestoreError::Build(_)),
-        ) => Err(error),
-        Err(error) => return Err(StateError::Calls(error)),
-        Ok(calls) if input.read(&mut [0])? == 0 => Ok(calls),
-        Ok(_) => return Err(StateError::Longer),
+    let calls = match call_builder(max_call_keys, clock).restore_from(&mut input) {
+        Err(error) if error.is_damage() => return Err(error.into()),
+        calls => calls,
     };
-    Ok(Some(Restored { file: rules, forgotten, calls }))
+    input.finish()?;
+    if (&opened).read(&mut [0])? > 0 {
+        return Err(StateError::Longer);
+    }
+    Ok(Some(Restored { file, forgotten, calls }))
 }
 
 /// Renames a damaged file, so that it can be looked at and the next save does not replace it.

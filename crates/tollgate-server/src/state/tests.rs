@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate::{CallQuota, ManualClock};
+use tollgate::{CallQuota, ManualClock, RestoreError};
 use tollgate_rules::{Ask, PlainRequest, Scratch};
 
 use tollgate_testing::folder;
@@ -230,7 +230,7 @@ fn a_damaged_file_is_put_aside() {
     let restored = |path: &Path| file::restore(path, 100_000, None, &clock(BEGUN)).map(drop);
     assert!(matches!(restored(&folder.state()), Err(StateError::Longer)));
     fs::write(folder.state(), "version = 1").unwrap();
-    assert!(matches!(restored(&folder.state()), Err(StateError::Foreign)));
+    assert!(matches!(restored(&folder.state()), Err(StateError::Restore(RestoreError::Foreign { .. }))));
     fs::write(folder.state(), &whole).unwrap();
     assert!(restored(&folder.state()).is_ok());
 }

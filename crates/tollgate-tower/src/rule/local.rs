@@ -64,7 +64,7 @@ impl LocalLimiter {
         input: &mut Reader<impl Read>,
         clock: SharedClock,
     ) -> Result<(), RestoreError> {
-        self.limiter = self.settings.builder(clock).restore_from(input, Inherit::Additive)?;
+        self.limiter = self.settings.builder(clock).restore_changed_from(input, Inherit::Additive)?;
         Ok(())
     }
 }

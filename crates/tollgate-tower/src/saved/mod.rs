@@ -117,7 +117,7 @@ impl<R> Builder<R> {
     ///
     /// **Cost.** Reads the input to the end of the saved layer, and no further, so that several
     /// layers may be saved in one file. It reserves each table twice, one after the other, and 64
-    /// KiB, for any input. Many reads are of a few bytes: use a [`BufReader`](std::io::BufReader).
+    /// KiB, for any input.
     ///
     /// # Errors
     ///

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use tollgate::saved::{Reader, Writer};
 use tollgate::{
     BuildError, Builder, Clock, CountPolicy, Decision, FixedWindow, Limiter, Rate, Receipt, RestoreError,
     Timestamp,
@@ -82,9 +83,10 @@ impl<C: Clock + Clone + 'static> Counter<C> {
         unit: EnvoyUnit,
         max_keys: usize,
         clock: &C,
-        input: impl Read,
+        input: &mut Reader<impl Read>,
     ) -> Result<Self, RestoreError> {
-        Ok(Self::of(unit, builder(unit, max_keys, clock).restore(input)?, clock))
+        let limiter = builder(unit, max_keys, clock).restore_from(input)?;
+        Ok(Self::of(unit, limiter, clock))
     }
 
     fn of(unit: EnvoyUnit, limiter: Limiter<[u8], FixedWindow, 1, C>, clock: &C) -> Self {
@@ -124,8 +126,8 @@ impl<C: Clock> Counter<C> {
     }
 
     /// Writes down the counts. Returns how many.
-    pub(super) fn save(&self, out: impl Write) -> io::Result<usize> {
-        self.limiter.save(out)
+    pub(super) fn save(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
+        self.limiter.save_in(out)
     }
 
     pub(super) fn unit(&self) -> EnvoyUnit {

@@ -1,35 +1,29 @@
 //! The counts of a configuration, for the next process.
 //!
 //! ```text
-//!   magic: 8 | version: u32 | counts of each limit | END: u8 | checksum: u64
-//!   counts:  LIMIT   | way: length: u32, so many bytes | unit: u8 | limiter, in pieces
-//!            BROUGHT |                                   unit: u8 | limiter, in pieces
+//!   LIMIT   | way: bytes | unit: u8 | limiter
+//!   BROUGHT |              unit: u8 | limiter
+//!   END
 //! ```
 //!
-//! A limit is known by its way through the descriptors, as at a reload: the files themselves are
-//! not saved. All numbers are little-endian. The checksum is that of all bytes before it.
+//! A tag is a byte. A limit is known by its way through the descriptors, as at a reload: the files
+//! themselves are not saved. The rest is the form of [`tollgate::saved`].
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use tollgate::Clock;
+use tollgate::saved::{Format, Reader, Writer};
+use tollgate::{Clock, RestoreError};
 
 use super::counted::{Counted, ways};
 use super::counter::Counter;
 use super::{EnvoyCharge, EnvoySet};
 use crate::envoy::limit::EnvoyUnit;
 use crate::envoy::trie::EnvoyConfig;
-use tollgate_rules::saved::{
-    PieceReader, PieceWriter, Summed, read_array, read_bytes, read_number, write_bytes,
-};
-use tollgate_rules::{NotRestored, RestoreError, SavedLimits, SetError};
+use tollgate_rules::{NotRestored, SavedLimits, SetError};
 
-/// The first bytes. No text file begins so.
-const MAGIC: [u8; 8] = *b"\xA7envy\r\n\x1A";
-
-/// The version written, and the only one read.
-const VERSION: u32 = 1;
+const COUNTS: Format = Format { magic: *b"\xA7envy\r\n\x1A", name: "a file of saved counts" };
 
 // The tags of counts, and of the end.
 const END: u8 = 0;
@@ -49,24 +43,32 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
     ///
     /// Those of `out`. The part that has been written by then is not taken for saved counts.
     pub fn save(&self, out: impl Write) -> io::Result<usize> {
+        let mut out = Writer::begin(out, COUNTS)?;
+        let counts = self.save_in(&mut out)?;
+        out.finish()?;
+        Ok(counts)
+    }
+
+    /// [`save`](Self::save) into a file of [several](tollgate::saved).
+    ///
+    /// # Errors
+    ///
+    /// As `save`.
+    pub fn save_in(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
         let _no_reload = self.inner.reloading();
         let counted = Arc::clone(&self.inner.current());
-        let mut out = Summed::new(out);
-        out.write_all(&MAGIC)?;
-        out.write_all(&VERSION.to_le_bytes())?;
         let mut counts = 0;
         for (way, limit) in ways(&counted.config).into_iter().zip(&counted.limits) {
             let Some((way, counter)) = way.zip(limit.counter.as_ref()) else { continue };
-            out.write_all(&[LIMIT])?;
-            write_bytes(&mut out, &way.path)?;
-            counts += save_one(counter, &mut out)?;
+            out.byte(LIMIT)?;
+            out.bytes(&way.path)?;
+            counts += save_one(counter, out)?;
         }
         for counter in &*counted.brought {
-            out.write_all(&[BROUGHT])?;
-            counts += save_one(counter, &mut out)?;
+            out.byte(BROUGHT)?;
+            counts += save_one(counter, out)?;
         }
-        out.write_all(&[END])?;
-        out.finish()?;
+        out.byte(END)?;
         Ok(counts)
     }
 
@@ -76,8 +78,7 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
     /// **Guarantee.** A key is answered as the saved limits would answer it at the same Unix time.
     /// The time between counts as passed; if Unix time was set back, none does.
     ///
-    /// **Cost.** Reads the input to the end of the saved counts, and no further. Many reads are of
-    /// a few bytes: use a [`BufReader`](io::BufReader).
+    /// **Cost.** Reads the input to the end of the saved counts, and no further.
     ///
     /// # Errors
     ///
@@ -120,35 +121,54 @@ impl<C: Clock + Clone + 'static> EnvoySet<C> {
         clock: C,
         input: impl Read,
     ) -> Result<(Self, Vec<NotRestored>), RestoreError> {
-        let fail = |error: SetError| RestoreError::Rules(Box::new(error));
+        let mut input = Reader::begin(input, COUNTS)?;
+        let restored = Self::restore_from(config, charge, max_keys, clock, &mut input)?;
+        input.finish()?;
+        Ok(restored)
+    }
+
+    /// [`restore`](Self::restore) from a file of [several](tollgate::saved).
+    ///
+    /// # Errors
+    ///
+    /// As `restore`. The file cannot be read on.
+    pub fn restore_from(
+        config: EnvoyConfig,
+        charge: EnvoyCharge,
+        max_keys: usize,
+        clock: C,
+        input: &mut Reader<impl Read>,
+    ) -> Result<(Self, Vec<NotRestored>), RestoreError> {
+        let fail = |error: SetError| RestoreError::Settings(Box::new(error));
         let mut counted = Counted::new(config, None, max_keys, &clock).map_err(fail)?;
         let forgotten = restore(&mut counted, max_keys, input)?;
         Ok((Self::of(counted, charge, max_keys), forgotten))
     }
 
-    /// Reads saved counts to their end, and forgets them: for a process without such files.
+    /// Reads over the counts in a file of [several](tollgate::saved): for a process without such
+    /// files.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`]: the input is no saved counts, is damaged, or ends too soon.
-    pub fn skip(input: impl Read) -> Result<(), RestoreError> {
-        read(input, |_, _, _| Ok(()))
+    /// [`RestoreError`]: the file is damaged.
+    pub fn skip(input: &mut Reader<impl Read>) -> Result<(), RestoreError> {
+        read(input, |_, _, input| input.skip_limiter())
     }
 }
 
-fn save_one<C: Clock + Clone + 'static>(counter: &Counter<C>, out: &mut impl Write) -> io::Result<usize> {
-    out.write_all(&[counter.unit() as u8])?;
-    let mut pieces = PieceWriter::new(out);
-    let counts = counter.save(&mut pieces)?;
-    pieces.end()?;
-    Ok(counts)
+fn save_one<C: Clock + Clone + 'static>(
+    counter: &Counter<C>,
+    out: &mut Writer<impl Write>,
+) -> io::Result<usize> {
+    out.byte(counter.unit() as u8)?;
+    counter.save(out)
 }
 
 /// Replaces the counters of limits that were saved.
 fn restore<C: Clock + Clone + 'static>(
     counted: &mut Counted<C>,
     max_keys: usize,
-    input: impl Read,
+    input: &mut Reader<impl Read>,
 ) -> Result<Vec<NotRestored>, RestoreError> {
     let Counted { config, limits, brought, clock } = counted;
     let known = ways(config).into_iter().enumerate().filter_map(|(index, way)| Some((index, way?)));
@@ -156,20 +176,20 @@ fn restore<C: Clock + Clone + 'static>(
         known.map(|(index, way)| (way.path, (index, way.has_keys))).collect();
     let mut brought_now: Vec<Option<Counter<C>>> = brought.iter().map(|_| None).collect();
     let mut forgotten = Vec::new();
-    read(input, |way, unit, pieces| {
+    read(input, |way, unit, input| {
         let (name, keys) = match way {
             None => (format!("limits that calls bring, per {unit}").into(), max_keys),
             Some(way) => {
-                let Some(&(index, has_keys)) = known.get(way) else { return Ok(()) };
+                let Some(&(index, has_keys)) = known.get(way) else { return input.skip_limiter() };
                 let limit = &config.limits()[index];
                 // As at a reload: those of another unit mean nothing.
                 if limit.unit.is_some_and(|own| own != unit) {
-                    return Ok(());
+                    return input.skip_limiter();
                 }
                 (limit.composite.clone(), if has_keys { max_keys } else { 1 })
             }
         };
-        match Counter::restore(unit, keys, clock, pieces) {
+        match Counter::restore(unit, keys, clock, input) {
             Ok(counter) => match way.and_then(|way| known.get(way)) {
                 Some(&(index, _)) => limits[index].counter = Some(Arc::new(counter)),
                 None => brought_now[unit as usize] = Some(counter),
@@ -184,41 +204,24 @@ fn restore<C: Clock + Clone + 'static>(
             None => super::counted::brought_counter(unit, max_keys, clock),
         });
         let fresh = fresh.collect::<Result<_, SetError>>();
-        *brought = fresh.map_err(|error| RestoreError::Rules(Box::new(error)))?;
+        *brought = fresh.map_err(|error| RestoreError::Settings(Box::new(error)))?;
     }
     Ok(forgotten)
 }
 
 /// Reads saved counts, and has `take` read those of each limit: `None` for limits that calls bring.
-fn read(
-    input: impl Read,
-    mut take: impl FnMut(Option<&[u8]>, EnvoyUnit, &mut dyn Read) -> Result<(), RestoreError>,
+fn read<R: Read>(
+    input: &mut Reader<R>,
+    mut take: impl FnMut(Option<&[u8]>, EnvoyUnit, &mut Reader<R>) -> Result<(), RestoreError>,
 ) -> Result<(), RestoreError> {
-    let mut input = Summed::new(input);
-    let mut magic = Vec::new();
-    input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
-    if !MAGIC.starts_with(&magic) {
-        return Err(RestoreError::Foreign);
-    }
-    let found = read_number(&mut input)?;
-    if found != VERSION {
-        return Err(RestoreError::Version { found, known: VERSION });
-    }
     loop {
-        let [tag] = read_array(&mut input)?;
-        let way = match tag {
-            END => break,
-            LIMIT => Some(read_bytes(&mut input)?),
+        let way = match input.byte()? {
+            END => return Ok(()),
+            LIMIT => Some(input.bytes()?),
             BROUGHT => None,
             _ => return Err(RestoreError::Corrupt),
         };
-        let [unit] = read_array(&mut input)?;
-        let unit = *EnvoyUnit::ALL.get(usize::from(unit)).ok_or(RestoreError::Corrupt)?;
-        let mut pieces = PieceReader::new(&mut input);
-        let taken = take(way.as_deref(), unit, &mut pieces);
-        // A problem of the pieces shows to `take` as their end.
-        pieces.end()?;
-        taken?;
+        let unit = *EnvoyUnit::ALL.get(usize::from(input.byte()?)).ok_or(RestoreError::Corrupt)?;
+        take(way.as_deref(), unit, input)?;
     }
-    if input.is_right()? { Ok(()) } else { Err(RestoreError::Corrupt) }
 }

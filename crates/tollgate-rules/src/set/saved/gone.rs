@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   texts: u32 | each: what a generation of rules was read from
-//!   rules: u32 | each: text: u32 | rule: u32 | name: text | gone at: u64 | sections, in pieces
+//!   rules: u32 | each: text: u32 | rule: u32 | name: text | gone at: u64 | sections
 //! ```
 //!
 //! A rule is the one of this number in the text of this number, both from 0. It went at this Unix
@@ -12,14 +12,12 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use tollgate::{Clock, Timestamp};
+use tollgate::saved::{Reader, Writer};
+use tollgate::{Clock, RestoreError, Timestamp};
 
-use super::{restore_sections, save_rule};
+use super::{restore_sections, save_rule, skip_sections};
+use crate::forgotten::{NotRestored, SavedLimits};
 use crate::rule::{Rule, Rules};
-use crate::saved::{
-    NotRestored, PieceReader, PieceWriter, RestoreError, SavedLimits, read_array, read_bytes, read_number,
-    read_text, write_bytes,
-};
 use crate::set::allowance::Limited;
 use crate::set::parked::{Gone, LONGEST, MOST, Parked};
 
@@ -29,7 +27,7 @@ type Restored<C> = (Parked<C>, Vec<NotRestored>);
 impl<C: Clock + Clone + 'static> Parked<C> {
     /// Writes down the rules with their debts and bans. Returns how many. The quotas must stay
     /// meanwhile.
-    pub(crate) fn save(&self, clock: &C, out: &mut impl Write) -> io::Result<usize> {
+    pub(crate) fn save(&self, clock: &C, out: &mut Writer<impl Write>) -> io::Result<usize> {
         let mut texts: Vec<&Arc<[u8]>> = Vec::new();
         let mut rules = Vec::new();
         for gone in &self.0 {
@@ -40,22 +38,20 @@ impl<C: Clock + Clone + 'static> Parked<C> {
             });
             rules.push((number as u32, *rule, gone));
         }
-        out.write_all(&(texts.len() as u32).to_le_bytes())?;
-        texts.iter().try_for_each(|text| write_bytes(out, text))?;
-        out.write_all(&(rules.len() as u32).to_le_bytes())?;
+        out.half(texts.len() as u32)?;
+        texts.iter().try_for_each(|text| out.bytes(text))?;
+        out.half(rules.len() as u32)?;
         let mut debts = 0;
         for (text, rule, gone) in rules {
-            out.write_all(&text.to_le_bytes())?;
-            out.write_all(&rule.to_le_bytes())?;
-            write_bytes(out, gone.rule.name.as_bytes())?;
+            out.half(text)?;
+            out.half(rule)?;
+            out.bytes(gone.rule.name.as_bytes())?;
             // Before its clock's zero, if it came with the saved state.
             let left = gone.until.saturating_since(clock.now());
             let gone_at = (unix_now(clock) + left.as_nanos()).saturating_sub(LONGEST.as_nanos());
-            out.write_all(&u64::try_from(gone_at).unwrap_or(u64::MAX).to_le_bytes())?;
-            let mut pieces = PieceWriter::new(out);
-            debts += save_rule(&mut pieces, 0, &gone.limited)?;
-            pieces.write_all(&[super::END])?;
-            pieces.end()?;
+            out.word(u64::try_from(gone_at).unwrap_or(u64::MAX))?;
+            debts += save_rule(out, 0, &gone.limited)?;
+            out.byte(super::END)?;
         }
         Ok(debts)
     }
@@ -63,31 +59,32 @@ impl<C: Clock + Clone + 'static> Parked<C> {
     /// Restores the saved rules whose time is not over. `read` makes rules of a text.
     pub(crate) fn restore(
         clock: &C,
-        input: &mut impl Read,
+        input: &mut Reader<impl Read>,
         read: impl Fn(&[u8]) -> Result<Rules, RestoreError>,
     ) -> Result<Restored<C>, RestoreError> {
         let (mut parked, mut forgotten) = (Self::default(), Vec::new());
-        let count = at_most(MOST, read_number(input)?)?;
-        let texts = (0..count).map(|_| read_bytes(input).map(Arc::from));
+        let count = at_most(MOST, input.half()?)?;
+        let texts = (0..count).map(|_| input.bytes().map(Arc::from));
         let texts: Vec<Arc<[u8]>> = texts.collect::<Result<_, _>>()?;
         let rules = texts.iter().map(|text| match read(text) {
-            Err(RestoreError::Rules(_)) => Ok(None),
+            Err(RestoreError::Settings(_)) => Ok(None),
             read => read.map(Some),
         });
         let rules = rules.collect::<Result<Vec<_>, _>>()?;
-        for _ in 0..at_most(MOST, read_number(input)?)? {
-            let (number, index) = (read_number(input)? as usize, read_number(input)?);
+        for _ in 0..at_most(MOST, input.half()?)? {
+            let (number, index) = (input.half()? as usize, input.half()?);
             let (text, rules) = texts.get(number).zip(rules.get(number)).ok_or(RestoreError::Corrupt)?;
-            let (name, gone_at) = (read_text(input)?, u64::from_le_bytes(read_array(input)?));
-            let mut pieces = PieceReader::new(input);
+            let (name, gone_at) = (input.text()?, input.word()?);
             let until = until(clock, gone_at);
             let rule = rules.as_ref().and_then(|rules| rules.rules.get(index as usize));
             let restored = match rule.filter(|rule| *rule.name == *name && until > clock.now()) {
-                Some(rule) => Some(restore_rule(rule, clock, &mut pieces)),
-                None => None,
+                Some(rule) => Some(restore_rule(rule, clock, input)?),
+                None => {
+                    skip_sections(input)?;
+                    None
+                }
             };
-            pieces.end()?;
-            match (restored.transpose()?, rule) {
+            match (restored, rule) {
                 (Some((limited, more)), Some(rule)) => {
                     forgotten.extend(more);
                     let read_from = Some((Arc::clone(text), index));
@@ -98,7 +95,7 @@ impl<C: Clock + Clone + 'static> Parked<C> {
                     rule: name.into(),
                     limits: SavedLimits::Own,
                     // Only another version of the reader reads its text otherwise.
-                    error: tollgate::RestoreError::Differs {
+                    error: RestoreError::Differs {
                         field: "the file".into(),
                         saved: "in order".into(),
                         given: "not taken any more".into(),
@@ -113,10 +110,10 @@ impl<C: Clock + Clone + 'static> Parked<C> {
 fn restore_rule<C: Clock + Clone + 'static>(
     rule: &Rule,
     clock: &C,
-    input: &mut impl Read,
+    input: &mut Reader<impl Read>,
 ) -> Result<(Limited<C>, Vec<NotRestored>), RestoreError> {
     let limited = Limited::new(rule, clock);
-    let mut limited = limited.map_err(|error| RestoreError::Rules(Box::new(error)))?;
+    let mut limited = limited.map_err(|error| RestoreError::Settings(Box::new(error)))?;
     let (rule, state) = (std::slice::from_ref(rule), std::slice::from_mut(&mut limited));
     let forgotten = restore_sections(rule, state, clock, input)?;
     Ok((limited, forgotten))
