@@ -346,8 +346,8 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Builder<K, A, N, C> {
         self.resume_file(Some(Changed::to(inherit)), input)
     }
 
-    /// [`restore`](Self::restore) from a file of several: what [`Limiter::save_in`] wrote there. The
-    /// example is at [`saved`](crate::saved).
+    /// [`restore`](Self::restore) from a file of several: what [`Limiter::save_in`] wrote there.
+    /// The example is at [`saved`](crate::saved).
     ///
     /// # Errors
     ///

@@ -415,8 +415,8 @@ impl<K: ?Sized, A: Algorithm, const N: usize, C: Clock> Limiter<K, A, N, C> {
         Ok(keys)
     }
 
-    /// [`save`](Self::save) into a file of several, for [`Builder::restore_from`]: the example is at
-    /// [`saved`](crate::saved). The errors are those of the file's output.
+    /// [`save`](Self::save) into a file of several, for [`Builder::restore_from`]: the example is
+    /// at [`saved`](crate::saved). The errors are those of the file's output.
     pub fn save_in(&self, out: &mut Writer<impl Write>) -> io::Result<usize> {
         self.core.save(out)
     }

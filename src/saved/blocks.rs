@@ -158,8 +158,8 @@ impl<R: Read> Reader<R> {
         Ok(bytes)
     }
 
-    /// Reads over a limiter that [`Limiter::save_in`](crate::Limiter::save_in) wrote: of a rule, say,
-    /// that is gone.
+    /// Reads over a limiter that [`Limiter::save_in`](crate::Limiter::save_in) wrote: of a rule,
+    /// say, that is gone.
     pub fn skip_limiter(&mut self) -> Result<(), RestoreError> {
         let header = Header::read(self)?;
         skip_debts(self, header.limits)

@@ -39,8 +39,8 @@
 //!   block:  length: u32 | that many bytes | checksum: u64, of all bytes of the file before it
 //! ```
 //!
-//! Of a limiter, the bytes of all blocks together are a header and records. A record's first byte is
-//! its tag:
+//! Of a limiter, the bytes of all blocks together are a header and records. A record's first byte
+//! is its tag:
 //!
 //! ```text
 //!   KEY     fingerprint: u64 | payload: u64 | times: u32 | that many times, newest first: u64 each

@@ -47,8 +47,9 @@ const FILES: &[&str] = &[];
 const COUNTS: &[(&str, usize)] =
     &[("static LIMITERS", 1), ("pub fn check_n(", 3), ("from_nanos(u64::MAX)", 0)];
 
-/// The most lines of the engine with its inline tests. Less, and it is lowered.
-const MOST_LINES: usize = 21_996;
+/// The most lines of the engine with its inline tests. Less, and it is lowered. (It rose once, by
+/// 168: one form of saved files came here from four crates, which lost 680.)
+const MOST_LINES: usize = 22_164;
 
 fn engine() -> Vec<File> {
     let is_product =

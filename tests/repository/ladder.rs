@@ -132,7 +132,7 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-rules/src",
         &[
-            "address matcher::error rule saved",
+            "address forgotten matcher::error rule",
             "request set::allowance set::at_once set::ban set::error set::memory",
             "matcher",
             "set",
@@ -159,7 +159,7 @@ const LADDERS: &[(&str, &[&str])] = &[
         &[
             "hooks rule::bounds telemetry",
             "error",
-            "saved::error",
+            "saved::forgotten",
             "saved::part",
             "rule",
             "file::ticket",

@@ -122,8 +122,8 @@ impl<R> Builder<R> {
     /// # Errors
     ///
     /// [`RestoreError`], and nothing is built: the layer cannot be built
-    /// ([`Settings`](RestoreError::Settings) has the [`BuildError`]), or the input is no saved layer,
-    /// is damaged, or ends too soon.
+    /// ([`Settings`](RestoreError::Settings) has the [`BuildError`]), or the input is no saved
+    /// layer, is damaged, or ends too soon.
     ///
     /// # Examples
     ///

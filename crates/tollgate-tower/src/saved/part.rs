@@ -50,8 +50,8 @@ impl Part<&[u8]> {
 }
 
 impl Part<Vec<u8>> {
-    /// Reads the begin of the next section: its rule, and which part of it follows. `None`: that was
-    /// the last.
+    /// Reads the begin of the next section: its rule, and which part of it follows. `None`: that
+    /// was the last.
     pub(super) fn read(input: &mut Reader<impl Read>) -> Result<Option<(String, Self)>, RestoreError> {
         let tag = input.byte()?;
         if tag == END {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A tag is a byte. Rules and tiers are numbered as in the rules that are saved with them, from 0;
-//! tier 0 is the rule's own limits. The rest is the form of [`tollgate::saved`]. Rules that are gone
-//! follow: see `gone`.
+//! tier 0 is the rule's own limits. The rest is the form of [`tollgate::saved`]. Rules that are
+//! gone follow: see `gone`.
 
 mod gone;
 

@@ -87,7 +87,7 @@ fn a_foreign_file_is_named_so() {
 }
 
 #[test]
-fn a_file_of_a_former_format_is_refused_by_its_number() {
+fn a_file_of_a_former_format_is_named_so() {
     let former = b"\xA7gate\r\n\x1A\x02\0\0\0\x01\x03api";
     let error = restore(&former[..]).unwrap_err();
     assert_eq!(error.to_string(), "it was saved in format 2, but only format 5 is known here");
