@@ -255,6 +255,37 @@ fn a_list_makes_an_offer_of_each_limit() {
     assert_eq!((back, left()), ([2, 2], vec![9, 5, 4]));
 }
 
+/// The quotas of a list change between two offers of one request. Each offer is of the quotas of its
+/// own time, and what it charges is a debt under the quotas of now.
+#[test]
+fn offers_around_a_change_are_charged_to_all_or_none() {
+    for ((old, new), (spent, cost)) in [(5, 3), (3, 5)]
+        .into_iter()
+        .flat_map(|quotas| (0..=3).flat_map(move |spent| (1..=6).map(move |cost| (quotas, (spent, cost)))))
+    {
+        let both = |count| vec![bucket(count); 2];
+        let list = Limiter::builder(both(old)).per::<u64>().clock(ManualClock::new()).build().unwrap();
+        let left = || list.account(1).peek_n(0).parts().map(|part| part.remaining()).collect::<Vec<_>>();
+        assert!(list.check_n(1, spent).is_allowed());
+        let mut offers = list.account(1).offers(cost);
+        let first = offers.next().unwrap();
+        list.change().to(both(new)).inherit(Inherit::Additive).apply().unwrap();
+        let second = offers.next().unwrap();
+        let mut offers = [first, second];
+        let case = format!("{spent} and {cost} of {old}, then {new}");
+        let before = left();
+        assert_eq!(before, [new.saturating_sub(spent); 2], "{case}: an offer holds nothing");
+        let fits = [old, new].map(|limit| spent + cost <= limit);
+        assert_eq!(together(&mut offers) == Outcome::Allowed, fits == [true, true], "{case}");
+        assert_eq!(offers[1].part().limit(), new, "{case}: it is of the quotas of its own time");
+        if fits == [true, true] {
+            assert_eq!(left(), [new.saturating_sub(spent + cost); 2], "{case}: charged to both");
+            assert_eq!(offers.map(|offer| list.refund(offer.receipt())), [cost; 2], "{case}");
+        }
+        assert_eq!(left(), before, "{case}: charged to none, or given back");
+    }
+}
+
 /// A caller that has conditions of its own says so while the limits are charged.
 #[test]
 fn what_the_caller_refuses_is_charged_to_none() {

@@ -11,11 +11,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-use tollgate::{Inherit, WhenFull};
+use tollgate::{Inherit, Outcome, WhenFull};
 use tollgate_testing::clocks::yield_at;
 use tollgate_testing::limits::Kind;
 use tollgate_testing::random::Random;
 
+use super::engine::joint::{Offered, Part};
 use super::engine::{self, Engine, KEYS, Kept, Room, Sort, Way};
 use super::limits::Limit;
 use super::table::Word;
@@ -26,6 +27,9 @@ const VERBS: usize = 120;
 /// Algorithms of the rounds.
 const PLANNED: [Kind; 6] =
     [Kind::Bucket, Kind::Meter, Kind::Fixed, Kind::Log, Kind::Intervals, Kind::FirstHitWindow];
+
+/// How much larger than the first limit is the one beside the list.
+const BESIDE: u64 = 1;
 
 /// Keys that the threads share: the fewer, the more they meet.
 const SHARED: u64 = 2;
@@ -67,6 +71,10 @@ struct Log {
     /// Units of turns that come later.
     booked: [bool; KEYS],
     leased: [bool; KEYS],
+    /// Units that joint charges took, and that came back.
+    undone: [bool; KEYS],
+    /// Units that joint charges took of the limit beside the list.
+    beside: [u64; KEYS],
     resets: Vec<(usize, Span)>,
     words: Vec<Word>,
 }
@@ -106,7 +114,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn number(number: u64) -> Self {
         let mut random = Random::with_seed(number);
-        let sort = [Sort::Keyed, Sort::Global, Sort::Multi][random.usize(..3)];
+        let sort = [Sort::Keyed, Sort::Global, Sort::Multi, Sort::Beside][random.usize(..4)];
         let rooms = [Room::Enough, Room::Growing, Room::Full(WhenFull::Share), Room::Full(WhenFull::Deny)];
         let room = if sort == Sort::Global { Room::Enough } else { rooms[random.usize(..4)] };
         let kind = PLANNED[random.usize(..PLANNED.len())];
@@ -122,10 +130,13 @@ pub(crate) fn round(plan: Plan) -> Result<Vec<Word>, String> {
     let mut random = Random::with_seed(plan.seed ^ 0xABCD);
     let most = 3 + random.u64(..12);
     let limit = Limit { kind: plan.kind, most, nanos: 1_000_000_000 };
+    let bucket = Limit { kind: Kind::Bucket, most: most + 2, nanos: 1_000 };
     let limits = match plan.sort {
         // Tiers of one quota, so that all of them have one bound.
         Sort::Keyed if plan.kind.is_bucket() => vec![limit; 2],
-        Sort::Multi => vec![limit, Limit { kind: Kind::Bucket, most: most + 2, nanos: 1_000 }],
+        Sort::Multi => vec![limit, bucket],
+        // What is beside the list is asked for in joint charges only.
+        Sort::Beside => vec![limit, bucket, Limit { most: most + BESIDE, ..limit }],
         _ => vec![limit],
     };
     let clock = engine::clock();
@@ -165,7 +176,7 @@ impl Round<'_> {
         for _ in 0..VERBS {
             let (key, tier) = (random.u64(..SHARED) as usize, random.u64(..tiers) as usize);
             let cost = random.u64(1..=self.most.min(4));
-            match random.u64(..23) {
+            match random.u64(..26) {
                 0..=5 => {
                     let way = [Way::Plain, Way::At, Way::Prepared][random.usize(..3)];
                     let ((told, kept), span) = self.span(|| engine.check(key, tier, cost, way));
@@ -200,7 +211,7 @@ impl Round<'_> {
                     let (back, span) = self.span(|| engine.refund_part(key, &mut kept, asked));
                     // The answer of several limits is the least that any limit gave back. The units
                     // asked back did not act.
-                    let units = if self.plan.sort == Sort::Multi { asked } else { back };
+                    let units = if let Kept::Many(_) = kept { asked } else { back };
                     log.backs.push(Back { id, units, span });
                     if is_part {
                         self.receipts.lock().expect("no thread panics").insert(0, Given { id, key, kept });
@@ -244,7 +255,7 @@ impl Round<'_> {
                     }
                 }
                 17 if self.plan.resets && random.u64(..4) == 0 => {
-                    let (_, span) = self.span(|| engine.reset(key));
+                    let (_, span) = self.span(|| engine.reset(key, 0));
                     log.words.push(Word::Reset);
                     log.resets.push((key, span));
                 }
@@ -280,17 +291,57 @@ impl Round<'_> {
                 22 if self.plan.credits => {
                     let (given, span) = self.span(|| engine.credit(key, tier, cost));
                     log.words.push(Word::Credit);
-                    let most = if self.plan.sort == Sort::Multi { cost } else { given };
+                    let most = if self.plan.sort.is_list() { cost } else { given };
                     log.credits.push((key, most, span));
                 }
+                23..=25 => self.joint(&mut log, key, &mut random),
                 _ => {}
             }
         }
-        if self.plan.sort == Sort::Multi {
+        if self.plan.sort.is_list() {
             log.words.push(Word::Multi);
         }
         yield_at(0);
         log
+    }
+
+    /// Some of the limits are charged jointly, in any order, or the caller refuses.
+    fn joint(&self, log: &mut Log, key: usize, random: &mut Random) {
+        let tiers = match self.plan.sort {
+            Sort::Keyed => self.limits.len(),
+            Sort::Beside => 2,
+            Sort::Global | Sort::Multi => 1,
+        };
+        let mut part = |key: usize| {
+            let key = if random.bool() { key } else { random.usize(..SHARED as usize) };
+            Part { key, tier: random.usize(..tiers), cost: random.u64(1..=self.most.min(4)) }
+        };
+        let parts = [part(key), part(key), part(key)];
+        let parts = &parts[..random.usize(1..=3)];
+        let refuses = (random.u64(..3) == 0).then(|| random.usize(..4));
+        let way = [Way::Plain, Way::At][random.usize(..2)];
+        let (done, span) = self.span(|| self.engine.joint(parts, refuses, way));
+        log.words.push(Word::Joint);
+        if refuses.is_some_and(|after| done.asked.contains(&after)) {
+            log.words.push(Word::Caller);
+            assert_eq!(done.outcome, Outcome::Denied);
+        }
+        let has_charged = done.charges() > 0;
+        for Offered { part: Part { key, tier, cost }, number, outcome, kept, .. } in done.offers {
+            assert_eq!(outcome, done.outcome, "all or nothing");
+            log.undone[key] |= outcome != Outcome::Allowed && has_charged;
+            if outcome != Outcome::Allowed {
+                assert_eq!(kept.left(), 0, "what is refused is not charged");
+            } else if tier == 1 && self.plan.sort == Sort::Beside {
+                log.beside[key] += cost;
+            } else if number == 0 {
+                self.took(log, key, cost, true, kept, span);
+            } else {
+                // The acts are judged by the first limit.
+                let id = span.begun * 8 + (1 << 50);
+                self.receipts.lock().expect("no thread panics").push(Given { id, key, kept });
+            }
+        }
     }
 
     /// A check was answered.
@@ -313,7 +364,7 @@ impl Round<'_> {
         };
         for act in &acts {
             let back = back_of(act, u64::MAX);
-            if back > act.units && self.plan.sort != Sort::Multi {
+            if back > act.units && !self.plan.sort.is_list() {
                 return Err(format!("{back} units came back of {act:?}"));
             }
         }
@@ -345,6 +396,7 @@ impl Round<'_> {
     /// A key has no more left in the end than it has not spent, and exactly that where only checks
     /// took.
     fn judge_rest(&self, key: usize, logs: &[Log], spent: u64) -> Result<(), String> {
+        self.judge_beside(key, logs)?;
         if !matches!(self.plan.room, Room::Enough | Room::Growing)
             || logs.iter().any(|log| !log.resets.is_empty())
         {
@@ -352,14 +404,37 @@ impl Round<'_> {
         }
         let left = self.engine.peek(key, 0, 0, 0).remaining[0];
         let most = self.most + given(logs, key, 0, u64::MAX);
-        let is_exact = self.plan.sort != Sort::Multi
+        // A credit of what is undone then is none, and what comes back at the time of others may be
+        // less.
+        let gives = logs.iter().flat_map(|log| &log.credits).any(|credit| credit.0 == key);
+        let may_stay = gives || self.engine.short().iter().any(|short| *short > 0);
+        let may_stay = may_stay && logs.iter().any(|log| log.undone[key]);
+        let is_exact = !may_stay
+            && !self.plan.sort.is_list()
             && !logs.iter().any(|log| log.booked[key] || log.leased[key] || log.debited[key])
             && !self.plan.changes;
-        let may_be_more = self.plan.sort == Sort::Multi;
+        let may_be_more = self.plan.sort.is_list();
         if left > most - spent && !may_be_more
             || is_exact && left != most - spent && self.plan.kind != Kind::Log
         {
             return Err(format!("{left} are left of {most} when {spent} were spent"));
+        }
+        Ok(())
+    }
+
+    /// Only joint charges take of what is beside the list: what they did not take is left, and what
+    /// they were charged and then refused is there again.
+    fn judge_beside(&self, key: usize, logs: &[Log]) -> Result<(), String> {
+        if self.plan.sort != Sort::Beside {
+            return Ok(());
+        }
+        let (spent, most): (u64, _) = (logs.iter().map(|log| log.beside[key]).sum(), self.most + BESIDE);
+        let left = self.engine.peek(key, 1, 0, 0).remaining[0];
+        let is_roomy = matches!(self.plan.room, Room::Enough | Room::Growing);
+        let is_whole = self.engine.short().last() == Some(&0);
+        let is_exact = is_roomy && is_whole && !self.plan.changes && self.plan.kind != Kind::Log;
+        if spent > most || left > most - spent || is_exact && left != most - spent {
+            return Err(format!("of what is beside, {left} are left of {most} when {spent} were spent"));
         }
         Ok(())
     }

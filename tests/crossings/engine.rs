@@ -1,16 +1,20 @@
-//! The engine, as the programs call it: every call into `tollgate` is in this file and in `clock`.
+//! The engine, as the programs call it: every call into `tollgate` is in this file, in those below
+//! it and in `clock`.
 
-use std::pin::Pin;
+pub(crate) mod joint;
+mod later;
+
 use std::time::Duration;
 
 use tollgate::{
-    BuildError, Decision, GlobalLimiter, Inherit, Lease, Leased, Limiter, MOST_LIMITS, ManualClock, Part,
-    Quota, Receipt, Reservation, ReserveError, Timer, Timestamp, WhenFull,
+    BuildError, Decision, GlobalLimiter, Inherit, Limiter, MOST_LIMITS, ManualClock, Part, Quota, Receipt,
+    ReserveError, Stats, Timestamp, WhenFull,
 };
 use tollgate_testing::clocks::Hooked;
 use tollgate_testing::keys::Placed;
 
 use super::limits::{Limit, ORIGIN};
+pub(crate) use later::{Lent, Turn};
 
 /// The keys of a program.
 pub(crate) const KEYS: usize = 3;
@@ -24,6 +28,16 @@ pub(crate) enum Sort {
     Global,
     /// A limiter with keys and several limits.
     Multi,
+    /// The same, and beside it a limiter of one quota, which is asked for as tier 1: the last of
+    /// the limits.
+    Beside,
+}
+
+impl Sort {
+    /// Whether a request of tier 0 meets several limits.
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::Multi | Self::Beside)
+    }
 }
 
 /// What room its tables have.
@@ -47,10 +61,13 @@ pub(crate) enum Way {
 
 /// A limiter, or one for each key.
 pub(crate) enum Engine {
-    Keyed(Box<Limiter<Placed, Quota, 1, Hooked>>),
+    Keyed(Box<One>),
     Global(Box<[GlobalLimiter<Quota, 1, Hooked>]>),
-    Multi(Box<Limiter<Placed, Quota, MOST_LIMITS, Hooked>>),
+    /// A list of limits, and what is beside it.
+    Multi(Box<Limiter<Placed, Quota, MOST_LIMITS, Hooked>>, Option<Box<One>>),
 }
+
+type One = Limiter<Placed, Quota, 1, Hooked>;
 
 fn placed(key: usize) -> Placed {
     stranger(u64::MAX - key as u64)
@@ -88,6 +105,16 @@ pub(crate) enum Kept {
 impl From<Receipt> for Kept {
     fn from(receipt: Receipt) -> Self {
         Self::One(receipt)
+    }
+}
+
+impl Kept {
+    /// How many units may still come back.
+    pub(crate) fn left(&self) -> u64 {
+        match self {
+            Self::One(receipt) => receipt.left(),
+            Self::Many(receipt) => receipt.left(),
+        }
     }
 }
 
@@ -149,10 +176,16 @@ macro_rules! prepared {
                 let $it = limiters[$key].account(());
                 $does
             }
-            Engine::Multi(limiter) => {
-                let $it = limiter.account(&placed($key));
-                $does
-            }
+            Engine::Multi(limiter, beside) => match beside {
+                Some(beside) if $tier == 1 => {
+                    let $it = beside.account(&placed($key));
+                    $does
+                }
+                _ => {
+                    let $it = limiter.account(&placed($key));
+                    $does
+                }
+            },
         }
     };
 }
@@ -195,13 +228,22 @@ impl Engine {
                     Some(files) => builder.restore(&files[key][..]).expect("it was saved just now"),
                 }
             }))),
-            Sort::Multi => {
-                let builder = Limiter::builder(quotas).per().max_keys(max_keys).when_full(when_full);
+            Sort::Multi | Sort::Beside => {
+                let beside = (sort == Sort::Beside).then(|| {
+                    let limits = &limits[limits.len() - 1..];
+                    match Self::from_file(Sort::Keyed, room, limits, clock, files.map(|files| &files[1..])) {
+                        Self::Keyed(beside) => beside,
+                        _ => unreachable!("it is of one quota"),
+                    }
+                });
+                let list = quotas[..quotas.len() - beside.iter().len()].to_vec();
+                let builder = Limiter::builder(list).per().max_keys(max_keys).when_full(when_full);
                 let builder = builder.clock(clock.clone()).memory_budget(usize::MAX);
-                Self::Multi(Box::new(match files {
+                let list = match files {
                     None => builder.build().expect("the limits are valid"),
                     Some(files) => builder.restore(&files[0][..]).expect("it was saved just now"),
-                }))
+                };
+                Self::Multi(Box::new(list), beside)
             }
         }
     }
@@ -216,7 +258,12 @@ impl Engine {
                     limiter.save(file).expect("it is written to memory");
                 }
             }
-            Self::Multi(limiter) => drop(limiter.save(&mut files[0]).expect("it is written to memory")),
+            Self::Multi(limiter, beside) => {
+                limiter.save(&mut files[0]).expect("it is written to memory");
+                if let Some(beside) = beside {
+                    beside.save(&mut files[1]).expect("it is written to memory");
+                }
+            }
         }
         Self::from_file(sort, room, limits, clock, Some(&files))
     }
@@ -228,18 +275,18 @@ impl Engine {
                 both(limiter.account(placed(key)).tier(tier).expect("it has that tier").check_n(cost))
             }
             (Way::Plain, Self::Global(limiters)) => both(limiters[key].check_n((), cost)),
-            (Way::Plain, Self::Multi(limiter)) => both(limiter.check_n(placed(key), cost)),
+            (Way::Plain, Self::Multi(limiter, _)) if tier == 0 => both(limiter.check_n(placed(key), cost)),
             (Way::At, Self::Keyed(limiter)) if tier == 0 => {
                 both(limiter.account(placed(key)).at(limiter.now()).check_n(cost))
             }
-            (Way::At, Self::Multi(limiter)) => {
+            (Way::At, Self::Multi(limiter, _)) if tier == 0 => {
                 both(limiter.account(placed(key)).at(limiter.now()).check_n(cost))
             }
             (Way::At, _) => {
                 let now = self.now();
                 prepared!(self, key, tier, |it| both(it.at(now).check_n(cost)))
             }
-            (Way::Prepared, _) => prepared!(self, key, tier, |it| both(it.check_n(cost))),
+            (Way::Plain | Way::Prepared, _) => prepared!(self, key, tier, |it| both(it.check_n(cost))),
         }
     }
 
@@ -253,7 +300,7 @@ impl Engine {
         match self {
             Self::Keyed(limiter) => Some(limiter.check_many(&keys).map(both).collect()),
             Self::Global(_) => None,
-            Self::Multi(limiter) => Some(limiter.check_many(&keys).map(both).collect()),
+            Self::Multi(limiter, _) => Some(limiter.check_many(&keys).map(both).collect()),
         }
     }
 
@@ -262,7 +309,8 @@ impl Engine {
         match (self, kept) {
             (Self::Keyed(limiter), Kept::One(receipt)) => limiter.refund(receipt),
             (Self::Global(limiters), Kept::One(receipt)) => limiters[key].account(()).refund(receipt),
-            (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund(receipt),
+            (Self::Multi(limiter, _), Kept::Many(receipt)) => limiter.refund(receipt),
+            (Self::Multi(..), mut kept) => self.refund_part(key, &mut kept, u64::MAX),
             _ => unreachable!("a receipt is of its own sort of limiter"),
         }
     }
@@ -273,7 +321,12 @@ impl Engine {
             (Self::Global(limiters), Kept::One(receipt)) => {
                 limiters[key].account(()).refund_part(receipt, units)
             }
-            (Self::Multi(limiter), Kept::Many(receipt)) => limiter.refund_part(receipt, units),
+            (Self::Multi(limiter, _), Kept::Many(receipt)) => limiter.refund_part(receipt, units),
+            // The other limiter's gives nothing.
+            (Self::Multi(limiter, beside), Kept::One(receipt)) => {
+                let back = limiter.refund_part(receipt, units);
+                back + beside.iter().map(|beside| beside.refund_part(receipt, units)).sum::<u64>()
+            }
             _ => unreachable!("a receipt is of its own sort of limiter"),
         }
     }
@@ -308,8 +361,8 @@ impl Engine {
         prepared!(self, key, tier, |it| it.credit(units))
     }
 
-    pub(crate) fn reset(&self, key: usize) -> bool {
-        prepared!(self, key, 0, |it| it.reset())
+    pub(crate) fn reset(&self, key: usize, tier: usize) -> bool {
+        prepared!(self, key, tier, |it| it.reset())
     }
 
     /// Makes these limits current; `only` the one of this number, the others are as they were.
@@ -330,9 +383,25 @@ impl Engine {
             (Self::Global(limiters), _) => limiters
                 .iter()
                 .try_for_each(|limiter| limiter.change().to(quotas[0]).inherit(inherit).apply()),
-            (Self::Multi(limiter), None) => limiter.change().to(quotas).inherit(inherit).apply(),
-            (Self::Multi(limiter), Some(number)) => {
+            (Self::Multi(limiter, None), None) => limiter.change().to(quotas).inherit(inherit).apply(),
+            (Self::Multi(limiter, None), Some(number)) => {
                 limiter.change().limit(number, quotas[number]).inherit(inherit).apply()
+            }
+            // Of both or of none. The quotas that stay are changed to what they are.
+            (Self::Multi(limiter, Some(beside)), only) => {
+                let last = quotas.len() - 1;
+                let of_list = match only {
+                    None => limiter.change().to(quotas[..last].to_vec()).inherit(inherit),
+                    Some(number) if number < last => {
+                        limiter.change().limit(number, quotas[number]).inherit(inherit)
+                    }
+                    Some(_) => limiter.change().limit(0, quotas[0]).inherit(Inherit::Additive),
+                };
+                let is_beside = only.is_none_or(|only| only == last);
+                let inherit = if is_beside { inherit } else { Inherit::Additive };
+                let of_other = beside.change().to(quotas[last]).inherit(inherit);
+                of_list.check().and_then(|()| of_other.check())?;
+                of_list.apply().and_then(|()| of_other.apply())
             }
         }
     }
@@ -343,28 +412,40 @@ impl Engine {
         let is_admitted = |number: &u64| match self {
             Self::Keyed(limiter) => limiter.check_n(stranger(*number), most).is_allowed(),
             Self::Global(_) => false,
-            Self::Multi(limiter) => limiter.check_n(stranger(*number), most).is_allowed(),
+            Self::Multi(limiter, beside) => {
+                if let Some(beside) = beside {
+                    let _ = beside.account(stranger(*number)).check_up_to(most);
+                }
+                limiter.check_n(stranger(*number), most).is_allowed()
+            }
         };
         (first..first + count).filter(is_admitted).count()
     }
 
     /// How many refusals full buckets have counted, and admissions by what their keys share.
     pub(crate) fn full(&self) -> u64 {
-        let stats = match self {
-            Self::Keyed(limiter) => limiter.stats(),
-            Self::Global(_) => return 0,
-            Self::Multi(limiter) => limiter.stats(),
-        };
-        stats.refused_full + stats.shared
+        self.stats().iter().map(|stats| stats.refused_full + stats.shared).sum()
+    }
+
+    fn stats(&self) -> Vec<Stats> {
+        match self {
+            Self::Keyed(limiter) => vec![limiter.stats()],
+            Self::Global(limiters) => limiters.iter().map(|limiter| limiter.stats()).collect(),
+            Self::Multi(limiter, beside) => {
+                std::iter::once(limiter.stats()).chain(beside.iter().map(|beside| beside.stats())).collect()
+            }
+        }
+    }
+
+    /// How many units charges that were undone may have kept, where other units came back at the
+    /// same time: of each limiter.
+    pub(crate) fn short(&self) -> Vec<u64> {
+        self.stats().iter().map(|stats| stats.refunds_short).collect()
     }
 
     /// How often a full bucket has admitted a request and counted nothing.
     pub(crate) fn uncounted(&self) -> u64 {
-        match self {
-            Self::Keyed(limiter) => limiter.stats().admitted_uncounted,
-            Self::Global(_) => 0,
-            Self::Multi(limiter) => limiter.stats().admitted_uncounted,
-        }
+        self.stats().iter().map(|stats| stats.admitted_uncounted).sum()
     }
 
     /// How many keys are in debt, where a table has them.
@@ -372,7 +453,10 @@ impl Engine {
         match self {
             Self::Keyed(limiter) => limiter.usage().live_keys,
             Self::Global(_) => 0,
-            Self::Multi(limiter) => limiter.usage().live_keys,
+            Self::Multi(limiter, beside) => {
+                let beside = beside.iter().map(|beside| beside.usage().live_keys);
+                limiter.usage().live_keys + beside.sum::<usize>()
+            }
         }
     }
 
@@ -380,76 +464,8 @@ impl Engine {
         match self {
             Self::Keyed(limiter) => limiter.now(),
             Self::Global(limiters) => limiters[0].now(),
-            Self::Multi(limiter) => limiter.now(),
+            Self::Multi(limiter, _) => limiter.now(),
         }
-    }
-}
-
-/// A reservation.
-pub(crate) trait Turn<'l> {
-    /// In nanoseconds.
-    fn departs(&self) -> u64;
-    fn cancel(self: Box<Self>) -> u64;
-    /// Completes at the departure, on this clock.
-    fn ready(self: Box<Self>, clock: Hooked) -> Pin<Box<dyn Future<Output = ()> + 'l>>;
-}
-
-impl<'l, const N: usize> Turn<'l> for Reservation<'l, Quota, N, Hooked> {
-    fn departs(&self) -> u64 {
-        self.departure().as_nanos()
-    }
-
-    fn cancel(self: Box<Self>) -> u64 {
-        Reservation::cancel(*self)
-    }
-
-    fn ready(self: Box<Self>, clock: Hooked) -> Pin<Box<dyn Future<Output = ()> + 'l>> {
-        Box::pin(Reservation::ready(*self, Polled(clock)))
-    }
-}
-
-/// A timer whose sleeps are polled by hand.
-struct Polled(Hooked);
-
-impl Timer for Polled {
-    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        let (clock, until) = (self.0.clone(), tollgate::Clock::now(&self.0) + duration);
-        std::future::poll_fn(move |_| {
-            if tollgate::Clock::now(&clock) >= until {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
-            }
-        })
-    }
-}
-
-/// A lease.
-pub(crate) trait Lent {
-    fn held(&self) -> u64;
-    /// What the limiter decided; `None` when the lease had a permit.
-    fn check(&mut self, cost: u64) -> Option<(Told, Kept)>;
-    fn release(&mut self) -> u64;
-}
-
-impl<const N: usize> Lent for Lease<'_, Quota, N, Hooked>
-where
-    Receipt<N>: Into<Kept>,
-{
-    fn held(&self) -> u64 {
-        Lease::held(self)
-    }
-
-    fn check(&mut self, cost: u64) -> Option<(Told, Kept)> {
-        match self.check_n(cost) {
-            Leased::Permit => None,
-            Leased::Decided(decision) => Some(both(decision)),
-            _ => unreachable!("a lease answers in two ways"),
-        }
-    }
-
-    fn release(&mut self) -> u64 {
-        Lease::release(self)
     }
 }
 

@@ -35,7 +35,7 @@ fn a_refund_that_a_reset_forgave_lowers_no_other_charge() {
             let go = go;
             let forgiven = scope.spawn(move || refund_and_stop(engine, kept, held, goes));
             is_held.recv().expect("the first refund holds the word");
-            assert!(engine.reset(0));
+            assert!(engine.reset(0, 0));
             assert_eq!(engine.refund(0, take()), 0, "{kind:?}: the first refund still runs");
             go.send(()).expect("the first refund waits");
             assert_eq!(forgiven.join().expect("it does not panic"), 0, "{kind:?}: it was forgiven");

@@ -18,9 +18,24 @@ pub(crate) enum Event {
         tier: usize,
         cost: u64,
         at: u64,
+        /// By a quota that had ended: how many nanoseconds later, at the most.
+        late: u64,
         allowed: bool,
         /// `None`: it was told for a time at which it may not have been decided.
         delay: Option<u64>,
+    },
+    /// One limit was charged its part of a request that all limits of it admit.
+    Offered {
+        id: usize,
+        asked: Asked,
+        at: u64,
+        /// `None`: it was given back.
+        delay: Option<u64>,
+    },
+    /// One of these limits refused, and none is charged.
+    JointlyRefused {
+        asked: Vec<Asked>,
+        at: u64,
     },
     /// A turn was asked for: when it departs; `None` if it was refused.
     Turn {
@@ -92,6 +107,7 @@ pub(crate) enum Event {
     },
     Reset {
         key: usize,
+        tier: usize,
         known: bool,
     },
     Changed {
@@ -137,6 +153,16 @@ impl Event {
     }
 }
 
+/// What one limit is asked for in a joint charge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) key: usize,
+    pub(crate) tier: usize,
+    /// Which of the key's limits.
+    pub(crate) slot: usize,
+    pub(crate) cost: u64,
+}
+
 /// A lease before a verb.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
@@ -155,6 +181,8 @@ pub(crate) struct Lease {
 pub(crate) struct Rules {
     /// Whether each key has a state for each limit. Otherwise the limits are tiers of one state.
     pub(crate) is_multi: bool,
+    /// Whether the last of these limits is beside the others, and met by requests of tier 1.
+    pub(crate) has_beside: bool,
     /// Whether each key has a limiter of its own.
     pub(crate) is_apart: bool,
     /// Whether there is always room, so that a refusal needs a debt that the key has taken.

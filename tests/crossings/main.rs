@@ -47,7 +47,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 /// Many programs are of few verbs: so many of them are played by the ordinary command.
-const PROGRAMS: u32 = 750;
+const PROGRAMS: u32 = 850;
 
 #[test]
 fn programs_of_all_verbs_keep_every_limit() {

@@ -1,10 +1,12 @@
 //! A program played by one thread: the engine answers, the judge and the model look for a
 //! contradiction.
 
+mod joint;
 mod over;
 mod verbs;
 
 use std::cell::{OnceCell, RefCell};
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,12 +18,15 @@ use tollgate_testing::limits::refuses_when_full;
 use super::engine::{self, Engine, KEYS, Kept, Lent, Room, Sort, Told, Turn, Way};
 use super::judge::{Event, Judge, Rules};
 use super::limits::{Limit, SHORTEST};
-use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
+use super::program::{Change, Cost, Go, Inner, Joint, Line, Program, Verb};
 use super::specification::Specification;
 use super::table::{Met, Table, Word};
 
 /// A clock must run for ten years; the programs stay far below.
 const LATEST: u64 = 31_557_600_000_000_000;
+
+/// A check that began before a change goes on by the old quota for so many nanoseconds at the most.
+const HORIZON: u64 = 1 << 30;
 
 /// Each interruption doubles the worlds that are followed.
 const INTERRUPTIONS: usize = 4;
@@ -99,8 +104,12 @@ pub(crate) fn play(program: &Program) -> Result<Table, String> {
     let (sort, limits) = (program.sort, program.limits.clone());
     let first = Engine::new(sort, program.room, &limits, &clock);
     let _ = arena[0].set(Arc::new(first));
-    let rules =
-        Rules { is_multi: sort == Sort::Multi, is_apart: sort == Sort::Global, is_roomy: program.is_roomy() };
+    let rules = Rules {
+        is_multi: sort.is_list(),
+        has_beside: sort == Sort::Beside,
+        is_apart: sort == Sort::Global,
+        is_roomy: program.is_roomy(),
+    };
     let mut player = Player {
         program,
         arena: &arena,
@@ -140,19 +149,32 @@ impl<'l> Player<'l> {
     }
 
     fn tier(&self, line: &Line) -> usize {
-        if self.program.sort == Sort::Keyed { line.tier % self.limits.len() } else { 0 }
+        line.tier % self.tiers()
     }
 
+    /// How many tiers there are, or one, and what is beside it.
     fn tiers(&self) -> usize {
-        if self.program.sort == Sort::Keyed { self.limits.len() } else { 1 }
+        match self.program.sort {
+            Sort::Keyed => self.limits.len(),
+            Sort::Beside => 2,
+            Sort::Global | Sort::Multi => 1,
+        }
     }
 
-    /// The tightest limit that a request meets.
-    fn most(&self, tier: usize) -> u64 {
+    /// The limits that a request meets.
+    fn met(&self, tier: usize) -> Range<usize> {
+        let count = self.limits.len();
         match self.program.sort {
-            Sort::Multi => self.limits.iter().map(|limit| limit.most).min().expect("there is one"),
-            _ => self.limits[tier].most,
+            Sort::Multi => 0..count,
+            Sort::Beside if tier == 0 => 0..count - 1,
+            Sort::Beside => count - 1..count,
+            Sort::Keyed | Sort::Global => tier..tier + 1,
         }
+    }
+
+    /// The tightest of them.
+    fn most(&self, tier: usize) -> u64 {
+        self.limits[self.met(tier)].iter().map(|limit| limit.most).min().expect("there is one")
     }
 
     fn cost(&self, cost: Cost, key: usize, tier: usize) -> u64 {
@@ -248,10 +270,11 @@ impl<'l> Player<'l> {
     /// `events`.
     fn with_others<T>(&mut self, line: &Line, may_change: bool, work: impl FnOnce() -> T) -> (T, Vec<Event>) {
         let Some((reading, inner)) = &line.within else { return (work(), Vec::new()) };
-        // Limiters without keys are changed one after the other: that is not one verb.
-        let is_apart = self.program.sort == Sort::Global && matches!(line.verb, Verb::Change(_));
+        // Several limiters are changed one after the other: that is not one verb.
+        let is_several = matches!(self.program.sort, Sort::Global | Sort::Beside);
+        let is_apart = is_several && matches!(line.verb, Verb::Change(_));
         // Several limits are debited one after the other, too.
-        let is_apart = is_apart || self.program.sort == Sort::Multi && matches!(line.verb, Verb::Debit(_));
+        let is_apart = is_apart || self.program.sort.is_list() && matches!(line.verb, Verb::Debit(_));
         // Of which verb a full bucket counted nothing would not be known.
         let is_apart = is_apart || self.program.room == Room::Full(WhenFull::Allow);
         if self.interruptions == INTERRUPTIONS || is_apart {
@@ -272,6 +295,7 @@ impl<'l> Player<'l> {
                             tier: 0,
                             cost,
                             at: now,
+                            late: 0,
                             allowed: told.allowed,
                             delay: Some(told.delay),
                         };
@@ -292,7 +316,8 @@ impl<'l> Player<'l> {
                     steps.push(Box::new(move || {
                         let (told, cost, kept) = engine.up_to(key, 0, most);
                         let (allowed, delay) = (told.allowed, Some(told.delay));
-                        let event = Event::Decided { id, key, tier: 0, cost, at: now, allowed, delay };
+                        let at = now;
+                        let event = Event::Decided { id, key, tier: 0, cost, at, late: 0, allowed, delay };
                         (event, told.allowed.then_some(Receipt { id, key, kept }))
                     }));
                 }
@@ -315,7 +340,9 @@ impl<'l> Player<'l> {
                 }
                 Inner::Reset(key) => {
                     let key = *key;
-                    steps.push(Box::new(move || (Event::Reset { key, known: engine.reset(key) }, None)));
+                    steps.push(Box::new(move || {
+                        (Event::Reset { key, tier: 0, known: engine.reset(key, 0) }, None)
+                    }));
                 }
                 Inner::Change(change) => {
                     // The engine makes one change after the other.
@@ -327,20 +354,16 @@ impl<'l> Player<'l> {
                         continue;
                     };
                     let inherit = change.inherit;
-                    let old = self.limits.clone();
                     steps.push(Box::new(move || {
                         let event = match engine.change(&limits, only, inherit) {
                             Ok(()) => Event::Changed { limits, inherits, at: now },
-                            Err(_) => {
-                                let inherits = vec![Inherit::Additive; old.len()];
-                                Event::Changed { limits: old, inherits, at: now }
-                            }
+                            Err(_) => Event::Passed { at: now },
                         };
                         (event, None)
                     }));
                 }
                 Inner::Ahead(eighths) => {
-                    if self.program.sort == Sort::Multi || !matches!(line.verb, Verb::Check(..)) {
+                    if self.program.sort.is_list() || !matches!(line.verb, Verb::Check(..)) {
                         continue;
                     }
                     now = (now + self.limits[0].nanos * eighths / 8).min(LATEST);
@@ -354,8 +377,10 @@ impl<'l> Player<'l> {
         }
         let results = Rc::new(RefCell::new(Vec::new()));
         let told = results.clone();
+        // A joint charge has more readings than the other verbs.
+        let later = if let Verb::Joint(Joint { pause, .. }) = &line.verb { *pause } else { 0 };
         let (done, has_run) = at_reading(
-            *reading,
+            reading + later,
             move || told.borrow_mut().extend(steps.into_iter().map(|step| step())),
             work,
         );
@@ -388,11 +413,7 @@ impl<'l> Player<'l> {
         // A reset or a credit in the middle may come before the charge of one of several limits,
         // and after that of another. And beside a debit the charges of a refused request do not
         // come back.
-        let comes_between = |event: &Event| {
-            use Event::{Changed, Credited, Debited, Reset};
-            matches!(event, Reset { .. } | Changed { .. } | Credited { .. } | Debited { .. })
-        };
-        let is_overtaken = self.program.sort == Sort::Multi && inner.iter().any(comes_between);
+        let is_overtaken = self.program.sort.is_list() && comes_between(&inner);
         let mut outers = outers.to_vec();
         let in_parts = |outer: &Vec<Event>| Some([&outer[..], &[outer.last()?.in_parts()?]].concat());
         if is_overtaken {
@@ -418,7 +439,7 @@ impl<'l> Player<'l> {
     fn changed(&self, change: &Change) -> Option<(Vec<Limit>, Option<usize>, Vec<Inherit>)> {
         let only = change.only.filter(|only| *only < self.limits.len() && self.program.sort != Sort::Global);
         // A keyed limiter changes its first tier alone, or all.
-        let only = only.filter(|only| self.program.sort == Sort::Multi || *only == 0);
+        let only = only.filter(|only| self.program.sort.is_list() || *only == 0);
         let (mut limits, mut inherits) = (self.limits.clone(), Vec::new());
         for (number, limit) in limits.iter_mut().enumerate() {
             if only.is_some_and(|only| only != number) {
@@ -447,7 +468,7 @@ impl<'l> Player<'l> {
 
     fn meets(&mut self, line: &Line, words: &[Word]) {
         let mut words = words.to_vec();
-        if self.tier(line) > 0 {
+        if self.program.sort == Sort::Keyed && self.tier(line) > 0 {
             words.push(Word::Tier);
         }
         self.meets_key(line.key, &words);
@@ -455,11 +476,20 @@ impl<'l> Player<'l> {
 
     fn meets_key(&mut self, key: usize, words: &[Word]) {
         let mut words = words.to_vec();
-        if self.program.sort == Sort::Multi && self.limits.len() > 1 {
+        if self.program.sort.is_list() && self.met(0).len() > 1 {
             words.push(Word::Multi);
         }
         self.met.meets(key, &words);
     }
+}
+
+/// Whether one of these may come before the charge of one of several limits, and after that of
+/// another, so that not all of a request that is refused in the end comes back.
+fn comes_between(inner: &[Event]) -> bool {
+    use Event::{Changed, Credited, Debited, Reset};
+    let comes =
+        |event: &Event| matches!(event, Reset { .. } | Changed { .. } | Credited { .. } | Debited { .. });
+    inner.iter().any(comes)
 }
 
 /// Counted from the newest, which is what small numbers and so simple programs take.

@@ -77,6 +77,7 @@ pub(crate) enum Verb {
     Release(usize),
     EndLease(usize),
     Batch(Vec<usize>),
+    Joint(Joint),
     /// What there is, at most so much.
     UpTo(Cost),
     Debit(Cost),
@@ -90,6 +91,18 @@ pub(crate) enum Verb {
     Panics(Option<usize>),
     /// Until no key is in debt.
     Expire,
+}
+
+/// A joint charge.
+#[derive(Clone, Debug)]
+pub(crate) struct Joint {
+    /// Which key, counted from that of the line; under which tier; and how much.
+    pub(crate) parts: Vec<(usize, usize, Cost)>,
+    /// After how many charges the caller refuses.
+    pub(crate) refuses: Option<usize>,
+    pub(crate) way: Way,
+    /// How many readings of the clock later others are run in it.
+    pub(crate) pause: usize,
 }
 
 /// Other numbers for the limits, of which there may be fewer; none: as they are.
@@ -170,12 +183,21 @@ fn change() -> impl Strategy<Value = Change> {
     })
 }
 
+fn joint() -> impl Strategy<Value = Verb> {
+    let part = (prop_oneof![2 => Just(0), 1 => 0..KEYS], 0..2_usize, cost());
+    let parts = prop::collection::vec(part, 1..4);
+    let refuses = prop_oneof![Just(None), (0_usize..3).prop_map(Some)];
+    let way = select(vec![Way::Plain, Way::At]);
+    (parts, refuses, way, 0_usize..8)
+        .prop_map(|(parts, refuses, way, pause)| Verb::Joint(Joint { parts, refuses, way, pause }))
+}
+
 fn way() -> impl Strategy<Value = Way> {
     select(vec![Way::Plain, Way::At, Way::Prepared])
 }
 
 fn verb(room: Room) -> BoxedStrategy<Verb> {
-    let strangers = if room == Room::Enough { 1 } else { 3 };
+    let strangers = if room == Room::Enough { 1 } else { 4 };
     prop_oneof![
         10 => (cost(), way()).prop_map(|(cost, way)| Verb::Check(cost, way)),
         1 => cost().prop_map(Verb::Peek),
@@ -183,7 +205,7 @@ fn verb(room: Room) -> BoxedStrategy<Verb> {
         4 => (0_usize..4, 1_u64..4).prop_map(|(pick, units)| Verb::Part(pick, units)),
         1 => (0_usize..4).prop_map(Verb::Foreign),
         3 => (cost(), 0_u64..40).prop_map(|(cost, wait)| Verb::Reserve(cost, wait)),
-        2 => (0_usize..4).prop_map(Verb::Cancel),
+        3 => (0_usize..4).prop_map(Verb::Cancel),
         2 => (cost(), 0_u64..40).prop_map(|(cost, wait)| Verb::Wait(cost, wait)),
         1 => Just(Verb::Poll),
         1 => (0_usize..4).prop_map(Verb::Leave),
@@ -192,6 +214,7 @@ fn verb(room: Room) -> BoxedStrategy<Verb> {
         1 => (0_usize..3).prop_map(Verb::Release),
         2 => (0_usize..3).prop_map(Verb::EndLease),
         2 => prop::collection::vec(0..KEYS, 1..5).prop_map(Verb::Batch),
+        7 => joint(),
         3 => cost().prop_map(Verb::UpTo),
         2 => cost().prop_map(Verb::Debit),
         3 => cost().prop_map(Verb::Credit),
@@ -295,12 +318,13 @@ fn limits(sort: Sort) -> BoxedStrategy<Vec<Limit>> {
             })
             .boxed(),
         Sort::Multi => prop::collection::vec(kind().prop_flat_map(limit), 1..=MOST_LIMITS).boxed(),
+        Sort::Beside => prop::collection::vec(kind().prop_flat_map(limit), 2..=MOST_LIMITS).boxed(),
     }
 }
 
 /// A program.
 pub(crate) fn program() -> impl Strategy<Value = Program> {
-    prop_oneof![12 => usual(), 3 => mended::mended(), 2 => mended::leaving()]
+    prop_oneof![12 => usual(), 4 => mended::mended(), 2 => mended::leaving()]
 }
 
 /// A program of all verbs.
@@ -312,7 +336,7 @@ fn usual() -> impl Strategy<Value = Program> {
         1 => Just(Room::Full(WhenFull::Deny)),
         1 => Just(Room::Full(WhenFull::Allow)),
     ];
-    let sort = select(vec![Sort::Keyed, Sort::Keyed, Sort::Global, Sort::Multi]);
+    let sort = select(vec![Sort::Keyed, Sort::Keyed, Sort::Global, Sort::Multi, Sort::Beside]);
     (sort, room).prop_flat_map(|(sort, room)| {
         let room = if sort == Sort::Global { Room::Enough } else { room };
         (limits(sort), lines(room)).prop_map(move |(limits, lines)| Program { sort, room, limits, lines })

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::Inherit;
+use tollgate::{Inherit, Outcome};
 use tollgate_model::{Answer, Booking, Inherit as ModelInherit, Model, NotReservable, Receipt, Reservation};
 
-use super::engine::{KEYS, Sort, Told};
+use super::engine::joint::Offered;
+use super::engine::{KEYS, Told};
 use super::limits::Limit;
 use super::program::Program;
 
@@ -25,7 +26,7 @@ pub(crate) struct Specification {
 
 impl Specification {
     pub(crate) fn new(program: &Program) -> Self {
-        let is_known = program.sort != Sort::Multi && program.limits.len() == 1 && program.is_roomy();
+        let is_known = !program.sort.is_list() && program.limits.len() == 1 && program.is_roomy();
         Self {
             model: is_known.then(|| Model::new(program.limits[0].algorithm())),
             knows: [true; KEYS],
@@ -110,6 +111,58 @@ impl Specification {
             return Err(format!("{cost} units were taken, and by the model {right}"));
         }
         same(&answer, told)
+    }
+
+    /// The parts are charged one after the other where each alone is admitted; and given back, the
+    /// newest first, when one of them then is not, or when the caller refuses after so many.
+    pub(crate) fn joint(
+        &mut self,
+        parts: &[(usize, &Offered)],
+        refuses: Option<usize>,
+        now: u64,
+        outcome: Outcome,
+    ) -> Result<(), String> {
+        if parts.iter().any(|(_, offered)| !self.knows[offered.part.key]) {
+            parts.iter().for_each(|(_, offered)| self.lose(offered.part.key));
+        }
+        let Some(model) = &mut self.model else { return Ok(()) };
+        if parts.iter().any(|(_, offered)| !self.knows[offered.part.key]) {
+            return Ok(());
+        }
+        let peeks = parts.iter().map(|(_, Offered { part, .. })| model.peek(NAMES[part.key], now, part.cost));
+        let peeks: Vec<Answer> = peeks.collect();
+        let is_never = peeks.iter().any(|answer| answer.never);
+        let mut is_admitted = peeks.iter().all(|answer| answer.allowed);
+        let mut taken = Vec::new();
+        for (number, (id, Offered { part, told, .. })) in parts.iter().enumerate() {
+            is_admitted = is_admitted && refuses != Some(number);
+            if is_admitted {
+                let (answer, receipt) = model.admit(NAMES[part.key], now, part.cost);
+                is_admitted = answer.allowed;
+                taken.extend(receipt.map(|receipt| (*id, receipt)));
+                if outcome == Outcome::Allowed {
+                    same(&answer, told)?;
+                }
+            }
+        }
+        is_admitted = is_admitted && refuses != Some(parts.len());
+        if !is_admitted {
+            self.marked = self.marked.max(taken.first().map(|_| now));
+            for (_, receipt) in taken.drain(..).rev() {
+                model.refund(receipt, now);
+            }
+        }
+        self.receipts.extend(taken);
+        let right = match (is_never, is_admitted) {
+            (true, _) => Outcome::Never,
+            (_, true) => Outcome::Allowed,
+            (_, false) => Outcome::Denied,
+        };
+        if right == outcome {
+            Ok(())
+        } else {
+            Err(format!("the model says {right:?}, the engine {outcome:?}"))
+        }
     }
 
     /// `told` is `None` where the limits keep no debts.

@@ -23,6 +23,8 @@ pub(crate) enum Word {
     UpTo,
     Debit,
     Credit,
+    Joint,
+    Caller,
     Change,
     Save,
     Reset,
@@ -32,7 +34,7 @@ pub(crate) enum Word {
     Panic,
 }
 
-pub(crate) const WORDS: [(Word, &str); 23] = [
+pub(crate) const WORDS: [(Word, &str); 25] = [
     (Word::Check, "check"),
     (Word::Cost, "cost above 1"),
     (Word::Peek, "peek"),
@@ -49,6 +51,8 @@ pub(crate) const WORDS: [(Word, &str); 23] = [
     (Word::UpTo, "up to"),
     (Word::Debit, "debit"),
     (Word::Credit, "credit"),
+    (Word::Joint, "joint charge"),
+    (Word::Caller, "joint charge that its caller refuses"),
     (Word::Change, "change"),
     (Word::Save, "save and restore"),
     (Word::Reset, "reset"),
@@ -60,11 +64,21 @@ pub(crate) const WORDS: [(Word, &str); 23] = [
 
 /// Those of which every three are done to one key, also one twice: most faults were where a change
 /// or a restart met a second one, or what gives back, in a table that was full.
-const TRIPLED: [Word; 8] =
-    [Word::Full, Word::Change, Word::Save, Word::Refund, Word::Part, Word::Credit, Word::Reset, Word::Panic];
+const TRIPLED: [Word; 10] = [
+    Word::Full,
+    Word::Change,
+    Word::Save,
+    Word::Refund,
+    Word::Part,
+    Word::Credit,
+    Word::Reset,
+    Word::Panic,
+    Word::Joint,
+    Word::Caller,
+];
 
 /// Those that threads do in `crowd`.
-pub(crate) const THREADED: [Word; 19] = [
+pub(crate) const THREADED: [Word; 21] = [
     Word::Check,
     Word::Cost,
     Word::Peek,
@@ -80,6 +94,8 @@ pub(crate) const THREADED: [Word; 19] = [
     Word::UpTo,
     Word::Debit,
     Word::Credit,
+    Word::Joint,
+    Word::Caller,
     Word::Change,
     Word::Reset,
     Word::Growth,

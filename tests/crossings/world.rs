@@ -9,6 +9,7 @@
 
 mod back;
 mod debt;
+mod joint;
 mod over;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ use super::limits::Limit;
 struct Taken {
     key: usize,
     tier: usize,
+    /// The only limit that was charged; `None`: all of the tier.
+    only: Option<usize>,
     left: u64,
     /// When a turn departs that had to wait: then nothing comes back any more.
     departs: Option<u64>,
@@ -64,15 +67,15 @@ pub(crate) struct World {
     versions: Vec<Version>,
     states: Vec<Vec<State>>,
     taken: BTreeMap<usize, Taken>,
-    /// Resets of each key.
-    resets: [u64; KEYS],
+    /// Resets of each key, by its limiter and by the one beside it.
+    resets: [[u64; KEYS]; 2],
     /// Resets of each key's limiter, and changes that forgave.
-    ended: [u64; KEYS],
+    ended: [[u64; KEYS]; 2],
     restores: usize,
     /// The latest time that any verb has seen.
     reached: u64,
     /// When each key was last charged since its reset.
-    charged: [Option<u64>; KEYS],
+    charged: [[Option<u64>; KEYS]; 2],
     /// Which keys were given a credit.
     credited: [bool; KEYS],
     /// Of a lease that asks for more: whether its permits were good when it looked, and its
@@ -90,11 +93,11 @@ impl World {
             versions: vec![first],
             states: vec![key; KEYS],
             taken: BTreeMap::new(),
-            resets: [0; KEYS],
-            ended: [0; KEYS],
+            resets: [[0; KEYS]; 2],
+            ended: [[0; KEYS]; 2],
             restores: 0,
             reached: 0,
-            charged: [None; KEYS],
+            charged: [[None; KEYS]; 2],
             credited: [false; KEYS],
             looked: None,
         }
@@ -106,8 +109,25 @@ impl World {
 
     /// The limits that a key meets under a tier: of each the state's number and the rule's.
     fn met(&self, tier: usize) -> Vec<(usize, usize)> {
-        let slots = if self.rules.is_multi { self.current().limits.len() } else { 1 };
-        (0..slots).map(|slot| (slot, if self.rules.is_multi { slot } else { tier })).collect()
+        let last = self.current().limits.len() - 1;
+        let slots = match self.rules {
+            Rules { is_multi: false, .. } => return vec![(0, tier)],
+            Rules { has_beside: false, .. } => 0..=last,
+            _ if tier == 0 => 0..=last - 1,
+            _ => last..=last,
+        };
+        slots.map(|slot| (slot, slot)).collect()
+    }
+
+    /// Those that a request was charged to.
+    fn charged_by(&self, taken: &Taken) -> Vec<(usize, usize)> {
+        let is_charged = |(slot, _): &(usize, usize)| taken.only.is_none_or(|only| only == *slot);
+        self.met(taken.tier).into_iter().filter(is_charged).collect()
+    }
+
+    /// The number of the limiter that decides requests of this tier.
+    fn limiter(&self, tier: usize) -> usize {
+        usize::from(self.rules.has_beside && tier == 1)
     }
 
     fn limit(&self, rule: usize) -> Limit {
@@ -121,18 +141,37 @@ impl World {
     }
 
     fn commit(&mut self, id: usize, key: usize, tier: usize, at: u64, cost: u64, next: Vec<State>) {
-        for ((slot, rule), mut next) in self.met(tier).into_iter().zip(next) {
-            if let State::Acts(acts) = &mut next {
-                self.forget_paid(acts, self.limit(rule), at);
-                acts.push((id, at.max(latest(acts)), cost));
-            }
-            self.states[key][slot] = next;
+        for ((slot, rule), next) in self.met(tier).into_iter().zip(next) {
+            self.count(id, key, (slot, rule), at, cost, next);
         }
-        self.charged[key] = self.charged[key].max(Some(at));
-        let (version, resets) = (self.versions.len() - 1, self.resets[key]);
-        let (ended, restores) = (self.ended[key], self.restores);
-        let (left, departs, is_in_parts) = (cost, None, false);
-        let taken = Taken { key, tier, left, departs, version, resets, ended, restores, is_in_parts };
+        self.took(id, key, tier, None, at, cost);
+    }
+
+    /// One limit counts a request.
+    fn count(
+        &mut self,
+        id: usize,
+        key: usize,
+        (slot, rule): (usize, usize),
+        at: u64,
+        cost: u64,
+        mut next: State,
+    ) {
+        if let State::Acts(acts) = &mut next {
+            self.forget_paid(acts, self.limit(rule), at);
+            acts.push((id, at.max(latest(acts)), cost));
+        }
+        self.states[key][slot] = next;
+    }
+
+    /// A request was charged to all limits, or to this one.
+    fn took(&mut self, id: usize, key: usize, tier: usize, only: Option<usize>, at: u64, left: u64) {
+        let limiter = self.limiter(tier);
+        self.charged[limiter][key] = self.charged[limiter][key].max(Some(at));
+        let (version, resets) = (self.versions.len() - 1, self.resets[limiter][key]);
+        let (ended, restores) = (self.ended[limiter][key], self.restores);
+        let (departs, is_in_parts) = (None, false);
+        let taken = Taken { key, tier, only, left, departs, version, resets, ended, restores, is_in_parts };
         self.taken.insert(id, taken);
     }
 
@@ -154,6 +193,7 @@ impl World {
         tier: usize,
         cost: u64,
         at: u64,
+        late: u64,
         allowed: bool,
         delay: Option<u64>,
         judges_refusals: bool,
@@ -166,8 +206,11 @@ impl World {
         if cost == 0 {
             return if allowed { Ok(()) } else { Err("a cost of nothing was refused".into()) };
         }
-        let found: Vec<Found> =
-            met.iter().map(|(slot, rule)| self.find(key, *slot, *rule, at, cost, None)).collect();
+        let find = |slot: usize, rule: usize| {
+            let by = |at: u64| self.find(key, slot, rule, at, cost, None);
+            by(at).or_later(by(at + late))
+        };
+        let found: Vec<Found> = met.iter().map(|(slot, rule)| find(*slot, *rule)).collect();
         if !allowed {
             let must_fit = found.iter().all(|found| found.must_fit);
             return if judges_refusals && self.rules.is_roomy && must_fit {
@@ -250,7 +293,8 @@ impl World {
         };
         self.commit(id, key, tier, at, cost, next);
         if met.len() > 1 {
-            self.charged[key] = self.charged[key].max(Some(at + wait));
+            let limiter = self.limiter(tier);
+            self.charged[limiter][key] = self.charged[limiter][key].max(Some(at + wait));
         }
         if let Some(taken) = self.taken.get_mut(&id) {
             taken.departs = Some(departs).filter(|&departs| departs > asked_at);
@@ -321,14 +365,17 @@ impl World {
         }
     }
 
-    fn reset(&mut self, key: usize, known: bool) -> Result<(), String> {
-        for (slot, rule) in self.met(0) {
+    fn reset(&mut self, key: usize, tier: usize, known: bool) -> Result<(), String> {
+        let limiter = self.limiter(tier);
+        // Of a limiter without others beside it, all tiers are of one state.
+        for (slot, rule) in self.met(limiter) {
             let owes = match self.read(key, slot, rule) {
                 State::Bucket { lo, .. } => lo > self.reached,
                 State::Fixed { lo, end, .. } => lo > 0 && end > self.reached,
                 State::Acts(_) => false,
             };
-            let is_judged = self.rules.is_roomy && self.charged[key].is_some() && self.versions.len() == 1;
+            let is_charged = self.charged[limiter][key].is_some();
+            let is_judged = self.rules.is_roomy && is_charged && self.versions.len() == 1;
             if owes && !known && is_judged {
                 return Err(format!("nothing was known of key {key}: {}", self.shown(key)));
             }
@@ -337,20 +384,20 @@ impl World {
             }
         }
         if known {
-            self.charged[key] = None;
-            self.forgave(key);
+            self.charged[limiter][key] = None;
+            self.forgave(limiter, key);
         }
         Ok(())
     }
 
     /// Nothing comes back any more of what the key has taken, and no permit of its limiter is
     /// spent.
-    fn forgave(&mut self, key: usize) {
-        self.resets[key] += 1;
+    fn forgave(&mut self, limiter: usize, key: usize) {
+        self.resets[limiter][key] += 1;
         if self.rules.is_apart {
-            self.ended[key] += 1;
+            self.ended[limiter][key] += 1;
         } else {
-            self.ended.iter_mut().for_each(|ended| *ended += 1);
+            self.ended[limiter].iter_mut().for_each(|ended| *ended += 1);
         }
     }
 
@@ -382,9 +429,11 @@ impl World {
     /// Takes notice of the event. An error says why it cannot have been.
     pub(crate) fn apply(&mut self, event: &Event, judges_refusals: bool) -> Result<(), String> {
         match *event {
-            Event::Decided { id, key, tier, cost, at, allowed, delay } => {
-                self.decided(id, key, tier, cost, at, allowed, delay, judges_refusals)
+            Event::Decided { id, key, tier, cost, at, late, allowed, delay } => {
+                self.decided(id, key, tier, cost, at, late, allowed, delay, judges_refusals)
             }
+            Event::Offered { id, asked, at, delay } => self.offered(id, asked, at, delay),
+            Event::JointlyRefused { ref asked, at } => self.jointly_refused(asked, at, judges_refusals),
             Event::Turn { id, key, tier, cost, at, max_wait, departs } => {
                 self.turn(id, key, tier, cost, at, max_wait, departs, judges_refusals)
             }
@@ -412,7 +461,7 @@ impl World {
             Event::Credited { key, tier, only, units, given, at } => {
                 self.credited((key, tier, only), units, given, at)
             }
-            Event::Reset { key, known } => self.reset(key, known),
+            Event::Reset { key, tier, known } => self.reset(key, tier, known),
             Event::Changed { ref limits, ref inherits, at } => {
                 let at = self.clamped(at);
                 let (limits, inherits) = (limits.clone(), inherits.clone());
@@ -420,7 +469,7 @@ impl World {
                 self.forget_intervals();
                 self.versions.push(Version { at, limits, inherits });
                 if forgives {
-                    (0..KEYS).for_each(|key| self.ended[key] += 1);
+                    self.ended.iter_mut().flatten().for_each(|ended| *ended += 1);
                 }
                 Ok(())
             }

@@ -133,7 +133,12 @@ impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, 1, C, T> {
 
 impl<'l, A: Algorithm, C: Clock, T: Time> Account<'l, A, MOST_LIMITS, C, T> {
     /// The offers of a limiter by a list: one of each of its limits, in the order in which a check
-    /// charges them. Each is decided by the quotas of its own time.
+    /// charges them.
+    ///
+    /// Each is decided by the quotas of its own time. Where these
+    /// [change](crate::Limiter::change) between two offers of a request, one limit may be charged
+    /// by its old quota and the other by its new one, as limits of two limiters are that change one
+    /// after the other: each keeps its own promise, and the request is charged to all or to none.
     ///
     /// # Examples
     ///

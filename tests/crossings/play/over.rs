@@ -3,7 +3,7 @@
 use tollgate_testing::limits::Kind;
 
 use super::{Player, Receipt};
-use crate::engine::{KEYS, Sort};
+use crate::engine::KEYS;
 use crate::judge::Event;
 use crate::limits::TEN_YEARS;
 use crate::program::{Line, Verb};
@@ -47,7 +47,7 @@ impl Player<'_> {
             return Err(format!("of at most {most} units {cost} were taken"));
         }
         let (allowed, delay) = (told.allowed, Some(told.delay));
-        self.heard(&[Event::Decided { id, key, tier, cost, at: now, allowed, delay }], inner)?;
+        self.heard(&[Event::Decided { id, key, tier, cost, at: now, late: 0, allowed, delay }], inner)?;
         self.model.up_to(id, key, most, now, &told, cost)?;
         self.meets(line, &[Word::UpTo]);
         if told.allowed {
@@ -89,10 +89,8 @@ impl Player<'_> {
         let (given, inner) = self.with_others(line, true, || engine.credit(key, tier, units));
         let is_alone = inner.is_empty();
         // One limit after the other, those first whose charges can always be undone.
-        let mut limits: Vec<usize> = match self.program.sort {
-            Sort::Multi => (0..self.limits.len()).collect(),
-            _ => vec![0],
-        };
+        let mut limits: Vec<usize> =
+            if self.program.sort.is_list() { self.met(tier).collect() } else { vec![0] };
         limits.sort_by_key(|&limit| match self.limits[limit].kind {
             Kind::Log => 2,
             Kind::Queue => 1,

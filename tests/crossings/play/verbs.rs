@@ -9,7 +9,7 @@ use tollgate::WhenFull;
 use tollgate_testing::clocks::{at_reading, unhook};
 use tollgate_testing::limits::Kind;
 
-use super::{Booked, LATEST, Leased, Player, Receipt, Waiting, picked};
+use super::{Booked, HORIZON, LATEST, Leased, Player, Receipt, Waiting, picked};
 use crate::engine::{KEYS, ROOM, Room, Sort, Told, Way};
 use crate::judge::{Event, Lease};
 use crate::program::{Line, Program, Verb};
@@ -39,9 +39,12 @@ impl<'l> Player<'l> {
                 let mut ways = vec![vec![decided(id, key, tier, cost, now, &told)]];
                 if self.now > now {
                     ways.push(vec![decided(id, key, tier, cost, self.now, &told)]);
-                    for event in ways.iter_mut().flatten() {
-                        if let Event::Decided { delay, .. } = event {
-                            *delay = None;
+                    // By the quota before a change until its horizon.
+                    ways.push(ways[0].clone());
+                    let lates = [0, 0, HORIZON.min(self.now - now)];
+                    for (event, later) in ways.iter_mut().flatten().zip(lates) {
+                        if let Event::Decided { delay, late, .. } = event {
+                            (*delay, *late) = (None, later);
                         }
                     }
                 }
@@ -53,7 +56,7 @@ impl<'l> Player<'l> {
                 self.meets_check(line, cost, *way == Way::Prepared);
                 if is_alone {
                     let counted = engine.full() - full;
-                    if !told.allowed && self.program.sort == Sort::Multi && counted != told.full {
+                    if !told.allowed && self.program.sort.is_list() && tier == 0 && counted != told.full {
                         return Err(format!("{} full tables refused, and {counted} counted it", told.full));
                     }
                     self.refused_until(key, tier, cost, &told)?;
@@ -263,10 +266,11 @@ impl<'l> Player<'l> {
             }
             Verb::Batch(keys) => self.batch(keys).map(|()| keys.clone()),
             Verb::UpTo(_) | Verb::Debit(_) | Verb::Credit(_) => self.over(line),
+            Verb::Joint(joint) => self.joint(line, joint, before),
             Verb::Reset => {
-                let (known, inner) = self.with_others(line, true, || engine.reset(key));
+                let (known, inner) = self.with_others(line, true, || engine.reset(key, tier));
                 let touches = touched(&inner, key);
-                self.heard(&[Event::Reset { key, known }], inner)?;
+                self.heard(&[Event::Reset { key, tier, known }], inner)?;
                 self.model.reset(key);
                 self.floor = self.floor.max(self.reached);
                 self.meets(line, &[Word::Reset]);
@@ -301,8 +305,9 @@ impl<'l> Player<'l> {
                     now == before || has_ticks && now.remaining == before.remaining
                 };
                 let sight = self.sight();
+                let is_one = self.tiers() == 1 || sort == Sort::Beside;
                 let mut both = sight.iter().flatten().zip(before.iter().flatten());
-                if self.program.is_roomy() && self.tiers() == 1 && !both.all(is_same) {
+                if self.program.is_roomy() && is_one && !both.all(is_same) {
                     return Err(format!("it was {before:?}, and is restored as {sight:?}"));
                 }
                 // What the old limiter is given back now is not the new one's.
@@ -372,18 +377,14 @@ impl<'l> Player<'l> {
         }
         for (key, tiers) in self.sight().iter().enumerate() {
             for (tier, told) in tiers.iter().enumerate() {
-                let most: Vec<u64> = match self.program.sort {
-                    Sort::Multi => self.limits.iter().map(|limit| limit.most).collect(),
-                    _ => vec![self.limits[tier].most],
-                };
+                let most: Vec<u64> = self.limits[self.met(tier)].iter().map(|limit| limit.most).collect();
                 if told.remaining != most || told.reset_after != 0 {
                     return Err(format!("key {key} was to be as good as new by now: {told:?}"));
                 }
             }
         }
         let (cost, now) = (self.most(0), self.now);
-        for (cost, allowed) in
-            [(cost, true), (1, self.limits[0].most > cost && self.program.sort != Sort::Multi)]
+        for (cost, allowed) in [(cost, true), (1, self.limits[0].most > cost && !self.program.sort.is_list())]
         {
             let id = self.id();
             let (told, kept) = self.engine().check(key, 0, cost, Way::Plain);
@@ -490,5 +491,6 @@ impl<'l> Player<'l> {
 }
 
 fn decided(id: usize, key: usize, tier: usize, cost: u64, at: u64, told: &Told) -> Event {
-    Event::Decided { id, key, tier, cost, at, allowed: told.allowed, delay: Some(told.delay) }
+    let (allowed, delay) = (told.allowed, Some(told.delay));
+    Event::Decided { id, key, tier, cost, at, late: 0, allowed, delay }
 }

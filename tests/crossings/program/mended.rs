@@ -6,7 +6,7 @@ use proptest::sample::select;
 use tollgate::WhenFull;
 use tollgate_testing::limits::Kind;
 
-use super::{Cost, Go, Line, MOST_LIMITS, Program, Time, Verb, change, cost, crowded, go};
+use super::{Cost, Go, Line, MOST_LIMITS, Program, Time, Verb, change, cost, crowded, go, joint};
 use crate::engine::{KEYS, Room, Sort, Way};
 use crate::limits::{Limit, SHORTEST, limit};
 
@@ -33,6 +33,7 @@ fn limits() -> impl Strategy<Value = (Sort, Vec<Limit>)> {
     prop_oneof![
         prop::collection::vec(any_limit(), 1).prop_map(|limits| (Sort::Keyed, limits)),
         prop::collection::vec(any_limit(), 1..=MOST_LIMITS).prop_map(|limits| (Sort::Multi, limits)),
+        prop::collection::vec(any_limit(), 2..=MOST_LIMITS).prop_map(|limits| (Sort::Beside, limits)),
     ]
 }
 
@@ -40,14 +41,15 @@ fn limits() -> impl Strategy<Value = (Sort, Vec<Limit>)> {
 fn any_line() -> impl Strategy<Value = Vec<Line>> {
     let verb = prop_oneof![
         6 => cost().prop_map(|cost| Verb::Check(cost, Way::Plain)),
+        8 => joint(),
         3 => (0_usize..4).prop_map(Verb::Refund),
         3 => (0_usize..4, 1_u64..4).prop_map(|(pick, units)| Verb::Part(pick, units)),
         2 => cost().prop_map(Verb::Credit),
         2 => Just(Verb::Reset),
         3 => change().prop_map(Verb::Change),
-        2 => Just(Verb::Restore),
+        3 => Just(Verb::Restore),
         2 => Just(Verb::Strangers),
-        2 => prop::option::of(0_usize..4).prop_map(Verb::Panics),
+        4 => prop::option::of(0_usize..4).prop_map(Verb::Panics),
         1 => Just(Verb::Expire),
     ];
     (go(Time::GoesAhead), 0..KEYS, verb).prop_map(|(go, key, verb)| vec![line(go, key, verb)])

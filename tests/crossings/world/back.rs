@@ -27,20 +27,20 @@ impl World {
             State::Acts(_) => false,
         };
         taken.restores == self.restores
-            && taken.resets == self.resets[taken.key]
+            && taken.resets == self.resets[self.limiter(taken.tier)][taken.key]
             // One limit that is charged anew is enough for nothing to come back of it; others may.
-            && !(self.met(taken.tier).into_iter().all(charged_since))
+            && !(self.charged_by(taken).into_iter().all(charged_since))
     }
 
     /// Lowers the debt by at most `most` units and by at least `least`.
     pub(super) fn lower(&mut self, id: usize, taken: Taken, least: u64, most: u64, at: u64) {
         // At a time before the key's last charge a bucket may get back as much again.
-        let is_late = Some(at) < self.charged[taken.key];
+        let is_late = Some(at) < self.charged[self.limiter(taken.tier)][taken.key];
         let most_of_time = if is_late { most + taken.left } else { most };
         // Then time or a credit may have paid what the request took, and others' units come back.
         let is_others = is_late || self.credited[taken.key];
         let versions = self.versions.clone();
-        for (slot, rule) in self.met(taken.tier) {
+        for (slot, rule) in self.charged_by(&taken) {
             let kind = self.limit(rule).kind;
             let is_others = is_others && kind.refills_by_steps();
             let most = if kind == Kind::Intervals { most_of_time } else { most };
@@ -89,7 +89,7 @@ impl World {
         }
         // A refund tells the least of several limits, and after a change only units that the key
         // still owes.
-        let may_be_more = self.rules.is_multi || taken.version + 1 < self.versions.len();
+        let may_be_more = self.is_of_several(&taken) || taken.version + 1 < self.versions.len();
         if back > 0 {
             let most = if may_be_more { units } else { back };
             let least = if self.is_multi_version(taken) || taken.is_in_parts { 0 } else { back };
@@ -108,12 +108,17 @@ impl World {
             State::Fixed { .. } => 0,
             State::Acts(_) => u64::MAX,
         };
-        self.met(taken.tier).into_iter().map(owed).min().unwrap_or(u64::MAX)
+        self.charged_by(taken).into_iter().map(owed).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether several limits were charged, which give back the least of what each does.
+    fn is_of_several(&self, taken: &Taken) -> bool {
+        self.charged_by(taken).len() > 1
     }
 
     /// Whether some limit may have given back nothing because it was charged since.
     pub(super) fn is_multi_version(&self, taken: Taken) -> bool {
-        self.rules.is_multi && taken.version + 1 < self.versions.len()
+        self.is_of_several(&taken) && taken.version + 1 < self.versions.len()
     }
 
     /// A reset came between the charges of a request: some are forgiven, and the others may still
@@ -161,7 +166,9 @@ impl World {
         let taken = lease.acquired.and_then(|id| self.taken.get(&id));
         lease.is_fresh
             && taken.is_some_and(|taken| {
-                !taken.is_in_parts && taken.restores == self.restores && taken.ended == self.ended[lease.key]
+                !taken.is_in_parts
+                    && taken.restores == self.restores
+                    && taken.ended == self.ended[self.limiter(lease.tier)][lease.key]
             })
     }
 
@@ -169,7 +176,7 @@ impl World {
     /// what the charge acquires, and not what the request spends: as if it had spent that before.
     pub(super) fn lease_returns(&mut self, lease: &Lease, cost: u64, permit: bool) {
         let good = self.may_spend(lease);
-        self.looked = Some((good, self.ended[lease.key]));
+        self.looked = Some((good, self.ended[self.limiter(lease.tier)][lease.key]));
         let spends = good && (cost <= lease.held || permit);
         if let Some(id) = lease.acquired.filter(|_| !spends) {
             self.may_return(id, lease.held, lease.at);
@@ -204,7 +211,7 @@ impl World {
             (true, false) => after + cost,
             (false, _) => cost,
         };
-        self.decided(id, key, tier, charged, at, allowed, None, judges_refusals)?;
+        self.decided(id, key, tier, charged, at, 0, allowed, None, judges_refusals)?;
         if permit && let Some(taken) = self.taken.get_mut(&id) {
             (taken.left, taken.ended) = (after, ended);
         }

@@ -60,6 +60,20 @@ pub(super) struct Found {
     pub(super) next: State,
 }
 
+impl Found {
+    /// At this time, or at any until this later one.
+    pub(super) fn or_later(mut self, later: Self) -> Self {
+        match (&mut self.next, later.next) {
+            (State::Bucket { hi, .. }, State::Bucket { hi: most, .. }) => *hi = most,
+            (next, later) if !self.fits => *next = later,
+            _ => {}
+        }
+        let wait = (self.wait.0.min(later.wait.0), self.wait.1.max(later.wait.1));
+        let (fits, must_fit) = (self.fits || later.fits, self.must_fit && later.must_fit);
+        Self { fits, must_fit, wait, ..self }
+    }
+}
+
 impl World {
     /// The state as the current version of the rule reads it.
     pub(super) fn read(&self, key: usize, slot: usize, rule: usize) -> State {

@@ -10,7 +10,7 @@ impl World {
     /// each is debited as far as its own word has room.
     pub(super) fn debited(&mut self, (id, key, tier): (usize, usize, usize), units: u64, cost: u64, at: u64) {
         let at = self.clamped(at);
-        let most = if self.rules.is_multi { cost } else { units };
+        let most = if self.met(tier).len() > 1 { cost } else { units };
         if most == 0 {
             return;
         }
@@ -58,7 +58,7 @@ impl World {
         if given > units {
             return Err(format!("{given} of {units} units were given"));
         }
-        let most = if self.rules.is_multi { units } else { given };
+        let most = if self.met(tier).len() > 1 { units } else { given };
         self.credited[key] |= most > 0;
         let met = self.met(tier).into_iter().filter(|(slot, _)| only.is_none_or(|only| only == *slot));
         for (slot, rule) in met {
