@@ -6,7 +6,7 @@ use tollgate_testing::limits::Kind;
 use super::engine::{Room, Sort, Way};
 use super::limits::Limit;
 use super::play::play;
-use super::program::{Change, Cost, Go, Inner, Line, Program, Verb};
+use super::program::{Change, Cost, Go, Inner, Joint, Line, Program, Verb};
 
 fn line(tier: usize, verb: Verb, within: Option<(usize, Vec<Inner>)>) -> Line {
     Line { go: Go::Stay, key: 0, tier, verb, within }
@@ -194,6 +194,47 @@ fn a_request_that_a_debit_overtakes_may_stay_charged() {
         lines: vec![
             line(0, check, Some((3, vec![Inner::Debit(0, Cost::Left)]))),
             line(0, Verb::Credit(Cost::Units(2)), None),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
+
+/// Between a change and the end of its check, a quota that was full goes on until its horizon: the
+/// old one admits a unit that it has refilled since.
+#[test]
+fn an_overtaken_check_may_end_by_the_old_quota() {
+    let of = |numbers: [(u64, u64); 2], inherit| Change { numbers: numbers.into(), only: None, inherit };
+    let check = |cost| Verb::Check(cost, Way::Plain);
+    let second = 1_000_000_000;
+    let first = Inner::Change(of([(6, second), (21, second)], Inherit::AsIs));
+    let then = Inner::Change(of([(18, second), (11, second)], Inherit::Proportional));
+    let program = Program {
+        sort: Sort::Keyed,
+        room: Room::Full(WhenFull::Share),
+        limits: [second, 3].map(|nanos| Limit { kind: Kind::Bucket, most: 4, nanos }).into(),
+        lines: vec![
+            line(0, check(Cost::Units(1)), Some((1, vec![first, Inner::Ahead(73)]))),
+            at(Go::Ahead(70, 1), check(Cost::Left)),
+            line(0, check(Cost::Units(1)), Some((1, vec![then, Inner::Ahead(65)]))),
+        ],
+    };
+    assert_eq!(play(&program).map(drop), Ok(()));
+}
+
+/// Each tier is asked before one is charged: the second by a debt that the charge of the first would
+/// convert.
+#[test]
+fn a_joint_charge_asks_all_tiers_before_it_charges() {
+    let parts = vec![(0, 0, Cost::Units(2)), (0, 1, Cost::Units(1))];
+    let joint = Joint { parts, refuses: None, way: Way::Plain, pause: 0 };
+    let program = Program {
+        sort: Sort::Keyed,
+        room: Room::Growing,
+        limits: [5, 2].map(|most| Limit { kind: Kind::Bucket, most, nanos: 1_000 }).into(),
+        lines: vec![
+            line(1, Verb::Check(Cost::Left, Way::At), None),
+            at(Go::Ahead(6, 0), Verb::Change(change([(5, 1_571), (14, 4_592), (1, 1_000)]))),
+            line(0, Verb::Joint(joint), None),
         ],
     };
     assert_eq!(play(&program).map(drop), Ok(()));
