@@ -255,7 +255,7 @@ fn a_list_makes_an_offer_of_each_limit() {
     assert_eq!((back, left()), ([2, 2], vec![9, 5, 4]));
 }
 
-/// The quotas of a list change between two offers of one request. Each offer is of the quotas of its
+/// A list's quotas change between two offers of one request. Each offer is of the quotas of its
 /// own time, and what it charges is a debt under the quotas of now.
 #[test]
 fn offers_around_a_change_are_charged_to_all_or_none() {

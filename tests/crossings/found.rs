@@ -221,7 +221,7 @@ fn an_overtaken_check_may_end_by_the_old_quota() {
     assert_eq!(play(&program).map(drop), Ok(()));
 }
 
-/// Each tier is asked before one is charged: the second by a debt that the charge of the first would
+/// Each tier is asked before one is charged: the second by a debt that the first charge would
 /// convert.
 #[test]
 fn a_joint_charge_asks_all_tiers_before_it_charges() {

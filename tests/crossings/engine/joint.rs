@@ -1,4 +1,4 @@
-//! Joint charges: offers of one limiter or of several, all or nothing, and a caller that may refuse.
+//! Joint charges: offers of one or more limiters, all or nothing, and a caller that may refuse.
 
 use tollgate::{Offer, Outcome, together_if};
 
