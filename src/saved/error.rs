@@ -6,8 +6,7 @@ use std::io;
 
 use crate::error::BuildError;
 
-/// Why a limiter could not be restored, or a file of several: a layer, rules. Nothing was built and
-/// nothing changed.
+/// Why a limiter could not be restored, or a file of several: a layer, rules. Nothing was built.
 ///
 /// # Examples
 ///

@@ -49,9 +49,6 @@
 //! ```
 //!
 //! The limits have their records one after the other, each with its `END`.
-//!
-//! All numbers are little-endian. The reader checks the checksum of a block before it interprets a
-//! byte of it, and allocates no more for a length than there are bytes.
 
 mod blocks;
 mod error;
@@ -68,8 +65,7 @@ pub(crate) use header::{Header, Naming, Tier, payload, same};
 /// How a file begins, and what its errors call it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The first bytes: such that no text file begins so, and that a transfer which converts line
-    /// ends changes them.
+    /// The first bytes. No text file should begin so, and none that is transferred as text.
     pub magic: [u8; 8],
     /// What it is, as in *this is not a saved limiter*: `"a saved limiter"`.
     pub name: &'static str,
