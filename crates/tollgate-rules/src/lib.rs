@@ -11,7 +11,9 @@ mod simulation;
 
 pub use address::canonical_network;
 pub use forgotten::{NotRestored, SavedLimits};
-pub use live::{ExchangeError, Handle, LiveRules, Origin, PlannedChange, RulePlan, Status};
+pub use live::{
+    ExchangeError, Handle, LiveRules, OfRules, Origin, PlannedChange, Round, RulePlan, Session, Status,
+};
 pub use matcher::{CompileError, Concerned, Explanation, Found, KeyPart, Matcher, Reason, Why};
 pub use request::{Field, PlainRequest, Request, is_host, is_misspelled};
 pub use rule::{

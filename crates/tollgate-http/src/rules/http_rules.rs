@@ -131,13 +131,6 @@ impl<C> HttpRules<C> {
         self.cors.concerns(head)
     }
 
-    /// Returns whether a verdict by such [rules](tollgate_rules::Verdict::rules) is by these.
-    #[must_use]
-    #[inline]
-    pub fn decided(&self, by: &[Rule]) -> bool {
-        std::ptr::eq(by, &raw const *self.set.rules().rules)
-    }
-
     /// Returns whether the request of a line may give something back when it has been answered: its
     /// rule charges by the response's status, or counts requests in flight.
     #[must_use]

@@ -107,12 +107,26 @@ impl<C: Clock + Clone + 'static> Handle<C> {
     ) -> T {
         loop {
             self.refresh();
-            let decided = by(&self.set, scratch);
-            if self.inner.word.load(Acquire) == self.word {
-                return decided; // L1
+            if let Some(decided) = self.decide_once(scratch, &mut by, &undo) {
+                return decided;
             }
-            undo(&self.set, decided, scratch);
         }
+    }
+
+    /// Decides by the rules that this handle has. `None`: an exchange overtook it, and `undo` has
+    /// given the charges back.
+    pub(super) fn decide_once<S: ?Sized, T>(
+        &self,
+        scratch: &mut S,
+        by: impl FnOnce(&RuleSet<C>, &mut S) -> T,
+        undo: impl FnOnce(&RuleSet<C>, T, &mut S),
+    ) -> Option<T> {
+        let decided = by(&self.set, scratch);
+        if self.inner.word.load(Acquire) == self.word {
+            return Some(decided); // L1
+        }
+        undo(&self.set, decided, scratch);
+        None
     }
 
     /// The rules by which the last request was decided.

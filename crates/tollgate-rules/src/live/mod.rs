@@ -32,6 +32,7 @@ mod handle;
 mod origin;
 mod plan;
 mod saved;
+mod session;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -47,6 +48,7 @@ pub use error::ExchangeError;
 pub use handle::Handle;
 pub use origin::Origin;
 pub use plan::{PlannedChange, RulePlan};
+pub use session::{OfRules, Round, Session};
 
 /// Rules that can be exchanged while requests are decided.
 ///

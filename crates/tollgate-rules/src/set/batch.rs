@@ -6,7 +6,8 @@ use crate::request::Request;
 use crate::rule::Rule;
 use crate::set::joint::Fate;
 use crate::set::scratch::Scratch;
-use crate::set::stored::StoredAnswer;
+use crate::set::stored::{StoredAnswer, StoredAsk};
+use crate::set::verdict::unasked;
 use crate::set::{Ask, RuleSet, Verdict};
 
 /// A request of several that are decided together: see [`RuleSet::ask_together`].
@@ -55,14 +56,25 @@ impl<'s, C: Clock + Clone + 'static> Together<'s, C> {
     }
 
     /// What the rules say of the request of this index. [`Verdict::is_admitted`] is about the
-    /// request alone: it is charged only if [all are](Self::is_admitted). Where stores are to be
-    /// asked first, some of the verdicts [say so](Verdict::unasked).
+    /// request alone: it is charged only if [all are](Self::is_admitted). Places in flight that no
+    /// ticket of the verdict took are given back when it is dropped.
     ///
     /// # Panics
     ///
     /// If there is no such request.
     pub fn verdict(&mut self, index: usize) -> Verdict<'_, C> {
         self.set.verdict(&mut self.scratches[index])
+    }
+
+    /// The stores that are to be asked before the request of this index can be decided:
+    /// [`Verdict::unasked`]. What the requests hold in flight stays.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such request.
+    #[must_use]
+    pub fn unasked(&self, index: usize) -> Vec<StoredAsk> {
+        unasked(self.set.id, &self.scratches[index])
     }
 
     /// Gives back all that was charged, as far as the algorithms can, the last request first.

@@ -13,7 +13,7 @@ use crate::set::RuleSet;
 use crate::set::line::Line;
 use crate::set::ruling::Ruling;
 use crate::set::scratch::{Charge, Scratch};
-use crate::set::stored::StoredAsk;
+use crate::set::stored::{SetId, StoredAsk};
 use crate::set::ticket::{OwnedCharge, OwnedCost, OwnedReceipt, OwnedStored, Ticket};
 
 /// What all rules together say of a request.
@@ -160,12 +160,7 @@ impl<'s, C> Verdict<'s, C> {
     /// [`RuleSet::ask_answered`].
     #[must_use]
     pub fn unasked(&self) -> Vec<StoredAsk> {
-        let lines = self.scratch.lines.written().unwrap_or_default();
-        let ask = |&index: &usize| {
-            let (line, key) = (&lines[index], self.scratch.found.key(&self.scratch.found.concerned()[index]));
-            StoredAsk::new(self.set.id, line, key, self.scratch.is_peek)
-        };
-        self.scratch.unasked.iter().map(ask).collect()
+        unasked(self.set.id, self.scratch)
     }
 
     /// Whether no rule concerns the request. It is admitted then.
@@ -288,6 +283,16 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
         }
         ticket
     }
+}
+
+/// The questions to stores that the decision in `scratch` by this set left open.
+pub(super) fn unasked(set: SetId, scratch: &Scratch) -> Vec<StoredAsk> {
+    let lines = scratch.lines.written().unwrap_or_default();
+    let ask = |&index: &usize| {
+        let (line, key) = (&lines[index], scratch.found.key(&scratch.found.concerned()[index]));
+        StoredAsk::new(set, line, key, scratch.is_peek)
+    };
+    scratch.unasked.iter().map(ask).collect()
 }
 
 impl<C> Drop for Verdict<'_, C> {

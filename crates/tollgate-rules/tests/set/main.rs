@@ -9,6 +9,7 @@ mod exchange;
 mod identities;
 mod model;
 mod one_rule;
+mod session;
 mod settle;
 mod stored;
 mod threads;

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use tollgate_http::HeaderJson;
 use tollgate_redis::rules::RuleStores;
 use tollgate_rules::{
-    Ask, AskRule, AskRuleError, Asked, Handle, Request, Scratch, StoredAnswer, StoredAsk, Together, Verdict,
+    Ask, AskRule, AskRuleError, Asked, Handle, Request, Session, StoredAnswer, StoredAsk, Together, Verdict,
 };
 
 use super::{Core, Generation};
@@ -18,18 +18,10 @@ use crate::clock::ServerClock;
 /// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
 const TRIES: usize = 8;
 
-/// The most requests decided together whose buffers are kept.
-const KEPT: usize = 16;
-
 /// A handle of the rules with its buffers, for one request at a time. A connection whose requests
 /// come one after the other may keep one.
 pub(crate) struct Decider {
-    handle: Handle<ServerClock>,
-    scratch: Scratch,
-    /// Those of requests that are decided together.
-    scratches: Vec<Scratch>,
-    /// That of the handle's rules, once they are refreshed.
-    generation: Arc<Generation>,
+    session: Session<Generation, ServerClock>,
     /// Room for the headers of an answer, which its user takes and gives back.
     pub(crate) headers: HeaderJson,
 }
@@ -47,6 +39,14 @@ struct Unasked {
     asks: Vec<StoredAsk>,
 }
 
+impl Told {
+    /// What is to be asked before the request is decided, if anything.
+    fn unasked(&self, generation: &Generation, asks: Vec<StoredAsk>) -> Option<Unasked> {
+        let stores = generation.stores.as_ref().filter(|_| self.tries < TRIES && !asks.is_empty())?;
+        Some(Unasked { stores: Arc::clone(stores), asks })
+    }
+}
+
 impl Unasked {
     async fn answer(self, tries: usize) -> Told {
         Told { answers: self.stores.ask(self.asks).await, tries: tries + 1 }
@@ -55,8 +55,7 @@ impl Unasked {
 
 impl Decider {
     pub(super) fn new(handle: Handle<ServerClock>, generation: Arc<Generation>) -> Self {
-        let (scratch, scratches, headers) = (Scratch::default(), Vec::new(), HeaderJson::default());
-        Self { handle, scratch, scratches, generation, headers }
+        Self { session: Session::new(handle, |_| generation), headers: HeaderJson::default() }
     }
 
     /// Decides a request by the rules in force, and has `act` take the verdict with the generation
@@ -120,46 +119,34 @@ impl Decider {
     ) -> T {
         let mut told: Vec<_> = (0..count).map(|_| Told::default()).collect();
         loop {
-            self.refresh(core);
-            let one = |(index, told): (usize, &mut Told)| {
-                let (request, answers) = (request(index, &self.generation), take(&mut told.answers));
-                Asked { request, ask: ask(index), answers }
+            let decided = self.session.decide(
+                |_| core.generation(),
+                |mut round| {
+                    let generation = round.derived();
+                    let one = |(index, told): (usize, &mut Told)| {
+                        let (request, answers) = (request(index, generation), take(&mut told.answers));
+                        Asked { request, ask: ask(index), answers }
+                    };
+                    let mut asked: Vec<_> = told.iter_mut().enumerate().map(one).collect();
+                    let together = round.ask_together(&mut asked, are_refused)?;
+                    let unasked = |(index, told): (usize, &Told)| {
+                        let unasked = told.unasked(generation, together.unasked(index))?;
+                        Some((index, told.tries, unasked))
+                    };
+                    let trips: Vec<_> = told.iter().enumerate().filter_map(unasked).collect();
+                    Some(if trips.is_empty() { Ok(act(together, generation)) } else { Err(trips) })
+                },
+            );
+            let trips = match decided {
+                Ok(done) => return done,
+                Err(trips) => trips,
             };
-            let mut asked: Vec<_> = told.iter_mut().enumerate().map(one).collect();
-            let mut together = self.handle.ask_together(&mut asked, are_refused, &mut self.scratches);
-            if !self.generation.http.decided(together.rules()) {
-                // Other rules came into force since the refresh.
-                together.cancel();
-                continue;
-            }
-            let mut trips = Vec::new();
-            if let Some(stores) = &self.generation.stores {
-                for (index, Told { tries, .. }) in
-                    told.iter().enumerate().filter(|(_, told)| told.tries < TRIES)
-                {
-                    let (stores, asks, tries) =
-                        (Arc::clone(stores), together.verdict(index).unasked(), *tries);
-                    if !asks.is_empty() {
-                        trips.push(async move { (index, Unasked { stores, asks }.answer(tries).await) });
-                    }
-                }
-            }
-            if trips.is_empty() {
-                let done = act(together, &self.generation);
-                self.scratches.truncate(KEPT);
-                return done;
-            }
-            drop((together, asked));
-            for (index, answered) in join_all(trips).await {
+            let trip = |(index, tries, unasked): (usize, usize, Unasked)| async move {
+                (index, unasked.answer(tries).await)
+            };
+            for (index, answered) in join_all(trips.into_iter().map(trip)).await {
                 told[index] = answered;
             }
-        }
-    }
-
-    /// Fetches the rules in force.
-    fn refresh(&mut self, core: &Core) {
-        if !Arc::ptr_eq(self.handle.refresh(), self.generation.http.set()) {
-            self.generation = core.generation();
         }
     }
 
@@ -173,38 +160,35 @@ impl Decider {
         told: &mut Told,
         act: &mut impl FnMut(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> Result<T, Unasked> {
-        loop {
-            self.refresh(core);
-            let request = request(&self.generation);
-            let verdict = self.handle.ask_answered(&request, ask, &mut told.answers, &mut self.scratch);
-            if !self.generation.http.decided(verdict.rules()) {
-                // Other rules came into force since the refresh.
-                verdict.cancel();
-                continue;
-            }
-            let asks = verdict.unasked();
-            let stores = self.generation.stores.as_ref();
-            return match stores.filter(|_| !asks.is_empty() && told.tries < TRIES) {
-                Some(stores) => Err(Unasked { stores: Arc::clone(stores), asks }),
-                None => Ok(act(verdict, &self.generation)),
-            };
-        }
+        self.session.decide(
+            |_| core.generation(),
+            |mut round| {
+                let generation = round.derived();
+                let verdict = round.ask(&request(generation), ask, &mut told.answers)?;
+                Some(match told.unasked(generation, verdict.unasked()) {
+                    Some(unasked) => Err(unasked),
+                    None => Ok(act(verdict, generation)),
+                })
+            },
+        )
     }
 
     /// Decides a request by the rules in force.
     #[cfg(test)]
     pub(crate) fn ask(&mut self, request: &dyn Request, ask: Ask) -> Verdict<'_, ServerClock> {
-        self.handle.ask(request, ask, &mut self.scratch)
+        let (handle, scratch) = self.session.parts();
+        handle.ask(request, ask, scratch)
     }
 
     /// Asks one rule by its name.
     pub(crate) fn ask_rule(&mut self, ask: AskRule<'_>) -> Result<Verdict<'_, ServerClock>, AskRuleError> {
-        self.handle.ask_rule(ask, &mut self.scratch)
+        let (handle, scratch) = self.session.parts();
+        handle.ask_rule(ask, scratch)
     }
 
     /// The handle of the rules in force.
     pub(crate) fn handle(&mut self) -> &mut Handle<ServerClock> {
-        &mut self.handle
+        self.session.parts().0
     }
 }
 
@@ -238,7 +222,7 @@ impl DerefMut for Free<'_> {
 impl Drop for Free<'_> {
     fn drop(&mut self) {
         if let Some(mut decider) = self.decider.take()
-            && Arc::ptr_eq(decider.handle.refresh(), decider.generation.http.set())
+            && decider.session.is_current()
         {
             // Beyond the free ones that are kept it is dropped.
             let _ = self.free.push(decider);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_http::{ClientAddress, HttpRules};
 use tollgate_redis::rules::{RuleStores, Stores};
-use tollgate_rules::LiveRules;
+use tollgate_rules::{LiveRules, OfRules, RuleSet};
 
 use crate::clock::ServerClock;
 
@@ -33,5 +33,11 @@ impl Generation {
             }
             number = after;
         }
+    }
+}
+
+impl OfRules<ServerClock> for Generation {
+    fn rules(&self) -> &Arc<RuleSet<ServerClock>> {
+        self.http.set()
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use http::{Extensions, Request, Response};
 use tollgate::Timestamp;
 use tollgate_http::{RequestHead, UnixZero};
-use tollgate_rules::{Ask, Line, Ruling, StoredAnswer};
+use tollgate_rules::{Ask, Line, Round, Ruling, StoredAnswer};
 
 use super::aside::{AsideHook, BesideHook, both, refused_aside};
 use super::charges::{Charges, CostFrom};
 use super::generation::Generation;
-use super::local::{Local, with_local};
+use super::local::with_local;
 use super::stores::Stores;
 use super::turns::Turns;
 use super::view::{HeadView, Labels};
@@ -114,48 +114,45 @@ impl FileState {
     ) -> Decided {
         with_local(self, |local| {
             let mut may_claim = true;
-            loop {
-                if let Some(decided) = self.decide_by(local, head, is_ready, may_claim, (answers, may_ask)) {
-                    break decided;
-                }
-                may_claim = false;
-            }
+            let by = |round: Round<'_, _, _>| {
+                let may_claim = std::mem::replace(&mut may_claim, false);
+                self.decide_by(round, head, is_ready, may_claim, (answers, may_ask))
+            };
+            local.session.decide(|set| self.generation_of(set), by)
         })
     }
 
-    /// Decides a request. `None` if other rules came into force than those whose settings were
-    /// read, or if the turns that it may claim are not its own: then it may claim none.
+    /// Decides a request. `None` if other rules came into force meanwhile, or if the turns that it
+    /// may claim are not its own: then it may claim none.
     fn decide_by(
         &self,
-        local: &mut Local,
+        mut round: Round<'_, Generation, SharedClock>,
         head: RequestHead<'_>,
         is_ready: bool,
         may_claim: bool,
         (answers, may_ask): (&mut Vec<StoredAnswer>, bool),
     ) -> Option<Decided> {
-        local.refresh(self);
-        let Local { handle, scratch, generation, .. } = local;
+        let generation = round.derived();
         let view = HeadView { head, client: generation.http.client(), labels: &self.labels };
+        let look = Ask { is_peek: true, ..Ask::default() };
         if generation.http.is_preflight(head) {
-            let verdict = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
-            if !generation.http.decided(verdict.rules()) {
-                return None;
-            }
+            let verdict = round.ask(&view, look, &mut Vec::new())?;
             return Some(self.decide_preflight(head, &verdict, generation));
         }
         let turns = match may_claim && generation.may_have_turns() {
             true => {
-                let looked = handle.ask(&view, Ask { is_peek: true, ..Ask::default() }, scratch);
+                let looked = round.ask(&view, look, &mut Vec::new())?;
                 let max_wait = if hides_disconnect(&head) { self.max_wait_with_body } else { Duration::MAX };
-                generation.http.decided(looked.rules()).then(|| Turns::claim(generation, &looked, max_wait))
+                Some(Turns::claim(generation, &looked, max_wait))
             }
             false => None,
         };
         let held = turns.as_ref().map_or(0, Turns::lines);
-        let verdict = handle.ask_answered(&view, Ask { held, ..Ask::default() }, answers, scratch);
-        if !generation.http.decided(verdict.rules())
-            || turns.as_ref().is_some_and(|turns| !turns.fit(&verdict))
-        {
+        let Some(verdict) = round.ask(&view, Ask { held, ..Ask::default() }, answers) else {
+            turns.into_iter().for_each(Turns::give_back);
+            return None;
+        };
+        if turns.as_ref().is_some_and(|turns| !turns.fit(&verdict)) {
             verdict.cancel();
             turns.into_iter().for_each(Turns::give_back);
             return None;

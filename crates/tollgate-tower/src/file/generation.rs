@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{Clock, Timestamp};
 use tollgate_http::HttpRules;
-use tollgate_rules::{Limit, Limits, Line, Mode, Rule};
+use tollgate_rules::{Limit, Limits, Line, Mode, OfRules, Rule};
 
 use super::FileSet;
 use super::stores::{RuleStores, Stores};
@@ -93,6 +93,12 @@ impl Generation {
     /// Returns the time by which the rules decide.
     pub(super) fn now(&self) -> Timestamp {
         self.http.set().clock().now()
+    }
+}
+
+impl OfRules<SharedClock> for Generation {
+    fn rules(&self) -> &Arc<FileSet> {
+        self.http.set()
     }
 }
 

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use tollgate_rules::{Handle, Scratch};
+use tollgate_rules::Session;
 
 use super::decide::FileState;
 use super::generation::Generation;
@@ -17,10 +17,7 @@ use crate::rule::SharedClock;
 pub(super) struct Local {
     /// The layer.
     of: Weak<()>,
-    pub(super) handle: Handle<SharedClock>,
-    pub(super) scratch: Scratch,
-    /// That of the handle's rules, once they are refreshed.
-    pub(super) generation: Arc<Generation>,
+    pub(super) session: Session<Generation, SharedClock>,
 }
 
 type Locals = Vec<Box<Local>>;
@@ -31,23 +28,8 @@ thread_local! {
 
 impl Local {
     fn new(state: &FileState) -> Box<Self> {
-        let handle = state.file.live().handle();
-        let generation = state.generation_of(handle.rules());
-        Box::new(Self {
-            of: Arc::downgrade(&state.identity),
-            handle,
-            scratch: Scratch::default(),
-            generation,
-        })
-    }
-
-    /// Fetches the rules in force.
-    #[inline]
-    pub(super) fn refresh(&mut self, state: &FileState) {
-        let set = self.handle.refresh();
-        if !Arc::ptr_eq(set, self.generation.http.set()) {
-            self.generation = state.generation_of(set);
-        }
+        let session = Session::new(state.file.live().handle(), |set| state.generation_of(set));
+        Box::new(Self { of: Arc::downgrade(&state.identity), session })
     }
 }
 
