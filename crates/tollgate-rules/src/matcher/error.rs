@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Why [`Matcher::new`](crate::Matcher::new) refuses rules.
 ///
-/// Rules that [`read`](crate::read) returns have none of these mistakes; rules that a program built
-/// or changed may.
+/// Rules that `tollgate_rules_file::read` returns have none of these mistakes; rules that a program
+/// built or changed may.
 ///
 /// # Examples
 ///

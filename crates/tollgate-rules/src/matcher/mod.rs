@@ -105,7 +105,7 @@ impl Matcher {
     ///
     /// # Errors
     ///
-    /// A [`CompileError`] for rules that [`read`](crate::read) would refuse.
+    /// A [`CompileError`] for rules that `tollgate_rules_file::read` would refuse.
     ///
     /// # Cost
     ///

@@ -9,7 +9,7 @@ use tollgate::BuildError;
 ///
 /// # Examples
 ///
-/// See [`LiveRules::reload`](crate::LiveRules::reload).
+/// See [`LiveRules::exchange`](crate::LiveRules::exchange).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Conflict {
