@@ -114,10 +114,9 @@ enum Stage {
 ///
 /// A limit that offers to refuse refuses for all before one is charged, so other threads see
 /// nothing of such a request. They may see a charge for a short time that is given back: where the
-/// limit was charged between its offer and its turn, also by an earlier one of these offers. Where a
-/// refund comes at the very same time, units of it may stay charged: `Stats::refunds_short`.
-///
-/// An offer that was taken before stays charged, also when another limit refuses.
+/// limit was charged between its offer and its turn, also by an earlier one of these offers. Beside
+/// another refund of the same instant, units of it may stay charged: `Stats::refunds_short`. An
+/// offer that was taken before stays charged, also when another limit refuses.
 ///
 /// **Cost.** One compare-exchange for each limit. No lock, no allocation.
 ///
