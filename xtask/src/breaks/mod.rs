@@ -94,10 +94,7 @@ fn options(words: &[&str]) -> Result<Options, String> {
             "--since" => options.selection = Selection::Since(value("a commit")?.to_owned()),
             "--only" => {
                 let part = value("a part of CRATE/ROOM/NAME")?.to_owned();
-                match &mut options.selection {
-                    Selection::Only(words) => words.push(part),
-                    _ => options.selection = Selection::Only(vec![part]),
-                }
+                options.selection = Selection::Only(vec![part]);
             }
             "--lot" => {
                 let count = value("a number of breaks")?;
@@ -111,7 +108,10 @@ fn options(words: &[&str]) -> Result<Options, String> {
                     *drawn = seed;
                 }
             }
-            unknown => return Err(format!("break does not know {unknown}")),
+            name => match &mut options.selection {
+                Selection::Only(words) if !name.starts_with('-') => words.push(name.to_owned()),
+                _ => return Err(format!("break does not know {name}")),
+            },
         }
     }
     Ok(options)
@@ -201,10 +201,7 @@ mod tests {
     fn options_choose_the_breaks() {
         let selection = |words: &[&str]| options(words).map(|options| options.selection);
         assert_eq!(selection(&[]), Ok(Selection::Since("main".into())));
-        assert_eq!(
-            selection(&["--only", "a", "--only", "b"]),
-            Ok(Selection::Only(vec!["a".into(), "b".into()]))
-        );
+        assert_eq!(selection(&["--only", "a", "b"]), Ok(Selection::Only(vec!["a".into(), "b".into()])));
         assert_eq!(selection(&["--lot", "60", "--seed", "7"]), Ok(Selection::Lot(60, 7)));
         assert!(selection(&["--lot"]).is_err() && selection(&["--everything"]).is_err());
     }
