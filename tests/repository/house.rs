@@ -100,3 +100,14 @@ fn the_counts_of_the_engine_only_fall() {
     let lines: usize = engine.iter().map(|file| file.text.lines().count()).sum();
     assert!(lines <= MOST_LINES, "the engine has {lines} lines, of {MOST_LINES} at most");
 }
+
+#[test]
+fn the_workspace_has_one_form_of_saved_files() {
+    let is_product = |file: &File| file.path.contains("src/") && !is_test(file);
+    let product: Vec<File> = files().into_iter().filter(is_product).collect();
+    for text in ["enum RestoreError", "fn replace<T>(path: &Path", "SipHasher13::new()"] {
+        let defined = product.iter().filter(|file| file.code().any(|(_, line)| line.contains(text)));
+        let paths: Vec<&str> = defined.map(|file| &*file.path).collect();
+        assert!(matches!(paths[..], [only] if only.starts_with("src/saved/")), "`{text}`: {paths:?}");
+    }
+}
