@@ -124,7 +124,7 @@ fn state_is_saved_at_the_end_and_restored() {
     let whole = std::fs::read(&state).expect("it is there");
     std::fs::write(&state, &whole[..whole.len() / 2]).expect("it is written");
     let (code, said) = fails(serve(&folder, &options));
-    assert!(code == Some(2) && said.contains("it is damaged"), "{said}");
+    assert!(code == Some(2) && said.contains("it is not taken: the file ends too soon"), "{said}");
     let mut server = Process::start(serve(&folder, &options[..4]));
     server.says("STATE IS LOST");
     server.says("serving");
