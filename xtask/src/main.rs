@@ -46,7 +46,7 @@ Tollgate's own commands.
 
   cargo xtask test
       Checks the format, clippy with warnings denied, all tests, the loom tests for
-      half a minute each at most, the documentation without warnings, each package as
+      20 seconds each at most, the documentation without warnings, each package as
       it would be published, the build of the fuzz targets (with a nightly toolchain),
       and `cargo check` on every supported target that is installed.
       Stops at the first step that fails and prints its command.

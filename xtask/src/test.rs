@@ -58,7 +58,7 @@ pub(crate) fn everything() -> Vec<Plan> {
         run("the middleware without features", "cargo test -p tollgate-tower -p tollgate-http --tests"),
         // What it says instead of serving.
         run("no server", "cargo test -p tollgate-cli --test usage"),
-        loom(Some("30")),
+        loom(Some("20")),
         Plan::Run(
             Step::new("documentation", "cargo doc --workspace --all-features --no-deps")
                 .with("RUSTDOCFLAGS", "-D warnings"),
