@@ -94,8 +94,8 @@ impl<W: Write> Writer<W> {
 
 /// Reads what a [`Writer`] wrote, and no byte beyond its end.
 ///
-/// The checksum of a block is checked before a byte of it is handed out. No length that the file
-/// claims is allocated before there are as many bytes.
+/// It checks the checksum of a block before it hands out a byte of the block. No length that the
+/// file claims is allocated before there are as many bytes.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,

@@ -1,4 +1,4 @@
-//! Why a limiter, or what was saved with it, could not be restored.
+//! Why a saved limiter, or the settings beside it, could not be restored.
 
 use std::error::Error;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! One thread's access to rules that are exchanged, with what its user derives from them.
 //!
 //! ```text
-//!   refresh -> derive, if the rules are others -> what the request is, by what is derived -> ask
-//!      ^                                                                                      |
-//!      '----------- an exchange overtook it: the charges are given back ---------------------'
+//!   refresh -> derive, if the rules are others -> read the request by the derived value -> ask
+//!      ^                                                                                    |
+//!      '----------- an exchange overtook it: the charges are given back -------------------'
 //! ```
 
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::set::{Ask, Asked, RuleSet, Scratch, StoredAnswer, Together, Verdict};
 /// The most requests decided together whose buffers a session keeps.
 const KEPT: usize = 16;
 
-/// What is derived from one generation of rules: whom they trust to name clients, counters,
+/// A value that is derived from one generation of rules: whom they trust to name clients, counters,
 /// headers.
 pub trait OfRules<C> {
     /// The rules that it is derived from.
@@ -95,7 +95,7 @@ impl<D: OfRules<C>, C: Clock + Clone + 'static> Session<D, C> {
     /// where [`Round::ask`] does.
     ///
     /// `derive` is called with rules that are others than those of the last request. It may return
-    /// what is derived from newer ones.
+    /// a value of newer ones.
     #[inline]
     pub fn decide<T>(
         &mut self,
@@ -114,7 +114,7 @@ impl<D: OfRules<C>, C: Clock + Clone + 'static> Session<D, C> {
         }
     }
 
-    /// Fetches the rules in force. Returns whether what was derived last is of them.
+    /// Fetches the rules in force. Returns whether the derived value is of them.
     #[inline]
     pub fn is_current(&mut self) -> bool {
         Arc::ptr_eq(self.handle.refresh(), self.derived.rules())
@@ -127,7 +127,7 @@ impl<D: OfRules<C>, C: Clock + Clone + 'static> Session<D, C> {
 }
 
 impl<'s, D, C: Clock + Clone + 'static> Round<'s, D, C> {
-    /// What is derived from the rules that decide.
+    /// The value that is derived from the rules that decide.
     #[inline]
     #[must_use]
     pub fn derived(&self) -> &'s Arc<D> {

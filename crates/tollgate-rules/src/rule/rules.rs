@@ -4,7 +4,7 @@ use ipnet::IpNet;
 
 use crate::rule::{Refusal, Rule, RuleTest};
 
-/// Rules, and what is said for all of them: what a rules file and the files that it includes say,
+/// Rules, and the settings of all of them: those of a rules file and of the files that it includes,
 /// with lists in place of their names. A program may make them, too.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -21,7 +21,7 @@ pub struct WrongValue {
     pub span: Range<usize>,
     /// Whether the value has not even the form of one.
     pub is_malformed: bool,
-    /// What is wrong.
+    /// The mistake, in words.
     pub message: String,
     /// What to write instead.
     pub hint: String,

@@ -40,7 +40,7 @@ struct Unasked {
 }
 
 impl Told {
-    /// What is to be asked before the request is decided, if anything.
+    /// The stores to ask before the request is decided, if any.
     fn unasked(&self, generation: &Generation, asks: Vec<StoredAsk>) -> Option<Unasked> {
         let stores = generation.stores.as_ref().filter(|_| self.tries < TRIES && !asks.is_empty())?;
         Some(Unasked { stores: Arc::clone(stores), asks })

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Saved debts that a restored layer begins without: see
-/// [`Builder::restore`](crate::Builder::restore). Its display says what is forgotten, and why.
+/// [`Builder::restore`](crate::Builder::restore). Its display names them, and says why.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NotRestored {
