@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tollgate::Outcome;
-use tollgate_backend::StoreReply;
+use tollgate_rules::StoreReply;
 
 use crate::Failed;
 use crate::deny::Fingerprint;

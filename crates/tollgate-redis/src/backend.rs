@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate_backend::{Backend, StoreReply};
+use tollgate_rules::{Backend, StoreReply};
 
 use crate::{CentreLimiter, Failed, Limiter, Receipt};
 
 /// A request is decided as by [`Limiter::check_n`]. A failure of the store is an error, so that the
-/// server's [`OnBackendError`](tollgate_backend::OnBackendError) says what happens then.
+/// server's [`OnBackendError`](tollgate_rules::OnBackendError) says what happens then.
 impl Backend for Limiter {
     type Error = Failed;
     type Receipt = Receipt;

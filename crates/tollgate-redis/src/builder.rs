@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::{KeyHasher, MOST_LIMITS, Quota};
-use tollgate_backend::{AddressError, StoreAddress};
+use tollgate_rules::{AddressError, StoreAddress};
 
 use crate::connection::Topology;
 use crate::deny::DenyCache;

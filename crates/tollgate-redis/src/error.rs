@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use tollgate_backend::AddressError;
+use tollgate_rules::AddressError;
 
 use crate::Failed;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tollgate_backend::StoreAddress;
+use tollgate_rules::StoreAddress;
 
 /// Starts a server on a port of its own and returns its address. The function is given the words
 /// of each `EVALSHA`, `EVAL` and `CLUSTER`; all other commands are answered `OK`.

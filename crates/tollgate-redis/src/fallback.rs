@@ -1,7 +1,7 @@
 //! What decides while the store does not.
 
 use tollgate::{BuildError, Clock, Decision, Limiter, MOST_LIMITS, Quota, TscClock};
-use tollgate_backend::local_share;
+use tollgate_rules::local_share;
 
 /// What happens to a request when the store fails.
 ///

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use tollgate_backend::StoreAddress;
+use tollgate_rules::StoreAddress;
 
 use crate::cluster::{Cluster, PROBE, slot};
 use crate::connection::{Connection, Seed, Source, Topology};

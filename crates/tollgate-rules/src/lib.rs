@@ -8,6 +8,7 @@ mod request;
 mod rule;
 mod set;
 mod simulation;
+mod store;
 
 pub use address::canonical_network;
 pub use forgotten::{NotRestored, SavedLimits};
@@ -26,4 +27,7 @@ pub use set::{
     SetError, StoredAnswer, StoredAsk, StoredCharge, Ticket, Together, Verdict,
 };
 pub use simulation::{Ending, Ends, Simulation};
-pub use tollgate_backend::StoreReply;
+pub use store::{
+    AddressError, AnyBackend, AnyReceipt, Backend, BackendFault, OnBackendError, Secret, StoreAddress,
+    StorePlace, StoreReply, local_share,
+};

@@ -51,4 +51,4 @@ pub use server::Server;
 pub use settings::{BadUpstream, Limits, ProxySettings, Settings, Upstream};
 pub use start_error::StartError;
 pub use state::StateError;
-pub use tollgate_backend::Secret;
+pub use tollgate_rules::Secret;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
-use tollgate_backend::Secret;
+use tollgate_rules::Secret;
 use tollgate_rules::{StoreFailure, StoreServer};
 use tollgate_rules_file::{EnvoyCharge, SameDomain};
 

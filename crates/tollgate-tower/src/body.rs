@@ -6,30 +6,8 @@ use std::task::{Context, Poll};
 
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use smallvec::SmallVec;
 
-use crate::rule::Place;
-
-/// The places that one request holds, by each rule that counts requests in flight.
-pub(crate) type Places = SmallVec<[Place; 1]>;
-
-/// What a request holds until the body of its response has ended.
-pub(crate) enum Held {
-    Places(Places),
-    /// The places are those of rules in a file.
-    #[cfg(feature = "rules")]
-    Ticket(Option<crate::file::FileTicket>),
-}
-
-impl Held {
-    fn give_back(&mut self) {
-        match self {
-            Self::Places(places) => places.clear(),
-            #[cfg(feature = "rules")]
-            Self::Ticket(ticket) => *ticket = None,
-        }
-    }
-}
+use crate::decide::LayerTicket;
 
 pin_project! {
     /// The body of a response by a layer with a limit [in flight](crate::Limit::InFlight), or with
@@ -38,15 +16,16 @@ pin_project! {
     pub struct InFlightBody<B> {
         #[pin]
         body: B,
-        held: Held,
+        // The places.
+        held: Option<LayerTicket>,
     }
 }
 
 impl<B: Body> InFlightBody<B> {
     /// A body that has ended holds nothing.
-    pub(crate) fn new(body: B, mut held: Held) -> Self {
+    pub(crate) fn new(body: B, mut held: Option<LayerTicket>) -> Self {
         if body.is_end_stream() {
-            held.give_back();
+            held = None;
         }
         Self { body, held }
     }
@@ -68,7 +47,7 @@ impl<B: Body> Body for InFlightBody<B> {
             Poll::Ready(Some(Err(_)) | None) => true,
         };
         if has_ended {
-            this.held.give_back();
+            *this.held = None;
         }
         polled
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tollgate_http::AddressError;
+use tollgate_rules::SetError;
 
 use crate::rule::{LONGEST_BAN, MAX_NAME_LEN, MAX_RULES};
 
@@ -105,6 +106,8 @@ pub enum BuildError {
         /// The rule.
         rule: String,
     },
+    /// The rules mean nothing together.
+    Rules(SetError),
     /// A setting of a client address.
     Address(AddressError),
 }
@@ -156,6 +159,7 @@ impl fmt::Display for BuildError {
                 "rule {rule:?} has a limit in flight: build the layer by `build_in_flight`, which wraps the \
                  bodies of responses"
             ),
+            Self::Rules(error) => error.fmt(f),
             Self::Address(error) => error.fmt(f),
         }
     }
@@ -165,6 +169,7 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Limit { error, .. } => Some(error),
+            Self::Rules(error) => error.source(),
             Self::Address(error) => error.source(),
             _ => None,
         }
@@ -174,5 +179,14 @@ impl Error for BuildError {
 impl From<AddressError> for BuildError {
     fn from(error: AddressError) -> Self {
         Self::Address(error)
+    }
+}
+
+impl From<SetError> for BuildError {
+    fn from(error: SetError) -> Self {
+        match error {
+            SetError::Limit { rule, error, .. } => Self::Limit { rule: rule.into(), error },
+            error => Self::Rules(error),
+        }
     }
 }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::{Stats, Usage};
 use tollgate_http::{KeyBuf, LimitState, RequestHead};
+use tollgate_rules::{Limits, RuleKey};
 
-use crate::decide::LayerState;
-use crate::rule::{Ban, CompiledRule, Decider, InFlightSet, LimitSet, RuleMatch, tightest};
+use crate::decide::{Generation, LayerState};
+use crate::rule::SharedClock;
 
 /// The limits of one rule of a layer, while the layer serves: see
 /// [`TollgateLayer::handle`](crate::TollgateLayer::handle).
@@ -49,12 +51,14 @@ pub struct RuleHandle {
 
 impl RuleHandle {
     pub(crate) fn new(state: &Arc<LayerState>, rule: &str) -> Option<Self> {
-        let rule = state.rules.iter().position(|compiled| *compiled.name == *rule)?;
+        let set = state.live.rules();
+        let rule = set.rules().rules.iter().position(|one| *one.name == *rule)?;
         Some(Self { state: Arc::clone(state), rule })
     }
 
-    fn rule(&self) -> &CompiledRule {
-        &self.state.rules[self.rule]
+    /// What the layer derives from the rules in force.
+    fn generation(&self) -> Arc<Generation> {
+        self.state.generation_of(&self.state.live.rules())
     }
 
     /// Returns the key of a request, with the limits that decide the request: those of its tier, or
@@ -66,14 +70,11 @@ impl RuleHandle {
     /// extensions that the layer saw, too. They see its
     /// [original target](crate::Builder::original_uri), as the layer does.
     #[must_use]
-    pub fn key_of(&self, head: RequestHead<'_>) -> Option<KeyHandle<'_>> {
-        let mut key = KeyBuf::new();
+    pub fn key_of(&self, head: RequestHead<'_>) -> Option<KeyHandle> {
         let head = self.state.original(head);
-        let set = match self.rule().match_request(&head, &mut key) {
-            RuleMatch::Check(request) => request.set,
-            RuleMatch::DoesNotApply | RuleMatch::NoKey => return None,
-        };
-        self.key_in(set, key)
+        self.state.with_key(head, self.rule, |generation, tier, key| {
+            KeyHandle::new(generation, self.rule, tier, key)
+        })
     }
 
     /// Returns a key by its bytes, with the limits that the key has outside of every tier. `key` is
@@ -81,20 +82,13 @@ impl RuleHandle {
     /// [backend](crate::Rule::backend) decides, or if its limit
     /// [comes with each request](crate::Rule::per_request).
     #[must_use]
-    pub fn key(&self, key: impl AsRef<[u8]>) -> Option<KeyHandle<'_>> {
-        let set = self.rule().limit_set_of_key(key.as_ref()).unwrap_or(0);
-        let mut buffer = KeyBuf::new();
-        buffer.push(key);
-        self.key_in(set, buffer)
-    }
-
-    fn key_in(&self, set: usize, key: KeyBuf) -> Option<KeyHandle<'_>> {
-        let limits = match &self.rule().decider {
-            Decider::Local(sets) => KeyLimits::Quotas(&sets[set]),
-            Decider::InFlight(sets) => KeyLimits::InFlight(&sets[set]),
-            Decider::Backend(_) | Decider::PerRequest(_) => return None,
-        };
-        Some(KeyHandle { limits, ban: self.rule().ban.as_deref(), key })
+    pub fn key(&self, key: impl AsRef<[u8]>) -> Option<KeyHandle> {
+        let (generation, key) = (self.generation(), key.as_ref());
+        let closures = self.state.closures(self.rule)?;
+        let own = closures.own_tier(key);
+        let tiers = &generation.http.set().rules().rules[self.rule].tiers;
+        let tier = own.and_then(|own| tiers.iter().position(|tier| *tier.name == *own));
+        KeyHandle::new(&generation, self.rule, tier, closures.counted(key).as_bytes())
     }
 
     /// Returns how often keys came, went, and found the table full, since the layer was built: the
@@ -107,20 +101,13 @@ impl RuleHandle {
     /// **Cost.** Some hundred loads for each limit. No request waits for it.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        if let Decider::PerRequest(limits) = &self.rule().decider {
-            return limits.limiter.stats();
-        }
-        if let Decider::InFlight(sets) = &self.rule().decider {
-            return sets.iter().map(|set| set.0.stats()).sum();
-        }
-        let (sets, bans) = (self.rule().decider.limit_sets().iter(), self.rule().ban.iter());
-        sets.map(|set| set.limiter.stats()).chain(bans.map(|ban| ban.stats())).sum()
+        self.state.live.rules().stats(self.rule).unwrap_or_default()
     }
 
     /// Returns how many requests wait in the rule's queues now, over all keys.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.rule().telemetry.waiting()
+        self.generation().telemetry_of(self.rule).waiting()
     }
 
     /// Returns how many keys are in debt, how many there may be, and how much memory the tables
@@ -131,37 +118,44 @@ impl RuleHandle {
     /// **Cost.** It reads all tables. No request waits for it.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
-        if let Decider::PerRequest(limits) = &self.rule().decider {
-            return Some(limits.limiter.usage());
-        }
-        let of_quotas = self.rule().decider.limit_sets().iter().map(|set| set.limiter.usage());
-        let in_flight = match &self.rule().decider {
-            Decider::InFlight(sets) => &sets[..],
-            _ => &[],
-        };
-        let bans = self.rule().ban.iter().map(|ban| ban.usage());
-        let usages = of_quotas.chain(in_flight.iter().map(|set| set.0.usage())).chain(bans);
-        let mut usages = usages.peekable();
-        usages.peek()?;
-        Some(usages.sum())
+        let set = self.state.live.rules();
+        let rule = &set.rules().rules[self.rule];
+        let is_here = |limits: &Limits| matches!(limits, Limits::Each(_) | Limits::PerRequest);
+        let mut limits = std::iter::once(&rule.limits).chain(rule.tiers.iter().map(|tier| &tier.limits));
+        if limits.any(is_here) { set.usage(self.rule) } else { None }
     }
 }
 
 /// One key of a rule: see [`RuleHandle::key_of`] and [`RuleHandle::key`].
-#[derive(Debug)]
-pub struct KeyHandle<'h> {
-    limits: KeyLimits<'h>,
-    ban: Option<&'h Ban>,
+pub struct KeyHandle {
+    generation: Arc<Generation>,
+    rule: usize,
+    tier: Option<usize>,
     key: KeyBuf,
 }
 
-#[derive(Debug)]
-enum KeyLimits<'h> {
-    Quotas(&'h LimitSet),
-    InFlight(&'h InFlightSet),
-}
+impl KeyHandle {
+    /// `None` if the key is not of this process.
+    fn new(generation: &Arc<Generation>, rule: usize, tier: Option<usize>, key: &[u8]) -> Option<Self> {
+        let mut buffer = KeyBuf::new();
+        buffer.push(key);
+        let handle = Self { generation: Arc::clone(generation), rule, tier, key: buffer };
+        handle.of_rule().is_some().then_some(handle)
+    }
 
-impl KeyHandle<'_> {
+    fn of_rule(&self) -> Option<RuleKey<'_, SharedClock>> {
+        self.generation.http.set().key_at(self.rule, self.tier, self.key.as_bytes())
+    }
+
+    /// Runs `change`, which takes debt from the key.
+    fn change_debt<T: Default>(&self, change: impl FnOnce(RuleKey<'_, SharedClock>) -> T) -> T {
+        let Some(key) = self.of_rule() else { return T::default() };
+        match self.generation.turns_of(self.rule, self.tier) {
+            Some(turns) => turns.change_debt(|| change(key)),
+            None => change(key),
+        }
+    }
+
     /// Returns what the key's limits would decide about a request of this cost: the limit that
     /// refuses it longest, or else the one with the least remaining. Changes nothing.
     ///
@@ -170,18 +164,9 @@ impl KeyHandle<'_> {
     /// its ban: no request of it is admitted until then.
     #[must_use]
     pub fn peek(&self, cost: u64) -> LimitState {
-        let key = self.key.as_bytes();
-        let limits = match self.limits {
-            KeyLimits::Quotas(limits) => limits,
-            KeyLimits::InFlight(limit) => return limit.state(key),
-        };
-        let decision = limits.limiter.account(key).peek_n(cost);
-        let (state, now) = (tightest(&decision), decision.decided_at());
-        let Some(end) = self.ban.and_then(|ban| ban.end(key, now)) else { return state };
-        let reset = end.saturating_since(now);
-        // Without a refusal, `reset` is when more of the limit comes: that ends no ban.
-        let reset = decision.retry_after().map_or(reset, |wait| wait.max(reset));
-        LimitState { remaining: 0, reset, ..state }
+        let none = LimitState { limit: 0, remaining: 0, reset: Duration::MAX };
+        let line = self.of_rule().map(|key| key.peek(cost));
+        line.and_then(|line| Some(self.generation.http.shown(&line)?.1)).unwrap_or(none)
     }
 
     /// Gives up to `units` of the key's newest requests back, and returns how many: see
@@ -189,8 +174,7 @@ impl KeyHandle<'_> {
     /// queue keep their departures, and the turns that its clients abandon are lost for now.
     /// Requests [in flight](crate::Limit::InFlight) keep their places: 0.
     pub fn credit(&self, units: u64) -> u64 {
-        let KeyLimits::Quotas(limits) = self.limits else { return 0 };
-        limits.change_debt(|limiter| limiter.account(self.key.as_bytes()).credit(units))
+        self.change_debt(|key| key.credit(units))
     }
 
     /// Forgives the key its debt, lifts its [ban](crate::Rule::ban), and returns whether it may
@@ -201,17 +185,19 @@ impl KeyHandle<'_> {
     /// The ban is that of the key in all tiers; the debt is that of this handle's tier. Requests
     /// [in flight](crate::Limit::InFlight) keep their places: `false`.
     pub fn reset(&self) -> bool {
-        let key = self.key.as_bytes();
-        let KeyLimits::Quotas(limits) = self.limits else { return false };
-        let had_debt = limits.change_debt(|limiter| limiter.account(key).reset());
-        // Then: a request would be refused for the debt, and banned anew.
-        let was_banned = self.ban.is_some_and(|ban| ban.lift(key));
-        had_debt || was_banned
+        self.change_debt(|key| key.reset())
+    }
+}
+
+/// Without the key, which may be a secret.
+impl fmt::Debug for KeyHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyHandle").field("rule", &self.rule).field("key", &self.key).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for RuleHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuleHandle").field("rule", &self.rule().name).finish_non_exhaustive()
+        f.debug_struct("RuleHandle").field("rule", &self.rule).finish_non_exhaustive()
     }
 }

@@ -74,15 +74,6 @@ impl Hooks {
     /// Returns whether decisions are reported to a hook, a counter or an event.
     #[inline]
     pub(crate) fn need_reports(&self) -> bool {
-        cfg!(any(feature = "metrics", feature = "tracing"))
-            || self.on_decision.is_some()
-            || self.on_limited.is_some()
-            || self.attach_limits
-    }
-
-    /// Returns whether reports need the state of the limits.
-    #[inline]
-    pub(crate) fn need_limits(&self) -> bool {
-        self.attach_limits || self.on_decision.is_some()
+        cfg!(any(feature = "metrics", feature = "tracing")) || self.on_decision.is_some()
     }
 }

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use tollgate_http::Respond;
 use tower_service::Service;
 
-use crate::body::{Held, InFlightBody};
+use crate::body::InFlightBody;
+use crate::decide::Answers;
 use crate::{ResponseFuture, Tollgate};
 
 /// Says that the responses of a [`TollgateLayer`](crate::TollgateLayer) keep the type of their
@@ -30,7 +30,7 @@ pub struct InFlightTollgate<S, R>(pub(crate) Tollgate<S, R>);
 impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for InFlightTollgate<S, R>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
-    R: Respond<ResBody> + Clone,
+    R: Answers<ResBody> + Clone,
     ResBody: Body,
 {
     type Response = Response<InFlightBody<ResBody>>;
@@ -61,7 +61,7 @@ pin_project! {
 impl<S, R, ReqBody, ResBody> Future for InFlightFuture<S, R, ReqBody, ResBody>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    R: Respond<ResBody>,
+    R: Answers<ResBody>,
     ResBody: Body,
 {
     type Output = Result<Response<InFlightBody<ResBody>>, S::Error>;
@@ -69,8 +69,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut response = self.project().response;
         let result = ready!(response.as_mut().poll(context));
-        let places = response.take_places();
-        Poll::Ready(result.map(|response| response.map(|body| InFlightBody::new(body, Held::Places(places)))))
+        let held = response.take_held();
+        Poll::Ready(result.map(|response| response.map(|body| InFlightBody::new(body, held))))
     }
 }
 

@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{Extensions, Response, Uri};
-use tollgate::{Clock, Quota, ThreadTimer, Timer};
-use tollgate_http::{HeaderStyles, UnixZero};
+use http::{Response, Uri};
+use tollgate::{Clock, Quota, Timer};
+use tollgate_http::HeaderStyles;
+use tollgate_rules::{LiveRules, Rules};
 use tower_layer::Layer;
 
-use crate::decide::{LayerState, OriginalUri, ResponseClock, Sleep};
-use crate::hooks::Hooks;
-use crate::rule::{CompiledRule, Decider, SharedClock};
+use crate::decide::{Labels, LayerState, RespondBy, ResponseClock, Settings};
+use crate::rule::{SharedClock, origin};
 use crate::{
     BuildError, ClientAddress, HeaderStyle, HttpResponder, InFlightTollgate, KeyBy, Refusal, Rule,
     RuleDecision, RuleHandle, SameBody, Tollgate, WrappedBody,
@@ -87,29 +87,17 @@ impl TollgateLayer {
     /// Starts a builder without rules, with JSON responses and the headers of
     /// [`HeaderStyle::Ietf`].
     pub fn builder() -> Builder {
-        Builder {
-            rules: Vec::new(),
-            styles: HeaderStyles::from_iter([HeaderStyle::Ietf]),
-            hooks: Hooks::default(),
-            clock: None,
-            sleep: sleep_by(ThreadTimer),
-            original_uri: None,
-            responder: HttpResponder::default(),
-        }
+        // No key is an attribute of the connection: closures read it.
+        let peer = ClientAddress::connection(|_: &()| None);
+        let mut settings = Settings::new(peer, Labels::OfRules(Box::default()));
+        settings.styles = Some(HeaderStyles::from_iter([HeaderStyle::Ietf]));
+        Builder { rules: Vec::new(), settings, clock: None, responder: HttpResponder::default() }
     }
 }
 
 impl<R, B> TollgateLayer<R, B> {
-    pub(crate) fn rules(&self) -> &[CompiledRule] {
-        &self.state.rules
-    }
-
     pub(crate) fn state(&self) -> &Arc<LayerState> {
         &self.state
-    }
-
-    pub(crate) fn state_mut(&mut self) -> &mut Arc<LayerState> {
-        &mut self.state
     }
 
     /// Returns a handle on the limits of the rule with this name. `None` if there is no such rule.
@@ -120,18 +108,18 @@ impl<R, B> TollgateLayer<R, B> {
 }
 
 impl<S, R: Clone> Layer<S> for TollgateLayer<R> {
-    type Service = Tollgate<S, R>;
+    type Service = Tollgate<S, RespondBy<R>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Tollgate::new(inner, Arc::clone(&self.state), self.responder.clone())
+        Tollgate::new(inner, Arc::clone(&self.state), RespondBy(self.responder.clone()))
     }
 }
 
 impl<S, R: Clone> Layer<S> for TollgateLayer<R, WrappedBody> {
-    type Service = InFlightTollgate<S, R>;
+    type Service = InFlightTollgate<S, RespondBy<R>>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        InFlightTollgate(Tollgate::new(inner, Arc::clone(&self.state), self.responder.clone()))
+        InFlightTollgate(Tollgate::new(inner, Arc::clone(&self.state), RespondBy(self.responder.clone())))
     }
 }
 
@@ -143,8 +131,7 @@ impl<R: Clone, B> Clone for TollgateLayer<R, B> {
 
 impl<R, B> fmt::Debug for TollgateLayer<R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.rules().iter().map(|rule| &*rule.name).collect();
-        f.debug_struct("TollgateLayer").field("rules", &names).finish_non_exhaustive()
+        f.debug_struct("TollgateLayer").field("rules", &self.state.live).finish_non_exhaustive()
     }
 }
 
@@ -152,11 +139,8 @@ impl<R, B> fmt::Debug for TollgateLayer<R, B> {
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<R = HttpResponder> {
     rules: Vec<Rule>,
-    styles: HeaderStyles,
-    hooks: Hooks,
+    settings: Settings,
     clock: Option<SharedClock>,
-    sleep: Sleep,
-    original_uri: Option<OriginalUri>,
     responder: R,
 }
 
@@ -171,7 +155,7 @@ impl<R> Builder<R> {
     /// Which rate limit headers a response gets, instead of [`HeaderStyle::Ietf`]: any number of
     /// styles; `[]` for none.
     pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
-        self.styles = styles.into_iter().collect();
+        self.settings.styles = Some(styles.into_iter().collect());
         self
     }
 
@@ -205,14 +189,14 @@ impl<R> Builder<R> {
     ///
     /// [`Respond`]: crate::Respond
     pub fn responder<R2>(self, responder: R2) -> Builder<R2> {
-        let Self { rules, styles, hooks, clock, sleep, original_uri, .. } = self;
-        Builder { rules, styles, hooks, clock, sleep, original_uri, responder }
+        let Self { rules, settings, clock, .. } = self;
+        Builder { rules, settings, clock, responder }
     }
 
     /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
     /// served. If the client disconnects while its request waits, `hook` is not called.
     pub fn on_decision(mut self, hook: impl Fn(&RuleDecision<'_>) + Send + Sync + 'static) -> Self {
-        self.hooks.on_decision = Some(Box::new(hook));
+        self.settings.hooks.on_decision = Some(Box::new(hook));
         self
     }
 
@@ -221,14 +205,14 @@ impl<R> Builder<R> {
     ///
     /// **Cost.** Two allocations for each admitted request.
     pub fn attach_limits(mut self) -> Self {
-        self.hooks.attach_limits = true;
+        self.settings.hooks.attach_limits = true;
         self
     }
 
     /// Calls `hook` once for each refused request. To write the response, see
     /// [`answer`](Self::answer).
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
-        self.hooks.on_limited = Some(Box::new(hook));
+        self.settings.hooks.on_limited = Some(Box::new(hook));
         self
     }
 
@@ -238,7 +222,7 @@ impl<R> Builder<R> {
         mut self,
         hook: impl Fn(&str, &(dyn Error + Send + Sync + 'static)) + Send + Sync + 'static,
     ) -> Self {
-        self.hooks.on_backend_error = Some(Box::new(hook));
+        self.settings.hooks.on_backend_error = Some(Box::new(hook));
         self
     }
 
@@ -275,7 +259,7 @@ impl<R> Builder<R> {
         mut self,
         uri: impl Fn(&T) -> &Uri + Send + Sync + 'static,
     ) -> Self {
-        self.original_uri = Some(Box::new(move |extensions: &Extensions| extensions.get().map(&uri)));
+        self.settings.set_original_uri(uri);
         self
     }
 
@@ -301,7 +285,7 @@ impl<R> Builder<R> {
     /// # Ok::<(), tollgate_tower::BuildError>(())
     /// ```
     pub fn timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
-        self.sleep = sleep_by(timer);
+        self.settings.set_timer(timer);
         self
     }
 
@@ -311,10 +295,18 @@ impl<R> Builder<R> {
     ///
     /// [`BuildError`] names the rule, the setting, its value and its range.
     pub fn build(self) -> Result<TollgateLayer<R>, BuildError> {
-        let layer = self.build_any()?;
-        match layer.rules().iter().find(|rule| rule.is_in_flight()) {
-            Some(rule) => Err(BuildError::InFlight { rule: String::from(&*rule.name) }),
-            None => Ok(layer),
+        self.build_by(fresh, |error| error)
+    }
+
+    /// [`build`](Self::build), where `live` puts the rules in force.
+    pub(crate) fn build_by<E>(
+        self,
+        live: impl FnOnce(Rules, SharedClock) -> Result<LiveRules<SharedClock>, E>,
+        fail: impl Fn(BuildError) -> E,
+    ) -> Result<TollgateLayer<R>, E> {
+        match self.rules.iter().find(|rule| rule.counts_in_flight()) {
+            Some(rule) => Err(fail(BuildError::InFlight { rule: rule.name().to_owned() })),
+            None => self.build_any(live, fail),
         }
     }
 
@@ -326,45 +318,50 @@ impl<R> Builder<R> {
     ///
     /// As [`build`](Self::build).
     pub fn build_in_flight(self) -> Result<TollgateLayer<R, WrappedBody>, BuildError> {
-        self.build_any()
+        self.build_any(fresh, |error| error)
     }
 
-    fn build_any<B>(self) -> Result<TollgateLayer<R, B>, BuildError> {
-        let Self { rules, styles, hooks, clock, sleep, original_uri, responder } = self;
+    /// [`build_in_flight`](Self::build_in_flight), where `live` puts the rules in force.
+    pub(crate) fn build_in_flight_by<E>(
+        self,
+        live: impl FnOnce(Rules, SharedClock) -> Result<LiveRules<SharedClock>, E>,
+        fail: impl Fn(BuildError) -> E,
+    ) -> Result<TollgateLayer<R, WrappedBody>, E> {
+        self.build_any(live, fail)
+    }
+
+    fn build_any<B, E>(
+        self,
+        live: impl FnOnce(Rules, SharedClock) -> Result<LiveRules<SharedClock>, E>,
+        fail: impl Fn(BuildError) -> E,
+    ) -> Result<TollgateLayer<R, B>, E> {
+        let Self { rules, mut settings, clock, responder } = self;
         let response_clock = ResponseClock::new(clock);
-        let clock = response_clock.shared();
-        let rules = Rule::compile(rules, &clock)?;
-        let has_backends = rules.iter().any(|rule| matches!(rule.decider, Decider::Backend(_)));
-        let awaits_responses = rules.iter().any(CompiledRule::awaits_response);
-        let state = Arc::new(LayerState {
-            rules,
-            styles,
-            hooks,
-            clock,
+        let (rules, closures) = Rule::compile(rules).map_err(fail)?;
+        let live = live(rules, response_clock.shared())?;
+        settings.labels = Labels::OfRules(closures);
+        let state = LayerState::new(
+            live,
+            settings,
             response_clock,
-            unix_zero: UnixZero::default(),
-            sleep,
-            original_uri,
-            has_backends,
-            awaits_responses,
-        });
-        Ok(TollgateLayer { state, responder, body: PhantomData })
+            #[cfg(feature = "rules")]
+            None,
+        );
+        Ok(TollgateLayer { state: Arc::new(state), responder, body: PhantomData })
     }
 }
 
-pub(crate) fn sleep_by(timer: impl Timer + Send + Sync + 'static) -> Sleep {
-    let timer = Arc::new(timer);
-    Box::new(move |duration| {
-        let timer = Arc::clone(&timer);
-        Box::pin(async move { timer.sleep(duration).await })
-    })
+/// Puts rules in force that have seen no request.
+fn fresh(rules: Rules, clock: SharedClock) -> Result<LiveRules<SharedClock>, BuildError> {
+    let origin = origin(&rules);
+    Ok(LiveRules::new(rules, origin, clock)?)
 }
 
 impl<R> fmt::Debug for Builder<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("rules", &self.rules)
-            .field("styles", &self.styles)
+            .field("styles", &self.settings.styles)
             .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod body;
+mod change;
 mod decide;
 mod error;
 #[cfg(feature = "rules")]
@@ -11,34 +12,36 @@ mod handle;
 mod hooks;
 mod in_flight;
 mod layer;
-mod reconfigure;
+mod queue;
 mod request_limits;
 mod rule;
-mod saved;
+mod save;
 mod service;
 mod telemetry;
 
 pub use body::InFlightBody;
+pub use change::ReconfigureError;
+#[cfg(feature = "rules")]
+pub use decide::AsRulesSay;
+pub use decide::{Answers, Aside, Beside, NotServed, RespondBy};
 pub use error::BuildError;
 #[cfg(feature = "rules")]
-pub use file::{Aside, Beside, NotServed, RulesBuilder, RulesError, RulesFuture, RulesLayer, RulesService};
+pub use file::{RulesBuilder, RulesError, RulesLayer, RulesService};
 pub use future::ResponseFuture;
 pub use handle::{KeyHandle, RuleHandle};
 pub use hooks::RuleDecision;
 pub use in_flight::{InFlightFuture, InFlightTollgate, SameBody, WrappedBody};
 pub use layer::{Builder, TollgateLayer};
-pub use reconfigure::ReconfigureError;
 pub use request_limits::RequestLimits;
 pub use rule::{Limit, MissingKey, Rule};
-pub use saved::{NotRestored, SavedLimits};
 pub use service::Tollgate;
-pub use tollgate_backend::{Backend, BackendFault, OnBackendError, StoreReply};
 pub use tollgate_http::{
     AddressError, ClientAddress, GrpcResponder, HeaderStyle, HttpResponder, KeyBuf, KeyBy, LimitState,
     Refusal, RefusalReason, RequestHead, Respond, RuleOutcome,
 };
 #[cfg(feature = "rules")]
 pub use tollgate_rules::Status;
+pub use tollgate_rules::{Backend, BackendFault, NotRestored, OnBackendError, SavedLimits, StoreReply};
 #[cfg(feature = "rules")]
 pub use tollgate_rules_file::ReloadError;
 

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::Request;
 use tollgate_http::LimitState;
+use tollgate_rules::Line;
 
 use crate::RuleHandle;
-use crate::decide::{LayerState, Verdict};
+use crate::decide::{Generation, LayerState};
 
 /// What each rule of a layer that applies to a request has left, in the request's extensions: see
 /// [`Builder::attach_limits`](crate::Builder::attach_limits). Shadow rules are not among them.
@@ -37,11 +37,20 @@ use crate::decide::{LayerState, Verdict};
 #[derive(Clone)]
 pub struct RequestLimits {
     state: Arc<LayerState>,
+    generation: Arc<Generation>,
     /// The indexes of the rules, with the states of their limits.
     limits: Arc<[(usize, LimitState)]>,
 }
 
 impl RequestLimits {
+    /// What the enforced rules of these lines have left.
+    pub(crate) fn of(state: &Arc<LayerState>, generation: &Arc<Generation>, lines: &[Line]) -> Self {
+        let enforced = lines.iter().filter(|line| !line.is_shadow);
+        let state_of = |line: &Line| Some((line.rule, generation.http.shown(line)?.1));
+        let limits = enforced.filter_map(state_of).collect();
+        Self { state: Arc::clone(state), generation: Arc::clone(generation), limits }
+    }
+
     /// Returns what the rule with this name has left; of several limits, the one with the least.
     /// `None` if the rule does not apply, or admits the request because its backend failed.
     #[must_use]
@@ -52,7 +61,8 @@ impl RequestLimits {
     /// Returns the names of the rules that apply, with what each has left, in the order of the
     /// decisions.
     pub fn iter(&self) -> impl Iterator<Item = (&str, LimitState)> {
-        self.limits.iter().map(|&(rule, limit)| (&*self.state.rules[rule].name, limit))
+        let rules = &self.generation.http.set().rules().rules;
+        self.limits.iter().map(|&(rule, limit)| (&*rules[rule].name, limit))
     }
 
     /// Returns a handle on a rule of the layer, as
@@ -60,18 +70,6 @@ impl RequestLimits {
     #[must_use]
     pub fn handle(&self, rule: &str) -> Option<RuleHandle> {
         RuleHandle::new(&self.state, rule)
-    }
-}
-
-impl LayerState {
-    /// Attaches the states of the limits to an admitted request.
-    #[inline]
-    pub(crate) fn attach_limits<B>(self: &Arc<Self>, request: &mut Request<B>, verdict: &Verdict) {
-        if self.hooks.attach_limits {
-            let limits = verdict.reports.iter().filter(|report| !self.rules[report.rule].shadow);
-            let limits = limits.filter_map(|report| Some((report.rule, report.limit?))).collect();
-            request.extensions_mut().insert(RequestLimits { state: Arc::clone(self), limits });
-        }
     }
 }
 

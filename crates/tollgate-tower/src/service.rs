@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tollgate_http::Respond;
 use tower_service::Service;
 
-use crate::decide::{Decided, LayerState, OwnedCharges, ResponseHeaders, Verdict};
-use crate::future::ResponseFuture;
+use crate::ResponseFuture;
+use crate::decide::{Admitted, Answers, Decided, LayerState, Told};
+use crate::future::{Asking, Waiting};
 
 /// A service whose requests are limited, made by [`TollgateLayer`](crate::TollgateLayer).
 ///
@@ -30,12 +30,12 @@ pub struct Tollgate<S, R> {
     /// Whether the inner service may be called. It then may hold a permit.
     is_ready: bool,
     state: Arc<LayerState>,
-    responder: R,
+    answers: R,
 }
 
 impl<S, R> Tollgate<S, R> {
-    pub(crate) fn new(inner: S, state: Arc<LayerState>, responder: R) -> Self {
-        Self { inner, is_ready: false, state, responder }
+    pub(crate) fn new(inner: S, state: Arc<LayerState>, answers: R) -> Self {
+        Self { inner, is_ready: false, state, answers }
     }
 
     /// Returns the inner service.
@@ -58,7 +58,7 @@ impl<S, R> Tollgate<S, R> {
 impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for Tollgate<S, R>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
-    R: Respond<ResBody> + Clone,
+    R: Answers<ResBody> + Clone,
 {
     type Response = Response<ResBody>;
     type Error = S::Error;
@@ -71,70 +71,51 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
-        let mut verdict = Verdict::default();
         let is_ready = std::mem::take(&mut self.is_ready);
-        // Every branch consumes the request. If one left it to the end of this function, the
-        // compiler would copy it once more in the other branches.
-        match (self.state.decide(&self.state.head(&request), is_ready, &mut verdict), &verdict.refusal) {
-            (Decided::Now, None) => {
-                self.state.attach_limits(&mut request, &verdict);
-                if !is_ready {
-                    return self.serve_when_ready(request, verdict.headers, None);
+        let state = &self.state;
+        match state.decide(state.head(&request), is_ready, &mut Told::default(), true, &self.answers) {
+            Decided::Admitted(Admitted { headers, charges, departure: None, limits }) if is_ready => {
+                if let Some(limits) = limits {
+                    request.extensions_mut().insert(limits);
                 }
-                ResponseFuture::serving(self.inner.call(request), verdict.headers)
+                ResponseFuture::serving(headers, charges, || self.inner.call(request))
             }
-            (Decided::Now, Some(refusal)) => {
+            Decided::Admitted(admitted) => {
+                let clone = self.inner.clone();
+                let service = match admitted.departure {
+                    // The request takes the service that was polled: it has a place among those
+                    // that wait for a permit.
+                    None => std::mem::replace(&mut self.inner, clone),
+                    // The ready inner service may hold the very permit for which the request will
+                    // wait.
+                    Some(_) => {
+                        self.inner = clone.clone();
+                        clone
+                    }
+                };
+                ResponseFuture::waiting(Waiting::new(admitted, Arc::clone(&self.state), service, request))
+            }
+            Decided::Asks(telling) => {
+                // The ready inner service may hold a permit meanwhile.
+                self.inner = self.inner.clone();
+                let (service, state) = (self.inner.clone(), Arc::clone(&self.state));
+                let answers = self.answers.clone();
+                ResponseFuture::asking(Asking { telling, state, answers, service, request, tries: 0 })
+            }
+            Decided::Refused(response) => {
                 // The ready inner service may hold a permit that this request does not need.
                 self.inner = self.inner.clone();
-                let head = self.state.head(&request);
-                let response = self.state.refuse(head, refusal, verdict.headers, &self.responder);
-                drop(request);
-                ResponseFuture::refused(response)
-            }
-            (Decided::ByResponse(charges), _) => {
-                self.state.attach_limits(&mut request, &verdict);
-                if !is_ready {
-                    return self.serve_when_ready(request, verdict.headers, Some(charges));
-                }
-                ResponseFuture::settling(verdict.headers, charges, || self.inner.call(request))
-            }
-            (Decided::Later(delayed), _) => {
-                let inner = self.inner.clone();
-                // The ready inner service may hold the very permit for which the request will wait.
-                self.inner = inner.clone();
-                let state = Arc::clone(&self.state);
-                ResponseFuture::waiting(delayed, state, inner, self.responder.clone(), request)
+                ResponseFuture::refused(*response)
             }
         }
     }
 }
 
-impl<S: Clone, R: Clone> Tollgate<S, R> {
-    /// Serves an admitted request once the inner service is ready.
-    #[inline(never)]
-    fn serve_when_ready<ReqBody, ResBody>(
-        &mut self,
-        request: Request<ReqBody>,
-        headers: ResponseHeaders,
-        charges: Option<OwnedCharges>,
-    ) -> ResponseFuture<S, R, ReqBody, ResBody>
-    where
-        S: Service<Request<ReqBody>>,
-    {
-        // The request takes the service that was polled: it has a place among those that wait for a
-        // permit.
-        let clone = self.inner.clone();
-        let inner = std::mem::replace(&mut self.inner, clone);
-        let (state, responder) = (Arc::clone(&self.state), self.responder.clone());
-        ResponseFuture::admitted(charges, headers, state, inner, responder, request)
-    }
-}
-
 impl<S: Clone, R: Clone> Clone for Tollgate<S, R> {
     fn clone(&self) -> Self {
-        let (state, responder) = (Arc::clone(&self.state), self.responder.clone());
+        let (state, answers) = (Arc::clone(&self.state), self.answers.clone());
         // A clone of a ready service is not ready.
-        Self { inner: self.inner.clone(), is_ready: false, state, responder }
+        Self { inner: self.inner.clone(), is_ready: false, state, answers }
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) fn limits_text(limits: &Limits) -> String {
         Limits::Each(each) => each.iter().map(limit_text).collect::<Vec<_>>().join(" and "),
         Limits::Unlimited => "unlimited".to_owned(),
         Limits::Block => "block".to_owned(),
+        Limits::PerRequest => "of each request".to_owned(),
+        Limits::Elsewhere => "decided elsewhere".to_owned(),
     }
 }
 

@@ -62,6 +62,8 @@ pub struct HttpRules<C = TscClock> {
     client: ClientAddress,
     /// The headers of responses to admitted requests.
     styles: HeaderStyles,
+    /// Whether those are of all responses, whatever the rules say.
+    are_own_styles: bool,
     has_queues: bool,
     /// Whether some rule, or the file, has a jitter.
     has_jitter: bool,
@@ -84,6 +86,7 @@ impl<C> HttpRules<C> {
         Self {
             client: client(peer, &rules.clients),
             styles: styles(rules.answer.styles.as_deref()),
+            are_own_styles: false,
             has_queues: rules.rules.iter().any(has_queues),
             cors: Cors::new(&rules.cors),
             has_jitter: rules.answer.jitter.is_some()
@@ -92,6 +95,20 @@ impl<C> HttpRules<C> {
             policies: Policies::default(),
             set,
         }
+    }
+
+    /// Sends headers of these styles with all responses, in place of those that the rules name.
+    #[must_use]
+    pub fn with_styles(self, styles: HeaderStyles) -> Self {
+        Self { styles, are_own_styles: true, ..self }
+    }
+
+    /// Returns the styles of the response to a request that this rule refuses.
+    pub(super) fn styles_of(&self, rule: &Rule) -> HeaderStyles {
+        if self.are_own_styles {
+            return self.styles;
+        }
+        styles(rule.refuse.styles.as_deref().or(self.set.rules().answer.styles.as_deref()))
     }
 
     /// Returns the rules.
@@ -143,11 +160,14 @@ impl<C> HttpRules<C> {
     pub fn shown(&self, line: &Line) -> Option<(&str, LimitState)> {
         let limits = self.limits(line);
         let name = match line.number {
+            // A tier that only admits shows nothing.
+            _ if limits.is_told_late => (line.limit < u64::MAX).then_some(&limits.other)?,
             Some(number) => limits.policies.as_ref()?.names().get(number)?,
-            None => limits.counts_in_flight.then_some(&limits.in_flight)?,
+            None => limits.counts_in_flight.then_some(&limits.other)?,
         };
         // It is not known when a request in flight ends.
-        let more_after = line.number.map_or(Duration::MAX, |_| line.more_after);
+        let is_known = line.number.is_some() || limits.is_told_late;
+        let more_after = if is_known { line.more_after } else { Duration::MAX };
         let reset = line.retry_after.unwrap_or(more_after);
         Some((name, LimitState { limit: line.limit, remaining: line.remaining, reset }))
     }

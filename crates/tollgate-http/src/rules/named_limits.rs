@@ -9,9 +9,12 @@ use crate::QuotaPolicies;
 pub(super) struct NamedLimits {
     /// Of the limits by time; `None` if there are none.
     pub(super) policies: Option<QuotaPolicies>,
-    /// The name of the limits of requests in flight.
-    pub(super) in_flight: Box<str>,
+    /// The name of a limit that has no policy: of requests in flight, one that comes with each
+    /// request, one of a store.
+    pub(super) other: Box<str>,
     pub(super) counts_in_flight: bool,
+    /// Whether the numbers of the limit are known only when it has decided.
+    pub(super) is_told_late: bool,
 }
 
 impl NamedLimits {
@@ -19,13 +22,14 @@ impl NamedLimits {
         let quotas: Vec<Quota> = quotas(limits).collect();
         let counts_in_flight = match limits {
             Limits::Each(limits) => limits.iter().any(|limit| matches!(limit, Limit::InFlight { .. })),
-            Limits::Unlimited | Limits::Block => false,
+            Limits::Unlimited | Limits::Block | Limits::PerRequest | Limits::Elsewhere => false,
         };
-        let (policies, in_flight) = match &*quotas {
+        let (policies, other) = match &*quotas {
             [] => (None, rule.into()),
             quotas => (Some(QuotaPolicies::new(rule, quotas)), format!("{rule}/in-flight").into()),
         };
-        Self { policies, in_flight, counts_in_flight }
+        let is_told_late = matches!(limits, Limits::PerRequest | Limits::Elsewhere);
+        Self { policies, other, counts_in_flight, is_told_late }
     }
 }
 

@@ -10,10 +10,9 @@ use tollgate_rules::{BodyFormat, Line, Rule, Ruling};
 
 use super::chance::Chance;
 use super::http_rules::HttpRules;
-use super::settings::styles;
 use crate::{
-    GrpcResponder, HeaderSink, HeaderStyles, HttpResponder, QuotaPolicies, Refusal, RefusalReason,
-    RefusalRecord, RequestHead, Respond, UnixZero,
+    GrpcResponder, HeaderSink, HttpResponder, QuotaPolicies, Refusal, RefusalReason, RefusalRecord,
+    RequestHead, Respond, UnixZero,
 };
 
 /// A refusal by rules: see [`HttpRules::refusal`]. What the rule says of the response comes before
@@ -32,17 +31,20 @@ impl<'v, C> RuleRefusal<'v, C> {
     /// The refusal by this one of the lines.
     pub(super) fn new(http: &'v HttpRules<C>, lines: &'v [Line], line: &'v Line) -> Self {
         let shows_limit = matches!(line.ruling, Ruling::Refused | Ruling::Never);
-        let number = line.number.filter(|_| shows_limit);
+        let policies = http.limits(line).policies.as_ref();
+        let number = line.number.filter(|_| shows_limit && policies.is_some());
+        // A ban, and a store, refuse by no limit of the rule.
+        let refusing =
+            number.map_or(0, |number| if line.refusing == 0 { 1 << number } else { line.refusing });
         let record = RefusalRecord {
             reason: reason(line.ruling),
             cost: line.cost,
             state: http.shown(line).filter(|_| shows_limit).map(|(_, state)| state),
             retry_after: line.retry_after,
             slowest: number,
-            refusing: number.map_or(0, |number| 1 << number),
+            refusing,
         };
-        let policies = http.limits(line).policies.as_ref().filter(|_| number.is_some());
-        let names = policies.map_or(&[][..], QuotaPolicies::names);
+        let names = policies.filter(|_| number.is_some()).map_or(&[][..], QuotaPolicies::names);
         Self { http, lines, rule: http.rule(line), names, record, chance: http.chance() }
     }
 
@@ -57,10 +59,6 @@ impl<'v, C> RuleRefusal<'v, C> {
     #[must_use]
     pub fn describe<'r>(&'r self, head: RequestHead<'r>) -> Refusal<'r> {
         Refusal::new(head, &self.rule.name, self.names, &self.record)
-    }
-
-    fn styles(&self) -> HeaderStyles {
-        styles(self.rule.refuse.styles.as_deref().or(self.http.set().rules().answer.styles.as_deref()))
     }
 
     /// Returns what clients are told beyond the exact wait: at random, and for this refusal always
@@ -145,13 +143,15 @@ impl<C: Clock> RuleRefusal<'_, C> {
         self.write_headers_with(self.retry_after(), decided_at, unix_zero, headers);
     }
 
-    fn respond_with(
+    /// As [`respond`](Self::respond), by a response that `answer` makes: the headers that it lacks
+    /// are added.
+    pub fn respond_with<B>(
         &self,
         head: RequestHead<'_>,
         decided_at: Timestamp,
         unix_zero: &UnixZero,
-        answer: impl FnOnce(&Refusal<'_>) -> Response<String>,
-    ) -> Response<String> {
+        answer: impl FnOnce(&Refusal<'_>) -> Response<B>,
+    ) -> Response<B> {
         let retry_after = self.retry_after();
         let record = RefusalRecord { retry_after, ..self.record };
         let refusal = Refusal::new(head, &self.rule.name, self.names, &record);
@@ -173,7 +173,8 @@ impl<C: Clock> RuleRefusal<'_, C> {
             set(headers, name, value);
         }
         let times = (decided_at, retry_after);
-        self.http.write_refusal(self.styles(), (self.lines, self.chance), times, unix_zero, headers);
+        let styles = self.http.styles_of(self.rule);
+        self.http.write_refusal(styles, (self.lines, self.chance), times, unix_zero, headers);
     }
 }
 

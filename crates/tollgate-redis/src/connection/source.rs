@@ -6,7 +6,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
     RedisConnectionInfo, RedisResult, TlsMode,
 };
-use tollgate_backend::{AddressError, StoreAddress, StorePlace};
+use tollgate_rules::{AddressError, StoreAddress, StorePlace};
 
 use super::window::Window;
 use crate::BuildError;

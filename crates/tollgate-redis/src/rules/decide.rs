@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::Outcome;
-use tollgate_backend::StoreReply;
+use tollgate_rules::StoreReply;
 use tollgate_rules::{StoreFailure, StoredAsk};
 
 use crate::rules::plan::Plan;

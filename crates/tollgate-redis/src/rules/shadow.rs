@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tollgate_backend::StoreReply;
+use tollgate_rules::StoreReply;
 use tollgate_rules::{Line, StoredAnswer, StoredAsk};
 
 use crate::Limiter;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tollgate::{FixedWindow, LeakyBucket, Outcome, Quota, Rate, SlidingLog, TokenBucket};
-use tollgate_backend::Backend;
 use tollgate_redis::{BuildError, Centre, CentreLimiter, Redis, Time};
+use tollgate_rules::Backend;
 use tollgate_testing::stores::{Cluster, Proxy, Server, Store};
 
 use crate::bound::{Load, assert_bound};

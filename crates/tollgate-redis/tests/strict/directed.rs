@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tollgate::{FixedWindow, LeakyBucket, Outcome, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_backend::{Backend, StoreReply};
 use tollgate_redis::{Answer, Limiter, Receipt, Redis};
+use tollgate_rules::{Backend, StoreReply};
 use tollgate_testing::stores::{Server, Store};
 
 use crate::{Clock, run};

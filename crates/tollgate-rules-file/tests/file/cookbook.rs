@@ -42,6 +42,7 @@ fn limits(limits: &Limits) -> String {
         Limits::Each(limits) => limits.iter().map(limit).collect::<Vec<_>>().join(" + "),
         Limits::Unlimited => "unlimited".into(),
         Limits::Block => "block".into(),
+        Limits::PerRequest | Limits::Elsewhere => unreachable!("no file has them"),
     }
 }
 

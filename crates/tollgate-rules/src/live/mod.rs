@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tollgate::{Clock, TscClock};
+use tollgate::{BuildError, Clock, TscClock};
 
 use crate::rule::Rules;
 use crate::set::{Change, Parked, RuleSet, SetError, Succession};
@@ -275,6 +275,38 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         Ok(generation)
     }
 
+    /// Forgives all keys of a rule in force their debts to its limits by time, or to those of one of
+    /// its tiers, by their indices. Bans stay, and so do requests in flight. `false`: there are no
+    /// such limits in this process.
+    ///
+    /// When would I want this? After an incident that made all clients retry.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::ChangedTooOften`]: nothing is forgiven. Try again later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ManualClock;
+    /// use tollgate_rules::{Key, Limit, Limits, LiveRules, PlainRequest, Rule, Rules, Scratch};
+    ///
+    /// let limits = Limits::Each(vec![Limit::Quota("1/h".parse()?)]);
+    /// let rules = Rules::of(vec![Rule::new("all", Key::Everyone, limits)]);
+    /// let live = LiveRules::new(rules, [0; 32], ManualClock::new())?;
+    /// let (mut handle, mut scratch) = (live.handle(), Scratch::default());
+    /// let mut asks = || handle.check(&PlainRequest::default(), &mut scratch).is_admitted();
+    /// assert!(asks() && !asks());
+    /// assert!(live.forgive(0, None)?);
+    /// assert!(asks());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn forgive(&self, rule: usize, tier: Option<usize>) -> Result<bool, BuildError> {
+        // No exchange changes a quota meanwhile, and no save reads one.
+        let _parked = self.inner.parked();
+        self.rules().forgive(rule, tier)
+    }
+
     /// Aligns the windows of all limits to another Unix time: that of the clock's zero is now known
     /// to be this. Also those of rules that are gone and kept.
     ///
@@ -329,7 +361,7 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
 }
 
 /// Makes all changes, or none.
-fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, tollgate::BuildError)> {
+fn make<C: Clock + 'static>(changes: &[Change<C>]) -> Result<(), (Box<str>, BuildError)> {
     for (index, change) in changes.iter().enumerate() {
         if let Err(error) = change.make() {
             for made in changes[..index].iter().rev() {

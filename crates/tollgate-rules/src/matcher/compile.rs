@@ -72,16 +72,26 @@ impl Compiler<'_> {
                 generosity,
             });
         }
+        let named_tier = match &rule.tier_named_by {
+            None => None,
+            Some(attribute @ Attribute::Label(_)) => {
+                let names = rule.tiers.iter().map(|tier| tier.name.as_bytes().into());
+                Some((self.source(attribute), names.zip(0..).collect()))
+            }
+            Some(attribute) => return Err(self.misplaced(attribute)),
+        };
         let mut all_limits = rule.tiers.iter().map(|tier| &tier.limits).chain([&rule.limits]);
         Ok(Compiled {
             name: rule.name.clone(),
             mode: rule.mode,
             is_unlimited: all_limits.all(|limits| *limits == Limits::Unlimited),
+            is_per_request: rule.limits == Limits::PerRequest,
             applies: self.any(&rule.applies)?,
             except: self.any(&rule.except)?,
             key,
             missing: rule.missing,
             tiers,
+            named_tier,
             generosity: Generosity::of(&rule.limits),
             cost: self.cost()?,
             replaces: self.replaces(by_name)?,

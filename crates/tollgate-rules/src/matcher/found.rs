@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tollgate::Lent;
+
 use super::pattern::Stack;
 use crate::request::Buffers;
 
@@ -38,6 +40,8 @@ pub struct Found {
     pub(super) judged: Vec<Judged>,
     pub(super) candidates: Vec<u32>,
     pub(super) stack: Stack,
+    /// The quotas that came with the request.
+    pub(super) lent: Vec<Lent>,
     /// Of values that are given without a request: the target, and the line of cookies.
     pub(super) text: Vec<u8>,
 }
@@ -62,6 +66,11 @@ impl Found {
     pub fn key(&self, concerned: &Concerned) -> &[u8] {
         &self.keys[concerned.key.clone()]
     }
+
+    /// The quota that came with the request for a rule; `None`: for this one none did.
+    pub(crate) fn lent(&self, concerned: &Concerned) -> Option<&Lent> {
+        self.lent.get(concerned.lent?)
+    }
 }
 
 /// A rule that concerns a request. See [`Found`].
@@ -78,6 +87,8 @@ pub struct Concerned {
     /// Whether a part of the key is missing and the rule refuses such requests.
     pub is_refused_without_key: bool,
     pub(super) key: Range<usize>,
+    /// The index of the quota that came with the request, for rules that have no other.
+    pub(super) lent: Option<usize>,
 }
 
 /// A rule that concerns a request, unless another one replaces it.

@@ -58,6 +58,7 @@ impl Matcher {
             cost,
             is_refused_without_key: key.is_err() && compiled.missing == MissingKey::Refuse,
             key: key.unwrap_or(0..0),
+            lent: None,
         });
         Ok(())
     }

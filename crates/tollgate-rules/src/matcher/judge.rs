@@ -67,6 +67,7 @@ impl Compiled {
             },
             is_refused_without_key: key.is_err() && self.missing == MissingKey::Refuse,
             key: key.unwrap_or(0..0),
+            lent: None,
         };
         let replaces = self.replaces != Replaced::None
             && (side == Side::Relaxes
@@ -90,6 +91,13 @@ impl Compiled {
 
     /// Returns the tier. Where it is not certain whether one applies, the one that admits least.
     fn tier(&self, seen: &Seen<'_>, stack: &mut Stack) -> Option<usize> {
+        let mut named = None;
+        if let Some((source, tiers)) = &self.named_tier {
+            seen.values(source, &mut |name, _| named = tiers.get(name).copied());
+        }
+        if named.is_some() {
+            return named;
+        }
         let mut least = None;
         for (number, tier) in self.tiers.iter().enumerate() {
             if first(&tier.applies, seen, Side::Restricts, stack).is_none() {

@@ -150,19 +150,24 @@ impl Matcher {
     /// Judges the rules that the request's path, method or values may concern, and those without
     /// such a condition. Allocates nothing once the buffers of `found` have grown.
     pub fn find(&self, request: &dyn Request, found: &mut Found) {
-        let Found { concerned, keys, buffers, judged, candidates, stack, .. } = found;
+        let Found { concerned, keys, buffers, judged, candidates, stack, lent, .. } = found;
         concerned.clear();
         keys.clear();
+        lent.clear();
         judged.clear();
         buffers.read(request, &self.names);
         let seen = Seen::new(request, buffers, self.form, self.ipv6_prefix);
         self.index.find(&seen, stack, candidates);
         for rule in candidates.iter().map(|&rule| rule as usize) {
-            match self.rules[rule].judge(rule, &seen, keys, stack) {
-                Judgement::Concerns(found, _) if self.may_replace => judged.push(found),
-                Judgement::Concerns(found, _) => concerned.push(found.concerned),
-                _ => {}
+            let Judgement::Concerns(mut found, _) = self.rules[rule].judge(rule, &seen, keys, stack) else {
+                continue;
+            };
+            if self.rules[rule].is_per_request {
+                let Some(quota) = request.quota(&self.rules[rule].name) else { continue };
+                found.concerned.lent = Some(lent.len());
+                lent.push(quota.lend());
             }
+            if self.may_replace { judged.push(found) } else { concerned.push(found.concerned) }
         }
         if self.may_replace {
             replace::mark(&self.rules, judged, candidates);

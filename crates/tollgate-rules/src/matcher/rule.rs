@@ -1,5 +1,7 @@
 //! A compiled rule.
 
+use std::collections::HashMap;
+
 use tollgate::spelling::Spelling;
 
 use super::condition::All;
@@ -13,6 +15,8 @@ pub(super) struct Compiled {
     pub(super) mode: Mode,
     /// Whether it refuses no request, so that its conditions relax.
     pub(super) is_unlimited: bool,
+    /// Whether its limit comes with each request.
+    pub(super) is_per_request: bool,
     /// Empty: all requests.
     pub(super) applies: Vec<All>,
     pub(super) except: Vec<All>,
@@ -20,12 +24,17 @@ pub(super) struct Compiled {
     pub(super) key: Vec<Part>,
     pub(super) missing: MissingKey,
     pub(super) tiers: Vec<CompiledTier>,
+    /// What may name a tier, and the tiers by their names.
+    pub(super) named_tier: Option<(Source, TierByName)>,
     pub(super) generosity: Generosity,
     pub(super) cost: CompiledCost,
     pub(super) replaces: Replaced,
     /// A rule has a lower number than those that it replaces.
     pub(super) turn: u32,
 }
+
+/// The numbers of tiers.
+pub(super) type TierByName = HashMap<Box<[u8]>, usize, ahash::RandomState>;
 
 /// A part of a key.
 #[derive(Debug)]
@@ -79,7 +88,8 @@ impl Generosity {
         };
         match limits {
             Limits::Block => Self(0.0, 0),
-            Limits::Unlimited => Self(f64::INFINITY, u64::MAX),
+            // What it admits is not known here.
+            Limits::Unlimited | Limits::PerRequest | Limits::Elsewhere => Self(f64::INFINITY, u64::MAX),
             Limits::Each(limits) => {
                 limits.iter().map(of_limit).fold(Self(f64::INFINITY, u64::MAX), |least, limit| {
                     if limit < least { limit } else { least }

@@ -16,6 +16,8 @@ mod seen;
 
 use std::net::IpAddr;
 
+use tollgate::CallQuota;
+
 pub(crate) use crate::rule::MAX_VALUE;
 pub use host::is_host;
 pub use misspelled::is_misspelled;
@@ -63,6 +65,17 @@ pub trait Request {
 
     /// Returns the client's address: that of the connection, or what trusted proxies say of it.
     fn client(&self) -> Option<IpAddr>;
+
+    /// Returns the quota that comes with the request for the rule of this name, whose limits are
+    /// [`PerRequest`](crate::Limits::PerRequest). `None`: the rule does not concern the request. By
+    /// default, none comes.
+    ///
+    /// When would I want this? When the numbers are in a verified token, or in a row of a database
+    /// that is at hand when the request comes. Never take them from what a client can write.
+    fn quota(&self, rule: &str) -> Option<CallQuota> {
+        let _ = rule;
+        None
+    }
 }
 
 /// What a rule may ask of a request.

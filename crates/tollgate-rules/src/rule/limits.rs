@@ -15,6 +15,12 @@ pub enum Limits {
     Unlimited,
     /// It refuses all.
     Block,
+    /// The one that comes with each request: see [`Request::quota`](crate::Request::quota). A file
+    /// has none of these.
+    PerRequest,
+    /// Those of a store that the caller asks: see [`Verdict::unasked`](crate::Verdict::unasked). Of
+    /// a file, they are [`Each`](Self::Each) of a rule with a [`store`](crate::Rule::store).
+    Elsewhere,
 }
 
 /// One limit of a key.
@@ -40,6 +46,8 @@ pub struct Tier {
     pub applies: Vec<Conditions>,
     /// Their limits.
     pub limits: Limits,
+    /// How many keys the tier's tables are built for; `None`: as many as the rule's.
+    pub max_keys: Option<usize>,
 }
 
 /// What a request costs. A cost of 0 only looks.

@@ -24,7 +24,7 @@ mod value;
 
 use std::time::Duration;
 
-use tollgate::Inherit;
+use tollgate::{Inherit, WhenFull};
 
 pub use attribute::{Attribute, Transform};
 pub use condition::{Condition, Conditions, Values};
@@ -60,6 +60,8 @@ pub struct Rule {
     pub limits: Limits,
     /// Other limits for some requests: those of the first tier of which the conditions hold.
     pub tiers: Vec<Tier>,
+    /// A label that may name the tier of a request, before the conditions of the tiers are asked.
+    pub tier_named_by: Option<Attribute>,
     /// What a request costs.
     pub cost: Cost,
     /// Whether the rule refuses requests.
@@ -82,6 +84,8 @@ pub struct Rule {
     pub forget: bool,
     /// How many keys the rule's tables are built for; `None`: the default.
     pub max_keys: Option<usize>,
+    /// What becomes of a new key when they are full.
+    pub when_full: WhenFull,
     /// Where the counts are kept; `None`: in this process.
     pub store: Option<Store>,
 }
@@ -111,6 +115,7 @@ impl Rule {
             missing: MissingKey::Share,
             limits,
             tiers: Vec::new(),
+            tier_named_by: None,
             cost: Cost::Fixed(1),
             mode: Mode::Enforce,
             replaces: Replaces::None,
@@ -122,6 +127,7 @@ impl Rule {
             inherit: Inherit::Additive,
             forget: false,
             max_keys: None,
+            when_full: WhenFull::default(),
             store: None,
         }
     }

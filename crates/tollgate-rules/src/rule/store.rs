@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_backend::{AddressError, StoreAddress};
+use crate::store::{AddressError, StoreAddress};
 
 /// The store of a rule: Redis or Valkey, which all processes that read the rule share.
 #[derive(Clone, Debug, PartialEq, Eq)]

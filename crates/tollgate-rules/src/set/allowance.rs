@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, CountPolicy, Limiter, MOST_LIMITS, Quota};
+use tollgate::{
+    Algorithm, BuildError, Builder, CallQuota, Clock, CountPolicy, Limiter, MOST_LIMITS, Quota, Receipt,
+    Stats, Timestamp, Usage, WhenFull,
+};
 
-use crate::rule::{Cost, Key, Limit, Limits, Mode, Rule};
+use crate::rule::{Cost, Key, Limit, Limits, Mode, Rule, Tier};
 use crate::set::SetError;
 use crate::set::at_once::AtOnce;
 use crate::set::ban::Bans;
@@ -66,10 +69,66 @@ pub(crate) struct Current<C> {
 }
 
 /// A limiter that generations of a rule share.
-pub(crate) struct Shared<C> {
-    pub(crate) limiter: Limiter<[u8], Quota, MOST_LIMITS, C>,
-    /// The quotas of which it was built: the ring of a log never grows.
-    pub(crate) built: Box<[Quota]>,
+pub(crate) enum Shared<C> {
+    /// By the rule's own quotas.
+    Own {
+        limiter: Limiter<[u8], Quota, MOST_LIMITS, C>,
+        /// The quotas of which it was built: the ring of a log never grows.
+        built: Box<[Quota]>,
+    },
+    /// By quotas that come with requests.
+    PerRequest(Limiter<[u8], CallQuota, 1, C>),
+}
+
+impl<C> Shared<C> {
+    /// The limiter by the rule's own quotas, if it is one.
+    #[inline]
+    pub(crate) fn own(&self) -> Option<&Limiter<[u8], Quota, MOST_LIMITS, C>> {
+        match self {
+            Self::Own { limiter, .. } => Some(limiter),
+            Self::PerRequest(_) => None,
+        }
+    }
+
+    /// The limiter by quotas that come with requests, if it is one.
+    pub(crate) fn per_request(&self) -> Option<&Limiter<[u8], CallQuota, 1, C>> {
+        match self {
+            Self::Own { .. } => None,
+            Self::PerRequest(limiter) => Some(limiter),
+        }
+    }
+}
+
+impl<C: Clock + 'static> Shared<C> {
+    /// Gives back a charge of a request that was decided at this time.
+    pub(crate) fn refund_at(&self, receipt: Receipt, now: Timestamp) -> u64 {
+        match self {
+            Self::Own { limiter, .. } => limiter.refund_at(receipt, now),
+            Self::PerRequest(limiter) => limiter.refund_at(receipt, now),
+        }
+    }
+
+    /// Gives back up to so many units of a charge. Returns how many.
+    pub(crate) fn refund_part<const N: usize>(&self, receipt: &mut Receipt<N>, units: u64) -> u64 {
+        match self {
+            Self::Own { limiter, .. } => limiter.refund_part(receipt, units),
+            Self::PerRequest(limiter) => limiter.refund_part(receipt, units),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        match self {
+            Self::Own { limiter, .. } => limiter.stats(),
+            Self::PerRequest(limiter) => limiter.stats(),
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        match self {
+            Self::Own { limiter, .. } => limiter.usage(),
+            Self::PerRequest(limiter) => limiter.usage(),
+        }
+    }
 }
 
 /// A limit of requests in flight, with the numbers of this generation.
@@ -89,7 +148,32 @@ impl<C> Current<C> {
 
 /// How many keys the tables of a rule are built for; `None`: the engine's default.
 pub(crate) fn max_keys(rule: &Rule) -> Option<usize> {
-    if rule.key == Key::Everyone { Some(1) } else { rule.max_keys }
+    // None at all is the builder's error.
+    if rule.key == Key::Everyone { Some(rule.max_keys.unwrap_or(1).min(1)) } else { rule.max_keys }
+}
+
+/// How a table is built.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) max_keys: Option<usize>,
+    when_full: WhenFull,
+}
+
+impl Room {
+    /// That of a rule, or of one of its tiers.
+    pub(crate) fn of(rule: &Rule, tier: Option<&Tier>) -> Self {
+        let own = tier.and_then(|tier| tier.max_keys);
+        Self { max_keys: own.or(max_keys(rule)), when_full: rule.when_full }
+    }
+
+    /// A builder of such a table. What all rules may take is checked for all of them.
+    pub(crate) fn apply<A: Algorithm, const N: usize, C: Clock>(
+        self,
+        builder: Builder<[u8], A, N, C>,
+    ) -> Builder<[u8], A, N, C> {
+        let builder = builder.when_full(self.when_full).memory_budget(usize::MAX);
+        if let Some(keys) = self.max_keys { builder.max_keys(keys) } else { builder }
+    }
 }
 
 /// So many at once, each for this time at most.
@@ -119,24 +203,31 @@ impl<C> Allowance<C> {
 
 impl<C: Clock + Clone + 'static> Allowance<C> {
     /// Builds limiters that have seen no key.
-    pub(crate) fn new(limits: &Limits, max_keys: Option<usize>, clock: &C) -> Result<Self, BuildError> {
+    pub(crate) fn new(limits: &Limits, room: Room, clock: &C) -> Result<Self, BuildError> {
         let empty = Self::without_limiters;
         let limits = match limits {
             Limits::Each(limits) => limits,
             Limits::Unlimited => return Ok(empty(Kind::Unlimited)),
             Limits::Block => return Ok(empty(Kind::Block)),
+            Limits::Elsewhere => return Ok(empty(Kind::Stored)),
+            Limits::PerRequest => {
+                // Each request that is limited brings its quota, so the limiter's own is any.
+                let builder = Limiter::builder(CallQuota::from_nanos(1, 1)?).per().clock(clock.clone());
+                let shared = Shared::PerRequest(room.apply(builder).build()?);
+                let quotas = Some(Current::new(Arc::new(shared), Box::default()));
+                return Ok(Self { quotas, ..empty(Kind::Each) });
+            }
         };
         let (quotas, in_flight) = parts(limits);
-        let at_once =
-            |(most, ttl)| Ok(CurrentAtOnce { shared: Arc::new(AtOnce::new(most, max_keys)?), most, ttl });
+        let at_once = |(most, ttl)| {
+            Ok(CurrentAtOnce { shared: Arc::new(AtOnce::new(most, room.max_keys)?), most, ttl })
+        };
         let at_once = in_flight.into_iter().map(at_once).collect::<Result<_, BuildError>>()?;
         let mut allowance = Self { at_once, ..empty(Kind::Each) };
         // No limit at all is the builder's error.
         if !quotas.is_empty() || allowance.at_once.is_empty() {
             let builder = Limiter::builder(quotas.to_vec()).per().clock(clock.clone());
-            let builder = if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder };
-            let limiter = builder.memory_budget(usize::MAX).build()?;
-            let shared = Shared { limiter, built: quotas.clone() };
+            let shared = Shared::Own { limiter: room.apply(builder).build()?, built: quotas.clone() };
             allowance.quotas = Some(Current::new(Arc::new(shared), quotas));
         }
         Ok(allowance)
@@ -148,7 +239,8 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
             return false;
         };
         let is_brief = |quota: &Quota| !matches!(quota, Quota::SlidingLog(_) | Quota::SlidingWindow(_));
-        quotas.iter().all(is_brief) && self.at_once.is_empty()
+        // Without quotas, they come with requests.
+        !quotas.is_empty() && quotas.iter().all(is_brief) && self.at_once.is_empty()
     }
 
     /// How much of a charge may have to stay when another request was charged since: buckets and
@@ -175,7 +267,9 @@ impl<C: Clock + 'static> Limited<C> {
     fn realign(&self, unix_at_zero: Duration) -> Result<(), BuildError> {
         let mut first = Ok(());
         for limits in self.allowances.iter().filter_map(|allowance| allowance.quotas.as_ref()) {
-            first = first.and(limits.shared.limiter.realign(unix_at_zero));
+            if let Some(limiter) = limits.shared.own() {
+                first = first.and(limiter.realign(unix_at_zero));
+            }
         }
         first
     }
@@ -184,20 +278,20 @@ impl<C: Clock + 'static> Limited<C> {
 impl<C: Clock + Clone + 'static> Limited<C> {
     /// A rule whose limiters have seen no key.
     pub(crate) fn new(rule: &Rule, clock: &C) -> Result<Self, SetError> {
-        let max_keys = max_keys(rule);
-        let build = |limits: &Limits, tier: Option<&str>| {
+        let build = |limits: &Limits, tier: Option<&Tier>| {
             if rule.store.is_some() && matches!(limits, Limits::Each(_)) {
                 return Ok(Allowance::without_limiters(Kind::Stored));
             }
-            let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: tier.map(Into::into), error };
-            Allowance::new(limits, max_keys, clock).map_err(fail)
+            let tier_name = tier.map(|tier| tier.name.clone());
+            let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: tier_name, error };
+            Allowance::new(limits, Room::of(rule, tier), clock).map_err(fail)
         };
         let own = std::iter::once(build(&rule.limits, None));
-        let tiers = rule.tiers.iter().map(|tier| build(&tier.limits, Some(&tier.name)));
+        let tiers = rule.tiers.iter().map(|tier| build(&tier.limits, Some(tier)));
         let allowances = own.chain(tiers).collect::<Result<_, _>>()?;
         let bans = match &rule.ban {
             Some(ban) => {
-                Some(Bans::new(ban.0, max_keys, clock.clone()).map_err(|error| SetError::Limit {
+                Some(Bans::new(ban.0, max_keys(rule), clock.clone()).map_err(|error| SetError::Limit {
                     rule: rule.name.clone(),
                     tier: None,
                     error,

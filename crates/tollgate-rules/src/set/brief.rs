@@ -20,7 +20,7 @@ use tollgate::{Clock, MOST_LIMITS, Offer, Outcome, Timestamp, together};
 
 use crate::matcher::{Concerned, Found};
 use crate::set::allowance::Current;
-use crate::set::line::{Line, telling};
+use crate::set::line::{Line, Told};
 use crate::set::scratch::Scratch;
 use crate::set::{Ask, RuleSet};
 
@@ -95,7 +95,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         now: Timestamp,
     ) -> Option<impl ExactSizeIterator<Item = Offer<'_>>> {
         let (current, cost) = self.brief(one, cost)?;
-        Some(current.shared.limiter.account(found.key(one)).at(now).offers(cost))
+        Some(current.shared.own()?.account(found.key(one)).at(now).offers(cost))
     }
 }
 
@@ -142,7 +142,8 @@ impl<C> RuleSet<C> {
             let mut kept =
                 charges.brief.iter().filter(|(of, _)| *of == index).map(|(_, kept)| kept).peekable();
             if let Some(outcome) = kept.peek().map(|kept| kept.outcome()) {
-                line.show(outcome, telling(kept.filter_map(|kept| current.shared.limiter.show(kept))));
+                let shown = kept.filter_map(|kept| current.shared.own()?.show(kept));
+                line.show(outcome, Told::by(shown));
             }
         }
     }

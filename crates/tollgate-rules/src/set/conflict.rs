@@ -32,6 +32,8 @@ pub enum Cause {
     Key,
     /// The number of keys that its tables are built for.
     MaxKeys,
+    /// What becomes of a new key when they are full.
+    WhenFull,
     /// How many limits it has.
     NumberOfLimits,
     /// A limit: its algorithm, its sliding period, what it counts.
@@ -62,6 +64,7 @@ impl fmt::Display for Conflict {
         match cause {
             Cause::Key => write!(f, ": its key changed")?,
             Cause::MaxKeys => write!(f, ": its max_keys changed")?,
+            Cause::WhenFull => write!(f, ": what becomes of a new key in a full table changed")?,
             Cause::NumberOfLimits => write!(f, ": the number of its limits changed")?,
             Cause::Limit(error) => write!(f, ": {}", OfLimit(error))?,
             Cause::Store => write!(f, ": another store keeps its counts, which begin anew")?,

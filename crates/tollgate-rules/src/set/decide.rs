@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Account, Clock, MOST_LIMITS, Offer, Outcome, Part, Quota, Timestamp};
+use tollgate::{Account, CallQuota, Clock, MOST_LIMITS, Offer, Outcome, Part, Quota, Timestamp};
 
 use crate::matcher::{Concerned, Found};
 use crate::set::allowance::{Current, Kind};
@@ -63,7 +63,7 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
         let concerned = found.concerned();
         let prepared = std::array::from_fn(|index| {
             let one = concerned.get(index)?;
-            Some(set.allowance(one).asked()?.shared.limiter.account(found.key(one)))
+            Some(set.allowance(one).asked()?.shared.own()?.account(found.key(one)))
         });
         let line = |one: &Concerned| {
             Line::new(one.rule, one.tier, set.limited(one).is_shadow, set.cost(one, ask.cost))
@@ -259,13 +259,15 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             }
             if is_final {
                 // A look shows the limit as if it had counted the request.
-                if let Some(account) = self.account(index).filter(|_| line.banned.is_none()) {
-                    self.lines[index].remaining = account.peek_n(0).remaining();
+                if let Some(left) = self.left(index).filter(|_| line.banned.is_none()) {
+                    self.lines[index].remaining = left;
                 }
                 continue;
             }
             let limited = self.set.limited(one);
-            if let Some(bans) = limited.bans.as_ref().filter(|_| line.banned.is_none()) {
+            // A flood of other keys, which fills the table, gets no key banned.
+            let may_ban = line.banned.is_none() && !line.is_full;
+            if let Some(bans) = limited.bans.as_ref().filter(|_| may_ban) {
                 let left = match self.is_peek {
                     true => Some(limited.ban_length),
                     false => bans.start(self.found.key(one), self.now),
@@ -302,9 +304,19 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     /// Notes what the limits by time of a line would say of a request of this cost; of 0, what they
     /// hold. Returns whether the request may depart in time.
     pub(super) fn note_peek(&mut self, index: usize, cost: u64) -> bool {
-        let Some(account) = self.account(index) else { return true };
+        if let Some(account) = self.account(index) {
+            let decision = account.peek_n(cost);
+            return self.note(index, decision.outcome(), decision.parts());
+        }
+        let Some(account) = self.lent(index) else { return true };
         let decision = account.peek_n(cost);
         self.note(index, decision.outcome(), decision.parts())
+    }
+
+    /// What the limits by time of a line have left.
+    fn left(&self, index: usize) -> Option<u64> {
+        let own = self.account(index).map(|account| account.peek_n(0).remaining());
+        own.or_else(|| Some(self.lent(index)?.peek_n(0).remaining()))
     }
 
     fn note<'d>(&mut self, index: usize, outcome: Outcome, parts: impl Iterator<Item = Part<'d>>) -> bool {
@@ -320,6 +332,8 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
     pub(super) fn offer(&self, index: usize, offers: &mut Offers<'r>) {
         if let Some(account) = self.account(index) {
             account.offers(self.lines[index].cost).for_each(|offer| offers.push(offer));
+        } else if let Some(account) = self.lent(index) {
+            offers.push(account.offer(self.lines[index].cost));
         }
     }
 
@@ -351,10 +365,18 @@ impl<'r, C: Clock + Clone + 'static> Round<'r, C> {
             Some(prepared) => (*prepared)?,
             None => {
                 let one = &self.found.concerned()[index];
-                self.current(one)?.shared.limiter.account(self.found.key(one))
+                self.current(one)?.shared.own()?.account(self.found.key(one))
             }
         };
         Some(account.at(self.now))
+    }
+
+    /// The account of a line's key under the quota that came with the request, if its rule has no
+    /// other.
+    fn lent(&self, index: usize) -> Option<Account<'r, CallQuota, 1, C, Timestamp>> {
+        let one = &self.found.concerned()[index];
+        let account = self.current(one)?.shared.per_request()?.account(self.found.key(one));
+        Some(account.at(self.now).under(self.found.lent(one)?))
     }
 
     /// The answer of a line's store, by its index.
@@ -423,7 +445,7 @@ impl Charges {
     ) {
         for Charge { line, receipt } in self.take().rev() {
             if let Some(current) = &set.allowance(&concerned[line]).quotas {
-                current.shared.limiter.refund_at(receipt, now);
+                current.shared.refund_at(receipt, now);
             }
         }
         self.guards.clear();

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use crate::store::StoreReply;
 use tollgate::{AcquireError, Outcome, Part};
-use tollgate_backend::StoreReply;
 
 use crate::set::allowance::Current;
+use crate::set::queue::Queues;
 use crate::set::ruling::Ruling;
 
 /// What one rule says of a request: see [`Verdict::lines`](crate::Verdict::lines).
@@ -48,19 +49,48 @@ pub struct Line {
     /// Whether the rule's store decides later: of a rule in shadow mode, for which no request
     /// waits. `ruling` means nothing then.
     pub is_pending: bool,
+    /// A bit for each limit by time that refuses the request, by its number.
+    pub refusing: u64,
     /// For how long the key is banned still.
     pub(super) banned: Option<Duration>,
     /// Whether a limit by time is used up.
     pub(super) is_over: bool,
+    /// Whether each of those that refuse does so for want of room in its table.
+    pub(super) is_full: bool,
+}
+
+/// What limits by time tell together.
+#[derive(Default)]
+pub(super) struct Told<'d> {
+    /// The limit that tells most: of those that refuse the one with the longest wait, or else the
+    /// one that has least left.
+    part: Option<Part<'d>>,
+    refusing: u64,
+    /// Whether one refuses by the key's own debt.
+    is_in_debt: bool,
+}
+
+impl<'d> Told<'d> {
+    #[inline]
+    pub(super) fn by(parts: impl Iterator<Item = Part<'d>>) -> Self {
+        let (mut refusing, mut is_in_debt) = (0, false);
+        let noted = parts.inspect(|part| {
+            refusing |= u64::from(part.refuses()) << part.number();
+            is_in_debt |= part.refuses() && !part.refuses_full();
+        });
+        let part = telling(noted);
+        Self { part, refusing, is_in_debt }
+    }
 }
 
 /// The limit that tells most: of those that refuse the one with the longest wait, or else the one
-/// that has least left.
+/// that has least left; of equal ones, for the longest time.
 #[inline]
-pub(super) fn telling<'d>(parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
+fn telling<'d>(parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
     parts.min_by_key(|part| {
         let remaining = if part.refuses() { 0 } else { part.remaining() };
-        (!part.refuses(), Reverse(part.retry_after()), remaining, part.number())
+        let wait = (Reverse(part.retry_after()), remaining, Reverse(part.more_after()));
+        (!part.refuses(), wait, part.number())
     })
 }
 
@@ -81,15 +111,17 @@ impl Line {
             reset_after: Duration::ZERO,
             delay: Duration::ZERO,
             is_pending: false,
+            refusing: 0,
             banned: None,
             is_over: false,
+            is_full: false,
         }
     }
 
     /// The line without the numbers of its limits; whether the key is banned or over stays.
     fn unlimited(&self) -> Self {
-        let (banned, is_over) = (self.banned, self.is_over);
-        Self { banned, is_over, ..Self::new(self.rule, self.tier, self.is_shadow, self.cost) }
+        let Self { banned, is_over, is_full, .. } = *self;
+        Self { banned, is_over, is_full, ..Self::new(self.rule, self.tier, self.is_shadow, self.cost) }
     }
 
     /// Forgets what the limits said.
@@ -121,46 +153,60 @@ impl Line {
         max_wait: Duration,
     ) -> bool {
         let mut shown = Self { delay: Duration::ZERO, ..*self };
-        let mut queue_time = Duration::ZERO;
+        let mut queues = Queues::default();
         let parts = parts.inspect(|part| {
             if current.may_queue {
-                // Once a full queue has room, it is at its longest.
-                let is_full = outcome != Outcome::Allowed && current.quotas[part.number()].is_queue();
-                queue_time = queue_time.max(if is_full { part.reset_after() } else { part.delay() });
+                queues.add(outcome, part, &current.quotas[part.number()], max_wait);
             }
         });
-        shown.show(outcome, telling(parts));
+        shown.show(outcome, Told::by(parts));
         if current.may_queue {
-            shown.wait_in_queue(outcome, queue_time, max_wait);
+            shown.wait_in_queue(outcome, queues, max_wait);
         }
-        let (admits, is_over) = (shown.ruling == Ruling::Admitted, shown.is_over);
+        let Self { is_over, is_full, refusing, .. } = shown;
+        let admits = shown.ruling == Ruling::Admitted;
         self.add(shown);
-        self.is_over = is_over;
+        (self.is_over, self.is_full, self.refusing) = (is_over, is_full, refusing);
         admits
     }
 
     /// Shows what the limits by time say, and nothing else: the one of them that tells most. None
     /// of them is a queue, or [`wait_in_queue`](Self::wait_in_queue) follows.
     #[inline]
-    pub(super) fn show(&mut self, outcome: Outcome, part: Option<Part<'_>>) {
+    pub(super) fn show(&mut self, outcome: Outcome, told: Told<'_>) {
         (self.limit, self.remaining) = (u64::MAX, u64::MAX);
-        if let Some(part) = part {
+        if let Some(part) = told.part {
             (self.limit, self.remaining, self.number) = (part.limit(), part.remaining(), Some(part.number()));
             (self.more_after, self.reset_after) = (part.more_after(), part.reset_after());
             self.retry_after = part.retry_after();
         }
         self.ruling = outcome.into();
         self.is_over = outcome == Outcome::Denied;
+        self.refusing = told.refusing;
+        self.is_full = self.is_over && !told.is_in_debt;
     }
 
-    /// Refuses a request that would wait too long in a queue.
-    fn wait_in_queue(&mut self, outcome: Outcome, queue_time: Duration, max_wait: Duration) {
-        let too_long_by = queue_time.saturating_sub(max_wait);
+    /// Refuses a request that would wait too long in a queue, and names that. If it departs in time,
+    /// shows how many more would.
+    fn wait_in_queue(&mut self, outcome: Outcome, queues: Queues<'_>, max_wait: Duration) {
+        let Some((time, longest)) = queues.longest else { return };
+        let too_long_by = time.saturating_sub(max_wait);
         if too_long_by.is_zero() {
-            self.delay = if outcome == Outcome::Allowed { queue_time } else { Duration::ZERO };
-        } else if outcome != Outcome::Never {
+            self.delay = if outcome == Outcome::Allowed { time } else { Duration::ZERO };
+            if let Some((remaining, more_after, part)) =
+                queues.tightest.filter(|_| outcome == Outcome::Allowed)
+                && (remaining < self.remaining || self.number == Some(part.number()))
+            {
+                (self.number, self.limit) = (Some(part.number()), part.limit());
+                (self.remaining, self.more_after) = (remaining, more_after);
+                self.reset_after = part.reset_after();
+            }
+        } else if outcome != Outcome::Never && self.retry_after.is_none_or(|wait| too_long_by > wait) {
+            (self.number, self.limit) = (Some(longest.number()), longest.limit());
+            (self.more_after, self.reset_after) = (longest.more_after(), longest.reset_after());
             (self.ruling, self.remaining) = (Ruling::Refused, 0);
-            self.retry_after = self.retry_after.max(Some(too_long_by));
+            (self.retry_after, self.refusing) = (Some(too_long_by), 1 << longest.number());
+            self.is_full = false;
         }
     }
 
@@ -202,8 +248,8 @@ impl Line {
     }
 
     /// Adds that the rule's store does not answer, and may be asked again after this time.
-    pub(super) fn add_unavailable(&mut self, retry_after: Duration) {
-        let (ruling, retry_after) = (Ruling::Unavailable, Some(retry_after));
+    pub(super) fn add_unavailable(&mut self, retry_after: Option<Duration>) {
+        let ruling = Ruling::Unavailable;
         self.add(Self { ruling, retry_after, remaining: 0, ..self.unlimited() });
     }
 

@@ -1,10 +1,10 @@
 //! The memory that rules may come to take.
 
-use tollgate::{BuildError, InFlightLimiter, Limiter};
+use tollgate::{BuildError, CallQuota, InFlightLimiter, Limiter};
 
 use crate::rule::{Limits, Rule, Rules};
 use crate::set::SetError;
-use crate::set::allowance::{max_keys, parts};
+use crate::set::allowance::{Room, parts};
 use crate::set::ban;
 
 impl Rule {
@@ -31,27 +31,35 @@ impl Rule {
         if rule.store.is_some() {
             return Ok(0);
         }
-        let max_keys = max_keys(rule);
-        let by_time = |quotas: &[tollgate::Quota]| {
-            let builder = Limiter::builder(quotas.to_vec()).per::<[u8]>();
-            if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.memory()
+        let by_time = |quotas: &[tollgate::Quota], room: Room| {
+            room.apply(Limiter::builder(quotas.to_vec()).per::<[u8]>()).memory()
         };
-        let in_flight = |most: u64| {
+        let in_flight = |most: u64, room: Room| {
             let builder = InFlightLimiter::builder(most).per::<[u8]>();
-            if let Some(keys) = max_keys { builder.max_keys(keys) } else { builder }.memory()
+            if let Some(keys) = room.max_keys { builder.max_keys(keys) } else { builder }.memory()
         };
         let mut bytes = match &rule.ban {
-            Some(length) => by_time(&[ban::quota(length.0)])?,
+            Some(length) => by_time(&[ban::quota(length.0)], Room::of(rule, None))?,
             None => 0,
         };
-        for limits in std::iter::once(&rule.limits).chain(rule.tiers.iter().map(|tier| &tier.limits)) {
-            let Limits::Each(limits) = limits else { continue };
+        let tiers = rule.tiers.iter().map(|tier| (&tier.limits, Some(tier)));
+        for (limits, tier) in std::iter::once((&rule.limits, None)).chain(tiers) {
+            let room = Room::of(rule, tier);
+            let limits = match limits {
+                Limits::Each(limits) => limits,
+                Limits::PerRequest => {
+                    let builder = Limiter::builder(CallQuota::from_nanos(1, 1)?).per::<[u8]>();
+                    bytes = bytes.saturating_add(room.apply(builder).memory()?);
+                    continue;
+                }
+                Limits::Unlimited | Limits::Block | Limits::Elsewhere => continue,
+            };
             let (quotas, at_once) = parts(limits);
             if !quotas.is_empty() {
-                bytes = bytes.saturating_add(by_time(&quotas)?);
+                bytes = bytes.saturating_add(by_time(&quotas, room)?);
             }
             for (most, _) in at_once {
-                bytes = bytes.saturating_add(in_flight(most)?);
+                bytes = bytes.saturating_add(in_flight(most, room)?);
             }
         }
         Ok(bytes)

@@ -7,6 +7,7 @@
 //! | `rule_set`, `ask` | the rules with their limiters; how a request is to be decided |
 //! | `ruling`, `line`, `scratch` | what one rule says of a request; the buffers of a request |
 //! | `memory` | what all limiters may come to take |
+//! | `queue` | how long requests wait for their turns |
 //! | `decide` | what each line says of a request |
 //! | `joint`, `brief` | how rules decide a request, or several, together; the short way |
 //! | `batch` | several requests, for callers |
@@ -34,6 +35,7 @@ mod line;
 mod memory;
 mod one_rule;
 mod parked;
+mod queue;
 mod rule_set;
 mod ruling;
 mod saved;
@@ -51,7 +53,7 @@ use tollgate::{Clock, Timestamp};
 
 use crate::matcher::Matcher;
 use crate::request::Request;
-use crate::rule::Rules;
+use crate::rule::{Limits, Rule, Rules};
 use allowance::Limited;
 use decide::Round;
 
@@ -93,7 +95,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
         let matcher = Matcher::new(&rules)?;
         allowance::rank(&mut limited);
         let by_name = one_rule::by_name(&rules.rules);
-        let has_stores = rules.rules.iter().any(|rule| rule.store.is_some());
+        let is_stored = |rule: &Rule| rule.store.is_some() || rule.limits == Limits::Elsewhere;
+        let has_stores = rules.rules.iter().any(is_stored);
         let (limited, id) = (limited.into(), stored::SetId::new());
         Ok(Self { rules, matcher, limited, by_name, clock, has_stores, id })
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{BuildError, Clock, TscClock};
+use tollgate::{BuildError, Clock, Inherit, TscClock};
 
 use crate::matcher::{Concerned, Matcher};
 use crate::rule::Rules;
@@ -98,6 +98,19 @@ impl<C> RuleSet<C> {
 }
 
 impl<C: Clock + 'static> RuleSet<C> {
+    /// Forgives all keys of a rule, or of one of its tiers, their debts to limits by time.
+    pub(crate) fn forgive(&self, rule: usize, tier: Option<usize>) -> Result<bool, BuildError> {
+        let limited = self.limited.get(rule);
+        let allowance = limited.and_then(|limited| limited.allowances.get(tier.map_or(0, |tier| tier + 1)));
+        let current = allowance.and_then(|allowance| allowance.quotas.as_ref());
+        let Some((limiter, current)) = current.and_then(|current| Some((current.shared.own()?, current)))
+        else {
+            return Ok(false);
+        };
+        limiter.change().to(current.quotas.to_vec()).inherit(Inherit::Reset).apply()?;
+        Ok(true)
+    }
+
     /// Aligns the windows of all rules: see [`realign`].
     pub(crate) fn realign(&self, unix_at_zero: Duration) -> Result<(), (Box<str>, BuildError)> {
         realign(self.rules.rules.iter().zip(&self.limited), unix_at_zero)

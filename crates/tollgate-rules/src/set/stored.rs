@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_backend::StoreReply;
+use crate::store::StoreReply;
 
 use crate::set::line::Line;
 
@@ -57,8 +57,8 @@ pub struct StoredAnswer {
 #[derive(Debug)]
 enum Said {
     Decided(StoreReply),
-    /// Nothing. It may be asked again after this time.
-    Failed(Duration),
+    /// Nothing. It may be asked again after this time, if it is known.
+    Failed(Option<Duration>),
     /// Nothing yet: no request waits for a rule in shadow mode.
     Pending,
 }
@@ -132,10 +132,10 @@ impl StoredAsk {
         StoredAnswer { ask: self, said: Said::Decided(said), charge: Held(charge) }
     }
 
-    /// The answer of a store that failed, and may be asked again after this time.
+    /// The answer of a store that failed, and may be asked again after this time, if it is known.
     #[must_use]
-    pub fn unavailable(self, retry_after: Duration) -> StoredAnswer {
-        StoredAnswer { ask: self, said: Said::Failed(retry_after), charge: Held(None) }
+    pub fn unavailable(self, retry_after: impl Into<Option<Duration>>) -> StoredAnswer {
+        StoredAnswer { ask: self, said: Said::Failed(retry_after.into()), charge: Held(None) }
     }
 
     /// The answer for a rule in shadow mode before the store has decided.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use tollgate::{BuildError, Clock, Inherit, Limiter, ManualClock, Quota};
 
-use crate::rule::{Limits, Rule, Rules};
+use crate::rule::{Limits, Rule, Rules, Tier};
 use crate::set::allowance::{
-    Allowance, Current, CurrentAtOnce, Kind, Limited, Rank, Shared, max_keys, parts,
+    Allowance, Current, CurrentAtOnce, Kind, Limited, Rank, Room, Shared, max_keys, parts,
 };
 use crate::set::at_once::AtOnce;
 use crate::set::ban::Bans;
@@ -59,9 +59,9 @@ impl<C: Clock> Change<C> {
         C: 'static,
     {
         match &self.of {
-            Of::Quotas { shared, new, inherit, .. } => {
-                shared.limiter.change().to(new.to_vec()).inherit(*inherit).check()
-            }
+            Of::Quotas { shared, new, inherit, .. } => shared
+                .own()
+                .map_or(Ok(()), |limiter| limiter.change().to(new.to_vec()).inherit(*inherit).check()),
             // Any limit that a file may have.
             Of::AtOnce { .. } => Ok(()),
             Of::Bans { bans, new, .. } => bans.check_change(*new),
@@ -74,9 +74,9 @@ impl<C: Clock> Change<C> {
         C: 'static,
     {
         match &self.of {
-            Of::Quotas { shared, new, inherit, .. } => {
-                shared.limiter.change().to(new.to_vec()).inherit(*inherit).apply()
-            }
+            Of::Quotas { shared, new, inherit, .. } => shared
+                .own()
+                .map_or(Ok(()), |limiter| limiter.change().to(new.to_vec()).inherit(*inherit).apply()),
             Of::AtOnce { shared, new, .. } => shared.limiter.set_limit(*new),
             Of::Bans { bans, new, .. } => bans.change(*new),
         }
@@ -91,7 +91,8 @@ impl<C: Clock> Change<C> {
         match &self.of {
             Of::Quotas { shared, old, new, .. } => {
                 let is_smaller = old.iter().zip(new).any(|(old, new)| new.limit() < old.limit());
-                let strictly = |inherit| shared.limiter.change().to(old.to_vec()).inherit(inherit).apply();
+                let Some(limiter) = shared.own() else { return Ok(()) };
+                let strictly = |inherit| limiter.change().to(old.to_vec()).inherit(inherit).apply();
                 match is_smaller {
                     true => strictly(Inherit::AsIs).or_else(|_| strictly(Inherit::Additive)),
                     false => strictly(Inherit::Additive),
@@ -203,6 +204,8 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
             Some(Cause::Key)
         } else if max_keys(before) != max_keys(rule) {
             Some(Cause::MaxKeys)
+        } else if before.when_full != rule.when_full {
+            Some(Cause::WhenFull)
         } else {
             None
         };
@@ -233,7 +236,7 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
         for tier in &rule.tiers {
             let number = before.tiers.iter().position(|other| other.name == tier.name);
             let old = number.map(|number| &old.allowances[number + 1]);
-            allowances.push(self.allowance(rule, Some(&tier.name), &tier.limits, old)?);
+            allowances.push(self.allowance(rule, Some(tier), &tier.limits, old)?);
         }
         let bans = self.bans(rule, old)?;
         Ok(Limited::of(rule, allowances.into(), bans))
@@ -242,29 +245,41 @@ impl<C: Clock + Clone + 'static> Plan<'_, C> {
     fn allowance(
         &mut self,
         rule: &Rule,
-        tier: Option<&str>,
+        tier: Option<&Tier>,
         limits: &Limits,
         old: Option<&Allowance<C>>,
     ) -> Result<Allowance<C>, SetError> {
         let clock = &self.old.clock;
-        let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: tier.map(Into::into), error };
-        let new = || Allowance::new(limits, max_keys(rule), clock).map_err(fail);
+        let name = || tier.map(|tier| tier.name.clone());
+        let fail = |error| SetError::Limit { rule: rule.name.clone(), tier: name(), error };
+        let new = || Allowance::new(limits, Room::of(rule, tier), clock).map_err(fail);
         let Some(old) = old.filter(|old| old.has_state()) else { return new() };
         let kind = match limits {
-            Limits::Each(_) => Kind::Each,
+            Limits::Each(_) | Limits::PerRequest => Kind::Each,
             Limits::Unlimited => Kind::Unlimited,
             Limits::Block => Kind::Block,
+            Limits::Elsewhere => Kind::Stored,
         };
-        let Limits::Each(limits) = limits else {
+        let fits = match limits {
+            Limits::PerRequest => old.is_per_request(),
+            Limits::Each(_) => !old.is_per_request(),
+            Limits::Unlimited | Limits::Block | Limits::Elsewhere => true,
+        };
+        let (quotas, at_once) = match limits {
+            Limits::Each(limits) => parts(limits),
             // The limiters stay for the time when the limits come back.
-            return Ok(Allowance { kind, ..old.share() });
+            _ if fits => return Ok(Allowance { kind, ..old.share() }),
+            _ => Default::default(),
         };
-        let (quotas, at_once) = parts(limits);
-        match old.fits(&quotas, at_once.len(), rule.inherit) {
+        let fits = match fits {
+            true => old.fits(&quotas, at_once.len(), rule.inherit),
+            false => Err(Cause::Limit(BuildError::CannotInherit { field: "algorithm" })),
+        };
+        match fits {
             Err(cause) if !rule.forget => {
                 self.conflicts.push(Conflict {
                     rule: rule.name.clone(),
-                    tier: tier.map(Into::into),
+                    tier: name(),
                     cause,
                     keys_in_debt: old.keys_in_debt(),
                 });
@@ -341,7 +356,7 @@ impl<C: Clock + Clone + 'static> Limited<C> {
     /// How much memory its keys take now.
     pub(super) fn memory_in_use(&self) -> usize {
         let of = |allowance: &Allowance<C>| {
-            let limiter = allowance.quotas.as_ref().map(|current| current.shared.limiter.usage());
+            let limiter = allowance.quotas.as_ref().map(|current| current.shared.usage());
             let at_once = allowance.at_once.iter().map(|limit| limit.shared.limiter.usage());
             at_once.chain(limiter).map(|usage| usage.memory_in_use).sum::<usize>()
         };
@@ -361,8 +376,13 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         self.quotas.is_some() || !self.at_once.is_empty()
     }
 
+    /// Whether its limit comes with each request.
+    fn is_per_request(&self) -> bool {
+        self.quotas.as_ref().is_some_and(|current| current.shared.per_request().is_some())
+    }
+
     fn keys_in_debt(&self) -> usize {
-        let limiter = self.quotas.as_ref().map_or(0, |current| current.shared.limiter.usage().live_keys);
+        let limiter = self.quotas.as_ref().map_or(0, |current| current.shared.usage().live_keys);
         let at_once = self.at_once.iter().map(|limit| limit.shared.limiter.usage().live_keys);
         at_once.chain([limiter]).max().unwrap_or(0)
     }
@@ -390,7 +410,8 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         if old.len() != quotas.len() || self.at_once.len() != at_once {
             return Err(Cause::NumberOfLimits);
         }
-        let Some(current) = self.quotas.as_ref().filter(|current| *current.quotas != *quotas) else {
+        let changed = self.quotas.as_ref().filter(|current| *current.quotas != *quotas);
+        let Some(Shared::Own { built, .. }) = changed.map(|current| &*current.shared) else {
             return Ok(());
         };
         if old.iter().zip(quotas).any(|(old, new)| old.is_queue() != new.is_queue()) {
@@ -398,7 +419,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         }
         // What a limiter of these quotas says: one of a single key, which is thrown away.
         let try_out = || {
-            let built = Limiter::builder(current.shared.built.to_vec()).per::<[u8]>();
+            let built = Limiter::builder(built.to_vec()).per::<[u8]>();
             let limiter = built.clock(ManualClock::new()).max_keys(1).memory_budget(usize::MAX).build()?;
             limiter.change().to(old.to_vec()).inherit(Inherit::Additive).apply()?;
             limiter.change().to(quotas.to_vec()).inherit(inherit).apply()

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Clock, Limiter, MOST_LIMITS, Quota, Receipt, TscClock};
+use smallvec::SmallVec;
+use tollgate::{Clock, MOST_LIMITS, Receipt, TscClock};
 
 use crate::set::allowance::Shared;
 use crate::set::at_once::Guard;
@@ -39,8 +40,8 @@ use crate::set::stored::StoredCharge;
 /// ```
 #[must_use = "a ticket that is dropped gives back the places in flight, and nothing else"]
 pub struct Ticket<C = TscClock> {
-    /// In the order in which they were made.
-    pub(super) charges: Vec<OwnedCharge<C>>,
+    /// In the order in which they were made. Of most requests it is one.
+    pub(super) charges: SmallVec<[OwnedCharge<C>; 1]>,
     pub(super) costs: Vec<OwnedCost<C>>,
     pub(super) guards: Vec<Guard>,
     pub(super) stored: Vec<OwnedStored>,
@@ -48,6 +49,8 @@ pub struct Ticket<C = TscClock> {
 
 /// What a store was charged.
 pub(super) struct OwnedStored {
+    /// The index of its rule.
+    pub(super) rule: usize,
     pub(super) charge: Box<dyn StoredCharge>,
     pub(super) charge_if: Option<Arc<[u16]>>,
     /// Whether another cost than that of the decision may be told.
@@ -55,8 +58,8 @@ pub(super) struct OwnedStored {
 }
 
 pub(super) struct OwnedCharge<C> {
-    /// The index of its rule's line.
-    pub(super) line: usize,
+    /// The index of its rule.
+    pub(super) rule: usize,
     pub(super) shared: Arc<Shared<C>>,
     pub(super) receipt: OwnedReceipt,
     pub(super) charge_if: Option<Arc<[u16]>>,
@@ -72,7 +75,7 @@ pub(super) enum OwnedReceipt {
 
 /// What a rule has charged whose cost may turn out to be another.
 pub(super) struct OwnedCost<C> {
-    pub(super) line: usize,
+    pub(super) rule: usize,
     pub(super) shared: Arc<Shared<C>>,
     pub(super) charge_if: Option<Arc<[u16]>>,
     pub(super) key: Box<[u8]>,
@@ -81,7 +84,7 @@ pub(super) struct OwnedCost<C> {
     pub(super) is_settled: bool,
 }
 
-impl<C: Clock> Ticket<C> {
+impl<C: Clock + 'static> Ticket<C> {
     /// Whether there is nothing to give back and no cost to settle.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -156,7 +159,7 @@ impl<C: Clock> Ticket<C> {
         self.costs.clear();
         for OwnedCharge { shared, receipt, charge_if, .. } in self.charges.drain(..).rev() {
             if charge_if.is_some_and(|statuses| !statuses.contains(&status)) {
-                receipt.refund(&shared.limiter);
+                receipt.refund(&shared);
             }
         }
         for OwnedStored { charge, charge_if, .. } in self.stored.drain(..) {
@@ -166,12 +169,50 @@ impl<C: Clock> Ticket<C> {
         }
     }
 
-    /// Keeps what a line was charged, by its index in [`Verdict::lines`](crate::Verdict::lines): it
-    /// is not given back, and its cost is not settled. Of a queue it is what a request does that
-    /// departs by a turn for which another one was charged: another request may have its own.
-    pub fn keep(&mut self, line: usize) {
-        self.charges.retain(|one| one.line != line);
-        self.costs.retain(|one| one.line != line);
+    /// Tells what each rule charges by the response, where its caller knows more than the status:
+    /// `cost` is called with the index of each rule that has charged the request. `Some(0)`: all of
+    /// it comes back; another number: it is [settled](Self::settle_cost) to that, if the rule has a
+    /// cost to settle; `None`: it stays. What remains charged stays so from now on.
+    ///
+    /// The places in flight stay taken until the ticket is dropped.
+    ///
+    /// **Guarantee.** All costs are known before the first charge changes: if `cost` panics, the
+    /// request stays charged.
+    pub fn settle_each(&mut self, mut cost: impl FnMut(usize) -> Option<u64>) {
+        let Self { charges, costs, stored, .. } = self;
+        let rules = charges.iter().map(|one| one.rule).chain(costs.iter().map(|one| one.rule));
+        let mut told: SmallVec<[(usize, Option<u64>); 4]> = SmallVec::new();
+        for rule in rules.chain(stored.iter().map(|one| one.rule)) {
+            if !told.iter().any(|(known, _)| *known == rule) {
+                told.push((rule, cost(rule)));
+            }
+        }
+        let told = |rule: usize| told.iter().find(|(known, _)| *known == rule).and_then(|(_, cost)| *cost);
+        for mut one in costs.drain(..) {
+            if let Some(cost) = told(one.rule).filter(|cost| *cost > 0) {
+                one.settle(cost, charges);
+            }
+        }
+        for OwnedCharge { rule, shared, receipt, .. } in charges.drain(..).rev() {
+            if told(rule) == Some(0) {
+                receipt.refund(&shared);
+            }
+        }
+        for OwnedStored { rule, mut charge, has_cost, .. } in stored.drain(..) {
+            match told(rule) {
+                Some(0) => charge.give_back(),
+                Some(cost) if has_cost => drop(charge.settle(cost)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Keeps what a rule has charged, by its index: it is not given back, and its cost is not
+    /// settled. Of a queue it is what a request does that departs by a turn for which another one
+    /// was charged: another request may have its own.
+    pub fn keep(&mut self, rule: usize) {
+        self.charges.retain(|one| one.rule != rule);
+        self.costs.retain(|one| one.rule != rule);
     }
 
     /// Gives back all that was charged, as far as the algorithms can: the request is not served.
@@ -179,44 +220,45 @@ impl<C: Clock> Ticket<C> {
         self.cancel_each(|_| {});
     }
 
-    /// [`cancel`](Self::cancel), which calls `kept` with the index, in
-    /// [`Verdict::lines`](crate::Verdict::lines), of each line of which nothing came back. In a
-    /// queue a later request has a turn then, and this one stays charged: another request may have
-    /// it, by [`Ask::held`](crate::Ask::held). A line whose cost was
+    /// [`cancel`](Self::cancel), which calls `kept` with the index of each rule of which nothing
+    /// came back. In a queue a later request has a turn then, and this one stays charged: another
+    /// request may have it, by [`Ask::held`](crate::Ask::held). A rule whose cost was
     /// [settled](Self::settle_cost) is none of them.
     pub fn cancel_each(mut self, mut kept: impl FnMut(usize)) {
         self.stored.drain(..).for_each(|one| one.charge.give_back());
-        for OwnedCharge { line, shared, receipt, .. } in self.charges.drain(..).rev() {
+        for OwnedCharge { rule, shared, receipt, .. } in self.charges.drain(..).rev() {
             // Of a cost that was settled, parts may have come back.
-            let is_whole = !self.costs.iter().any(|one| one.line == line && one.is_settled);
-            if receipt.refund(&shared.limiter) == 0 && is_whole {
-                kept(line);
+            let is_whole = !self.costs.iter().any(|one| one.rule == rule && one.is_settled);
+            if receipt.refund(&shared) == 0 && is_whole {
+                kept(rule);
             }
         }
     }
 }
 
-impl<C: Clock> OwnedCost<C> {
+impl<C: Clock + 'static> OwnedCost<C> {
     /// Makes the charge this cost, as far as the limits can. Returns the cost charged.
-    fn settle(&mut self, cost: u64, charges: &mut Vec<OwnedCharge<C>>) -> u64 {
-        let Self { line, shared, charge_if, key, units, is_settled } = self;
+    fn settle(&mut self, cost: u64, charges: &mut SmallVec<[OwnedCharge<C>; 1]>) -> u64 {
+        let Self { rule, shared, charge_if, key, units, is_settled } = self;
         *is_settled = true;
         let mut excess = units.saturating_sub(cost);
-        for charge in charges.iter_mut().rev().filter(|charge| charge.line == *line) {
+        for charge in charges.iter_mut().rev().filter(|charge| charge.rule == *rule) {
             let part = excess.min(charge.receipt.left());
             // What does not come back stays charged, and is not asked for again.
-            charge.receipt.refund_part(&shared.limiter, part);
+            charge.receipt.refund_part(shared, part);
             excess -= part;
         }
         let missing = cost.saturating_sub(*units);
         *units = (*units).min(cost);
-        if missing > 0 {
-            let key = shared.limiter.account(key);
+        if missing > 0
+            && let Some(limiter) = shared.own()
+        {
+            let key = limiter.account(key);
             let receipt = key.debit(missing).unwrap_or_else(|_| key.check_up_to(missing)).receipt();
             *units += receipt.left();
-            let (line, shared, charge_if) = (*line, Arc::clone(shared), charge_if.clone());
+            let (rule, shared, charge_if) = (*rule, Arc::clone(shared), charge_if.clone());
             let receipt = OwnedReceipt::Late(Box::new(receipt));
-            charges.push(OwnedCharge { line, shared, receipt, charge_if });
+            charges.push(OwnedCharge { rule, shared, receipt, charge_if });
         }
         *units
     }
@@ -241,13 +283,13 @@ impl OwnedReceipt {
     }
 
     /// Gives back all that can come back. Returns how much that was.
-    fn refund<C: Clock>(mut self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>) -> u64 {
+    fn refund<C: Clock + 'static>(mut self, limiter: &Shared<C>) -> u64 {
         self.refund_part(limiter, u64::MAX)
     }
 
     /// Gives back up to so many units, the last charge first. Returns the least of what the limits
     /// got back.
-    fn refund_part<C: Clock>(&mut self, limiter: &Limiter<[u8], Quota, MOST_LIMITS, C>, units: u64) -> u64 {
+    fn refund_part<C: Clock + 'static>(&mut self, limiter: &Shared<C>, units: u64) -> u64 {
         match self {
             Self::One(one) => limiter.refund_part(one, units),
             Self::Late(late) => limiter.refund_part(late, units),

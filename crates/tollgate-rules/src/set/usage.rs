@@ -33,7 +33,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     #[must_use]
     pub fn stats(&self, rule: usize) -> Option<Stats> {
         let Limited { allowances, bans, .. } = self.limited.get(rule)?;
-        let quotas = allowances.iter().flat_map(|one| &one.quotas).map(|one| one.shared.limiter.stats());
+        let quotas = allowances.iter().flat_map(|one| &one.quotas).map(|one| one.shared.stats());
         let in_flight = allowances.iter().flat_map(|one| &one.at_once).map(|one| one.shared.limiter.stats());
         Some(quotas.chain(in_flight).chain(bans.iter().map(|bans| bans.limiter.stats())).sum())
     }
@@ -46,7 +46,7 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     #[must_use]
     pub fn usage(&self, rule: usize) -> Option<Usage> {
         let Limited { allowances, bans, .. } = self.limited.get(rule)?;
-        let quotas = allowances.iter().flat_map(|one| &one.quotas).map(|one| one.shared.limiter.usage());
+        let quotas = allowances.iter().flat_map(|one| &one.quotas).map(|one| one.shared.usage());
         let in_flight = allowances.iter().flat_map(|one| &one.at_once).map(|one| one.shared.limiter.usage());
         Some(quotas.chain(in_flight).chain(bans.iter().map(|bans| bans.limiter.usage())).sum())
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tollgate::{Clock, Timestamp, TscClock};
 
 use crate::matcher::Concerned;
@@ -210,7 +211,7 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
             if limited.charge_if.as_ref().is_some_and(|statuses| !statuses.contains(&status))
                 && let Some(current) = &self.set.allowance(&concerned[line]).quotas
             {
-                current.shared.limiter.refund_at(receipt, *now);
+                current.shared.refund_at(receipt, *now);
             }
         }
         for (line, charge) in charges.stored.drain(..) {
@@ -239,46 +240,59 @@ impl<C: Clock + Clone + 'static> Verdict<'_, C> {
     /// What the request may still give back, as a value that borrows nothing.
     ///
     /// **Cost.** Memory for the charges, and for no more: take it only of a request that is served.
-    pub fn ticket(mut self) -> Ticket<C> {
+    pub fn ticket(self) -> Ticket<C> {
+        self.ticket_of(|_| true)
+    }
+
+    /// [`ticket`](Self::ticket) of the rules of which `keeps` is true, by their indices: what the
+    /// others have charged stays. Places in flight are of all rules.
+    pub fn ticket_of(mut self, keeps: impl Fn(usize) -> bool) -> Ticket<C> {
         self.forget_settled();
         let Scratch { found, charges, cost, .. } = &mut *self.scratch;
         let concerned = found.concerned();
         let guards = charges.guards.drain(..).map(|(_, guard)| guard).collect();
-        let mut ticket = Ticket { charges: Vec::new(), costs: Vec::new(), guards, stored: Vec::new() };
+        let mut ticket = Ticket { charges: SmallVec::new(), costs: Vec::new(), guards, stored: Vec::new() };
+        let keeps = |line: usize| keeps(concerned[line].rule);
         let may_differ = |one: &Concerned| match self.set.rules().rules[one.rule].cost {
             Cost::From { .. } => true,
             Cost::Fixed(1) => *cost != 1,
             Cost::Fixed(_) | Cost::Cases(_) => false,
         };
         ticket.stored.reserve_exact(charges.stored.len());
-        for (line, charge) in charges.stored.drain(..) {
+        for (line, charge) in charges.stored.drain(..).filter(|(line, _)| keeps(*line)) {
             let one = &concerned[line];
             let charge_if = self.set.limited(one).charge_if.clone();
-            ticket.stored.push(OwnedStored { charge, charge_if, has_cost: may_differ(one) });
+            ticket.stored.push(OwnedStored { rule: one.rule, charge, charge_if, has_cost: may_differ(one) });
         }
         if charges.refused_briefly().is_some() {
             // A refused request has nothing to settle.
             charges.brief.clear();
         }
-        let brief = charges.brief.chunk_by(|(one, _), (other, _)| one == other).count();
-        let lines = charges.quotas.chunk_by(|one, other| one.line == other.line).count();
-        ticket.charges.reserve_exact(brief + lines);
+        let brief = charges.brief.chunk_by(|(one, _), (other, _)| one == other);
+        let lines = charges.quotas.chunk_by(|one, other| one.line == other.line);
+        let brief = brief.filter(|of| keeps(of[0].0)).count();
+        ticket.charges.reserve_exact(brief + lines.filter(|of| keeps(of[0].line)).count());
         let mut made = charges.take().peekable();
         while let Some(Charge { line, receipt }) = made.next() {
             let others = std::iter::from_fn(|| made.next_if(|other| other.line == line));
-            let receipt = OwnedReceipt::of(receipt, others.map(|other| other.receipt));
             let one = &concerned[line];
-            let Some(current) = &self.set.allowance(one).quotas else { continue };
+            let current = self.set.allowance(one).quotas.as_ref().filter(|_| keeps(line));
+            let Some(current) = current else {
+                others.for_each(drop);
+                continue;
+            };
             let (shared, charge_if) = (&current.shared, &self.set.limited(one).charge_if);
+            let receipt = OwnedReceipt::of(receipt, others.map(|other| other.receipt));
+            let rule = one.rule;
             if may_differ(one) {
                 let (shared, charge_if, key) = (Arc::clone(shared), charge_if.clone(), found.key(one).into());
                 let units = self.set.cost(one, *cost);
                 ticket.costs.reserve_exact(1);
-                ticket.costs.push(OwnedCost { line, shared, charge_if, key, units, is_settled: false });
+                ticket.costs.push(OwnedCost { rule, shared, charge_if, key, units, is_settled: false });
             }
             if receipt.left() > 0 {
                 let (shared, charge_if) = (Arc::clone(shared), charge_if.clone());
-                ticket.charges.push(OwnedCharge { line, shared, receipt, charge_if });
+                ticket.charges.push(OwnedCharge { rule, shared, receipt, charge_if });
             }
         }
         ticket

@@ -93,6 +93,7 @@ impl Context<'_> {
         let rank = |limits: &Limits| match limits {
             Limits::Block => 0,
             Limits::Unlimited => 9,
+            Limits::PerRequest | Limits::Elsewhere => unreachable!("no file has them"),
             Limits::Each(limits) => match &limits[..] {
                 [Limit::Quota(quota)] => match (quota.rate().count(), quota.rate().period().as_secs()) {
                     (20, 60) => 1,

@@ -285,5 +285,7 @@ pub(super) fn limits_text(limits: &Limits) -> String {
         Limits::Each(each) => each.iter().map(limit).collect::<Vec<_>>().join(" and "),
         Limits::Unlimited => "unlimited".into(),
         Limits::Block => "block".into(),
+        Limits::PerRequest => "of each request".into(),
+        Limits::Elsewhere => "decided elsewhere".into(),
     }
 }

@@ -1,7 +1,7 @@
 //! Passwords, and what a client may do.
 
 use subtle::ConstantTimeEq;
-use tollgate_backend::Secret;
+use tollgate_rules::Secret;
 
 use crate::settings::Settings;
 

@@ -1,117 +1,57 @@
-//! From a request to a verdict.
+//! From a request to a verdict, by the rules in force.
+//!
+//! ```text
+//!   request -> view -> live rules' verdict -> admitted: charges, headers -> inner service
+//!                            |            \-> refused: answer
+//!                            '-> stores and backends are asked first, and it is decided anew
+//! ```
+//!
+//! | file | what |
+//! |------|------|
+//! | `view` | a request as rules see it |
+//! | `generation`, `local` | what the layer derives from rules; a thread's handle of them |
+//! | `settings`, `state` | what the layer's user says; from a request to a verdict |
+//! | `stores`, `backends` | the stores of rules, and those of a program's own |
+//! | `aside`, `unserved` | requests that a hook refuses; what a response says of one that was not served |
+//! | `charges`, `turns` | what a request may still give back; its turns in queues |
+//! | `answers`, `response_headers` | how a refused request is answered; the headers of the others |
+//! | `reports` | what each rule says, to hooks, counters and events |
 
-mod call;
+mod answers;
+mod aside;
+mod backends;
 mod charges;
-mod delayed;
-mod evaluation;
-mod in_flight;
-mod owned_charges;
-mod refusal;
+mod generation;
+mod local;
+mod reports;
 mod response_headers;
+mod settings;
 mod state;
-mod verdict;
-mod waiting;
+mod stores;
+mod turns;
+mod unserved;
+mod view;
 
-use std::sync::Arc;
+use tollgate_rules::{RuleSet, Ticket, Verdict};
 
-use tollgate_http::{KeyBuf, RequestHead};
-
-pub(crate) use delayed::DelayedVerdict;
-use delayed::{ask_backends, depart};
-pub(crate) use owned_charges::OwnedCharges;
+#[cfg(feature = "rules")]
+pub use answers::AsRulesSay;
+pub use answers::{Answers, RespondBy};
+pub use aside::{Aside, Beside};
+pub(crate) use backends::Told;
+pub(crate) use charges::Charges;
+pub(crate) use generation::Generation;
 pub(crate) use response_headers::{ResponseClock, ResponseHeaders};
-pub(crate) use state::{LayerState, OriginalUri, Sleep};
-pub(crate) use verdict::Verdict;
+pub(crate) use settings::Settings;
+pub(crate) use state::{Admitted, Decided, Departure, LayerState};
+pub use unserved::NotServed;
+pub(crate) use view::Labels;
 
-use crate::rule::{Decider, RuleMatch};
-use evaluation::Evaluation;
+use crate::rule::SharedClock;
 
-/// Whether a request's verdict is complete.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a boxed charge would be an allocation for each request that its response decides"
-)]
-pub(crate) enum Decided {
-    Now,
-    /// The request is admitted, and its response may give these charges back. Not settled, if the
-    /// inner service is not ready.
-    ByResponse(OwnedCharges),
-    /// The request waits for a queue or a backend.
-    Later(DelayedVerdict),
-}
-
-impl LayerState {
-    /// Decides a request. Reports the decision unless it is made later. If the inner service is not
-    /// ready, the charges are not settled before it is.
-    // The verdict is written in place: moving a value right after it was written would stall.
-    #[inline]
-    pub(crate) fn decide(
-        self: &Arc<Self>,
-        head: &RequestHead<'_>,
-        is_ready: bool,
-        verdict: &mut Verdict,
-    ) -> Decided {
-        let needs_backend = self.has_backends && self.needs_backend(head);
-        match if needs_backend { None } else { self.decide_here(head, is_ready, verdict) } {
-            None => Decided::Later(ask_backends(Arc::clone(self), head)),
-            Some(None) => {
-                self.report(head, verdict);
-                Decided::Now
-            }
-            Some(Some(charges)) => self.complete(charges, head, is_ready, verdict),
-        }
-    }
-
-    /// Completes the decision of a request whose charges outlive it.
-    #[inline(never)]
-    fn complete(
-        &self,
-        charges: OwnedCharges,
-        head: &RequestHead<'_>,
-        is_ready: bool,
-        verdict: &mut Verdict,
-    ) -> Decided {
-        if !charges.wait().is_zero() {
-            return Decided::Later(Box::pin(depart(std::mem::take(verdict), charges)));
-        }
-        let charges = if is_ready { charges.settle() } else { Some(charges) };
-        self.report(head, verdict);
-        charges.map_or(Decided::Now, Decided::ByResponse)
-    }
-
-    /// Decides a request by limits of this process. Returns the charges that must outlive the
-    /// decision; `None` if a backend has to decide. Charges so far are then refunded.
-    fn decide_here(
-        self: &Arc<Self>,
-        head: &RequestHead<'_>,
-        is_ready: bool,
-        verdict: &mut Verdict,
-    ) -> Option<Option<OwnedCharges>> {
-        let mut evaluation = Evaluation::new(self, verdict).keep_charges(!is_ready);
-        let mut key = KeyBuf::new();
-        for (index, rule) in self.rules.iter().enumerate() {
-            let admitted = match (rule.match_request(head, &mut key), &rule.decider) {
-                (RuleMatch::DoesNotApply, _) => rule.pass_by(head),
-                (RuleMatch::NoKey, _) => evaluation.refuse_without_key(index),
-                (RuleMatch::Check(request), Decider::Local(sets)) => {
-                    evaluation.check(index, &sets[request.set], request)
-                }
-                (RuleMatch::Check(request), Decider::PerRequest(limits)) => {
-                    evaluation.check_call(index, limits, request)
-                }
-                (RuleMatch::Check(request), Decider::InFlight(sets)) => {
-                    evaluation.check_in_flight(index, &sets[request.set], request)
-                }
-                // The rule's closures gave `needs_backend` another answer.
-                (RuleMatch::Check(_), Decider::Backend(_)) => return None,
-            };
-            if !admitted {
-                for (later, rule) in self.rules.iter().enumerate().skip(index + 1) {
-                    evaluation.judge_refused(later, rule.match_request(head, &mut key));
-                }
-                break;
-            }
-        }
-        Some(evaluation.finish(self))
-    }
-}
+/// The rules of a layer, with their limiters.
+pub(crate) type LayerSet = RuleSet<SharedClock>;
+/// What they say of a request.
+pub(crate) type LayerVerdict<'s> = Verdict<'s, SharedClock>;
+/// What a request may still give back.
+pub(crate) type LayerTicket = Ticket<SharedClock>;

@@ -1,7 +1,6 @@
 //! The rate limit headers of a response, and the instant from which their times count.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use http::HeaderMap;
 use tollgate::{Clock, Timestamp, TscClock};
@@ -52,21 +51,16 @@ impl ResponseHeaders {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.headers.is_empty()
+        self.headers.is_empty() && !self.exposed
     }
 
     /// Adds the headers to the response to an admitted request.
     pub(crate) fn write(&mut self, headers: &mut HeaderMap) {
-        if !self.is_empty() {
+        if !self.headers.is_empty() {
             self.headers.write(headers, self.clock.now().saturating_since(self.decided_at));
         }
         if self.exposed {
             expose_limits(headers);
         }
-    }
-
-    /// Adds the headers to the response to a request that was just refused.
-    pub(crate) fn write_refusal(&mut self, headers: &mut HeaderMap, retry_after: Option<Duration>) {
-        self.headers.write_refusal(headers, retry_after);
     }
 }

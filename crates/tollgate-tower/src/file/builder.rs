@@ -3,27 +3,17 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap, StatusCode, Uri};
-use tollgate::{Clock, ThreadTimer, Timer};
-use tollgate_http::UnixZero;
+use http::{HeaderMap, StatusCode, Uri};
+use tollgate::{Clock, Timer};
 use tollgate_rules::{LiveRules, Rule, StoredAsk, Verdict};
 use tollgate_rules_file::{Disk, LiveFile, ReloadError, Watched};
 
-use super::aside::{Aside, AsideHook, Beside, BesideHook};
-use super::charges::CostFrom;
-use super::decide::{FileState, VerdictHook};
-use super::generation::Generation;
-use super::reports::{ReloadHook, tell};
-use super::stores::Stores;
-use super::view::{Label, Labels};
-use super::watched::WatchedState;
-use super::{FileRules, RulesError, RulesLayer};
-use crate::decide::{OriginalUri, ResponseClock, Sleep};
-use crate::hooks::Hooks;
-use crate::layer::sleep_by;
+use super::reloads::{ReloadHook, tell};
+use super::{FileOfRules, RulesError, RulesLayer};
+use crate::decide::{Aside, Beside, Labels, LayerState, ResponseClock, Settings};
 use crate::rule::SharedClock;
 use crate::{ClientAddress, Refusal, RequestHead, RuleDecision};
 
@@ -57,41 +47,15 @@ use crate::{ClientAddress, Refusal, RequestHead, RuleDecision};
 #[must_use = "a builder does nothing until it is built"]
 pub struct RulesBuilder {
     path: PathBuf,
-    peer: ClientAddress,
-    labels: Labels,
-    hooks: Hooks,
+    settings: Settings,
     on_reload: Option<ReloadHook>,
-    on_verdict: Option<VerdictHook>,
-    set_aside: Option<AsideHook>,
-    beside_stores: Option<BesideHook>,
-    cost_from: Option<CostFrom>,
-    gives_back_unserved: bool,
-    original_uri: Option<OriginalUri>,
-    max_wait_with_body: Duration,
     clock: Option<SharedClock>,
-    stores: Stores,
-    sleep: Sleep,
 }
 
 impl RulesBuilder {
     pub(super) fn new(path: PathBuf, peer: ClientAddress) -> Self {
-        Self {
-            path,
-            peer,
-            labels: Vec::new(),
-            hooks: Hooks::default(),
-            on_reload: None,
-            on_verdict: None,
-            set_aside: None,
-            beside_stores: None,
-            cost_from: None,
-            gives_back_unserved: false,
-            original_uri: None,
-            max_wait_with_body: Duration::ZERO,
-            clock: None,
-            stores: Stores::default(),
-            sleep: sleep_by(ThreadTimer),
-        }
+        let settings = Settings::new(peer, Labels::Named(Vec::new()));
+        Self { path, settings, on_reload: None, clock: None }
     }
 
     /// Reads the label of this name, `label.NAME` in the file, from the head of a request. `None`:
@@ -105,9 +69,10 @@ impl RulesBuilder {
         read: impl for<'r> Fn(RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static,
     ) -> Self {
         let name = name.into();
-        let read: Label = Box::new(read);
-        self.labels.retain(|(other, _)| *other != name);
-        self.labels.push((name, read));
+        if let Labels::Named(labels) = &mut self.settings.labels {
+            labels.retain(|(other, _)| *other != name);
+            labels.push((name, Box::new(read)));
+        }
         self
     }
 
@@ -124,14 +89,14 @@ impl RulesBuilder {
     /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
     /// served, or waits in a queue.
     pub fn on_decision(mut self, hook: impl Fn(&RuleDecision<'_>) + Send + Sync + 'static) -> Self {
-        self.hooks.on_decision = Some(Box::new(hook));
+        self.settings.hooks.on_decision = Some(Box::new(hook));
         self
     }
 
     /// Calls `hook` once for each refused request, with its exact wait: without the jitter that the
     /// file adds.
     pub fn on_limited(mut self, hook: impl Fn(&Refusal<'_>) + Send + Sync + 'static) -> Self {
-        self.hooks.on_limited = Some(Box::new(hook));
+        self.settings.hooks.on_limited = Some(Box::new(hook));
         self
     }
 
@@ -142,7 +107,7 @@ impl RulesBuilder {
         mut self,
         hook: impl Fn(&Verdict<'_, Arc<dyn Clock + Send + Sync>>) + Send + Sync + 'static,
     ) -> Self {
-        self.on_verdict = Some(Box::new(hook));
+        self.settings.on_verdict = Some(Box::new(hook));
         self
     }
 
@@ -156,7 +121,7 @@ impl RulesBuilder {
         + Sync
         + 'static,
     ) -> Self {
-        self.set_aside = Some(Box::new(hook));
+        self.settings.set_aside = Some(Box::new(hook));
         self
     }
 
@@ -167,7 +132,7 @@ impl RulesBuilder {
         mut self,
         hook: impl Fn(RequestHead<'_>, &[Rule], &[StoredAsk]) -> Option<Beside> + Send + Sync + 'static,
     ) -> Self {
-        self.beside_stores = Some(Box::new(hook));
+        self.settings.beside_stores = Some(Box::new(hook));
         self
     }
 
@@ -178,7 +143,7 @@ impl RulesBuilder {
         mut self,
         read: impl Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync + 'static,
     ) -> Self {
-        self.cost_from = Some(Arc::new(read));
+        self.settings.cost_from = Some(Box::new(read));
         self
     }
 
@@ -188,7 +153,7 @@ impl RulesBuilder {
     ///
     /// **Cost.** Memory for the charges of each request, until its response is there.
     pub fn gives_back_unserved(mut self) -> Self {
-        self.gives_back_unserved = true;
+        self.settings.gives_back_unserved = true;
         self
     }
 
@@ -198,7 +163,7 @@ impl RulesBuilder {
         mut self,
         uri: impl Fn(&T) -> &Uri + Send + Sync + 'static,
     ) -> Self {
-        self.original_uri = Some(Box::new(move |extensions: &Extensions| extensions.get().map(&uri)));
+        self.settings.set_original_uri(uri);
         self
     }
 
@@ -206,7 +171,7 @@ impl RulesBuilder {
     /// refused where it would have to wait. The server does not see that its client leaves: see
     /// [`Rule::max_wait_with_body`](crate::Rule::max_wait_with_body).
     pub fn max_wait_with_body(mut self, max_wait: Duration) -> Self {
-        self.max_wait_with_body = max_wait;
+        self.settings.max_wait_with_body = max_wait;
         self
     }
 
@@ -219,7 +184,7 @@ impl RulesBuilder {
     /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no
     /// runtime. The timer of a runtime is cheaper.
     pub fn timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
-        self.sleep = sleep_by(timer);
+        self.settings.set_timer(timer);
         self
     }
 
@@ -227,7 +192,7 @@ impl RulesBuilder {
     /// its own. For [`build_over`](Self::build_over): one process is then one node of each store.
     #[cfg(feature = "stores")]
     pub fn stores(mut self, stores: tollgate_redis::rules::Stores) -> Self {
-        self.stores = stores;
+        self.settings.stores = stores;
         self
     }
 
@@ -258,40 +223,21 @@ impl RulesBuilder {
         self.layer(live.into(), clock, None)
     }
 
-    fn layer(self, file: FileRules, response_clock: ResponseClock, watched: Option<Watched>) -> RulesLayer {
-        let stores = self.stores;
-        let newest = Mutex::new(Arc::new(Generation::new(file.live().rules(), &self.peer, &stores, None)));
-        let state = FileState {
-            file,
-            path: self.path,
-            peer: self.peer,
-            labels: self.labels,
-            hooks: self.hooks,
-            on_verdict: self.on_verdict,
-            set_aside: self.set_aside,
-            beside_stores: self.beside_stores,
-            cost_from: self.cost_from,
-            gives_back_unserved: self.gives_back_unserved,
-            original_uri: self.original_uri,
-            max_wait_with_body: self.max_wait_with_body,
-            clock: response_clock.shared(),
-            response_clock,
-            unix_zero: UnixZero::default(),
-            stores,
-            sleep: self.sleep,
-            newest,
-            identity: Arc::new(()),
-        };
-        RulesLayer(Arc::new(WatchedState { _watched: watched, state }))
+    fn layer(
+        self,
+        file: LiveFile<SharedClock>,
+        response_clock: ResponseClock,
+        watched: Option<Watched>,
+    ) -> RulesLayer {
+        let Self { path, settings, .. } = self;
+        let live = file.live().clone();
+        let file = FileOfRules { _watched: watched, file, path };
+        RulesLayer(Arc::new(LayerState::new(live, settings, response_clock, Some(file))))
     }
 }
 
 impl fmt::Debug for RulesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let labels: Vec<_> = self.labels.iter().map(|(name, _)| name).collect();
-        f.debug_struct("RulesBuilder")
-            .field("path", &self.path)
-            .field("labels", &labels)
-            .finish_non_exhaustive()
+        f.debug_struct("RulesBuilder").field("path", &self.path).finish_non_exhaustive()
     }
 }

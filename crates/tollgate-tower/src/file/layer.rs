@@ -10,10 +10,10 @@ use tollgate_rules::Status;
 use tollgate_rules_file::{Disk, ReloadError};
 use tower_layer::Layer;
 
-use super::reports::count;
-use super::watched::WatchedState;
-use super::{FileSet, RulesBuilder, RulesError, RulesService};
-use crate::ClientAddress;
+use super::reloads::count;
+use super::{FileOfRules, RulesBuilder, RulesError};
+use crate::decide::{AsRulesSay, LayerSet, LayerState};
+use crate::{ClientAddress, InFlightTollgate, Tollgate};
 
 /// Limits the requests to a service by rules in a file, which is read again whenever it changes: a
 /// tower layer.
@@ -55,7 +55,13 @@ use crate::ClientAddress;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RulesLayer(pub(super) Arc<WatchedState>);
+pub struct RulesLayer(pub(super) Arc<LayerState>);
+
+/// A service whose requests are limited by rules in a file, made by [`RulesLayer`].
+///
+/// The bodies of its responses are wrapped: they tell when a request is no longer in flight. The
+/// inner service's body must be `From<String>`, for the bodies of refusals.
+pub type RulesService<S> = InFlightTollgate<S, AsRulesSay>;
 
 impl RulesLayer {
     /// Makes a layer from a rules file: reads it, runs the tests in it, and watches it from now on.
@@ -85,13 +91,13 @@ impl RulesLayer {
     /// Tells which rules are in force: their generation, and the hash of their files.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.0.state.file.live().status()
+        self.0.live.status()
     }
 
     /// Tells why the last reload failed; `None` if it did not.
     #[must_use]
     pub fn last_error(&self) -> Option<Arc<ReloadError>> {
-        self.0.state.file.last_error()
+        self.file()?.file.last_error()
     }
 
     /// Reads the file now, as for a signal or an administrator, and puts it in force if it is in
@@ -127,7 +133,9 @@ impl RulesLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reload(&self) -> Result<u64, ReloadError> {
-        let reloaded = self.0.state.file.reload(&self.0.state.path, &Disk);
+        // A layer over rules always has the file that they are read from.
+        let Some(FileOfRules { file, path, .. }) = self.file() else { return Ok(self.status().generation) };
+        let reloaded = file.reload(path, &Disk);
         count(reloaded.as_ref().copied());
         reloaded
     }
@@ -173,7 +181,7 @@ impl RulesLayer {
     /// in force has this name.
     #[must_use]
     pub fn waiting(&self, rule: &str) -> Option<usize> {
-        let state = &self.0.state;
+        let state = &self.0;
         self.of_rule(rule, |set, index| Some(state.generation_of(set).telemetry_of(index).waiting()))
     }
 
@@ -182,13 +190,17 @@ impl RulesLayer {
     #[cfg(feature = "stores")]
     #[must_use]
     pub fn stores(&self) -> Vec<tollgate_redis::rules::StoreCounts> {
-        let state = &self.0.state;
-        let generation = state.generation_of(&state.file.live().rules());
+        let state = &self.0;
+        let generation = state.generation_of(&state.live.rules());
         generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default()
     }
 
-    fn of_rule<T>(&self, rule: &str, of: impl FnOnce(&Arc<FileSet>, usize) -> Option<T>) -> Option<T> {
-        let set = self.0.state.file.live().rules();
+    fn file(&self) -> Option<&FileOfRules> {
+        self.0.file.as_ref()
+    }
+
+    fn of_rule<T>(&self, rule: &str, of: impl FnOnce(&Arc<LayerSet>, usize) -> Option<T>) -> Option<T> {
+        let set = self.0.live.rules();
         let index = set.rules().rules.iter().position(|one| *one.name == *rule)?;
         of(&set, index)
     }
@@ -198,15 +210,15 @@ impl<S> Layer<S> for RulesLayer {
     type Service = RulesService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RulesService::new(inner, Arc::clone(&self.0))
+        InFlightTollgate(Tollgate::new(inner, Arc::clone(&self.0), AsRulesSay))
     }
 }
 
 impl fmt::Debug for RulesLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RulesLayer")
-            .field("path", &self.0.state.path)
-            .field("rules", &self.0.state.file)
+            .field("path", &self.file().map(|file| &file.path))
+            .field("rules", &self.0.live)
             .finish_non_exhaustive()
     }
 }

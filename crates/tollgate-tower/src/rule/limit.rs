@@ -52,22 +52,3 @@ impl<Q: Into<Quota>> From<Q> for Limit {
         Self::Quota(quota.into())
     }
 }
-
-impl Limit {
-    /// Returns the quotas. `None` if a limit is in flight.
-    pub(crate) fn quotas(limits: &[Self]) -> Option<Vec<Quota>> {
-        let quota = |limit: &Self| match limit {
-            Self::Quota(quota) => Some(*quota),
-            Self::InFlight(_) => None,
-        };
-        limits.iter().map(quota).collect()
-    }
-
-    /// Returns the number of requests at once, if that is the only limit.
-    pub(crate) fn in_flight(limits: &[Self]) -> Option<u64> {
-        match limits {
-            [Self::InFlight(limit)] => Some(*limit),
-            _ => None,
-        }
-    }
-}

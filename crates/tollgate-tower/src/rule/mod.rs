@@ -1,16 +1,9 @@
 //! Rules: which requests are limited, by which key, to how much.
 
-mod ban;
-mod bounds;
-mod compiled;
-mod in_flight;
+mod closures;
+mod compile;
 mod limit;
-mod limit_set;
-mod local;
-mod per_request;
-mod queue_turn;
-mod queue_turns;
-mod request;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,23 +11,20 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use tollgate::{CallQuota, Clock, Quota, WhenFull};
-use tollgate_backend::{AnyBackend, Backend, OnBackendError};
 use tollgate_http::{KeyBy, RequestHead};
+use tollgate_rules::{AnyBackend, Backend, OnBackendError};
 
-pub(crate) use ban::Ban;
-pub(crate) use bounds::{LONGEST_BAN, MAX_NAME_LEN, MAX_RULES};
-#[cfg(feature = "rules")]
-pub(crate) use compiled::hides_disconnect;
-pub(crate) use compiled::{CompiledRule, Decider, Fallback};
-pub(crate) use in_flight::{InFlightSet, Place};
+pub(crate) use closures::{Closures, tell};
+pub(crate) use compile::{OWN_TIER, limits_of};
 pub use limit::Limit;
-pub(crate) use limit_set::{LimitSet, tightest};
-pub(crate) use local::LocalLimiter;
-pub(crate) use per_request::PerRequest;
-pub(crate) use queue_turn::QueueTurn;
-#[cfg(feature = "rules")]
-pub(crate) use queue_turns::QueueTurns;
-pub(crate) use request::{CheckRequest, RuleMatch};
+pub(crate) use text::{origin, read};
+
+/// The most rules of one layer.
+pub(crate) const MAX_RULES: usize = 8;
+/// The most bytes of a rule's name.
+pub(crate) const MAX_NAME_LEN: usize = 64;
+/// The longest ban: what the engine can count, ten years of 365.25 days.
+pub(crate) const LONGEST_BAN: Duration = Duration::from_secs(10 * 31_557_600);
 
 pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
@@ -104,11 +94,12 @@ pub enum MissingKey {
 /// ```
 #[must_use = "a rule limits nothing until a layer has it"]
 pub struct Rule {
-    pub(crate) name: String,
+    name: String,
     limits: Vec<Limit>,
     tiers: Vec<(Predicate, Vec<Limit>)>,
     overrides: Vec<(Vec<u8>, Vec<Limit>)>,
-    key: KeyBy,
+    /// `None`: all requests have the same.
+    key: Option<KeyBy>,
     missing_key: MissingKey,
     when: Option<Predicate>,
     skip: Option<Predicate>,
@@ -121,7 +112,7 @@ pub struct Rule {
     max_wait_with_body: Duration,
     max_keys: Option<usize>,
     when_full: WhenFull,
-    backend: Option<(AnyBackend, OnBackendError)>,
+    backend: Option<(Arc<AnyBackend>, OnBackendError)>,
     quota_of: Option<QuotaOf>,
 }
 
@@ -146,7 +137,7 @@ impl Rule {
             limits: collect(limits),
             tiers: Vec::new(),
             overrides: Vec::new(),
-            key: KeyBy::everyone(),
+            key: None,
             missing_key: MissingKey::default(),
             when: None,
             skip: None,
@@ -172,7 +163,7 @@ impl Rule {
     /// two are a [`BackendFault`](crate::BackendFault).
     pub fn backend(name: impl Into<String>, backend: impl Backend, on_error: OnBackendError) -> Self {
         let none: [Quota; 0] = [];
-        Self { backend: Some((AnyBackend::new(backend), on_error)), ..Self::new(name, none) }
+        Self { backend: Some((Arc::new(AnyBackend::new(backend)), on_error)), ..Self::new(name, none) }
     }
 
     /// Makes a rule whose limit comes with each request: from a verified token, or from a database
@@ -221,7 +212,7 @@ impl Rule {
 
     /// Sets how the key of a request is found. Requests with the same key share a limit.
     pub fn key(mut self, key: KeyBy) -> Self {
-        self.key = key;
+        self.key = Some(key);
         self
     }
 
@@ -449,6 +440,17 @@ impl Rule {
     pub fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
+    }
+}
+
+impl Rule {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a limit counts requests in flight.
+    pub(crate) fn counts_in_flight(&self) -> bool {
+        self.all_limits().flatten().any(|limit| matches!(limit, Limit::InFlight(_)))
     }
 }
 

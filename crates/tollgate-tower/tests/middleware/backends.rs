@@ -2,7 +2,6 @@
 //! error.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -193,15 +192,4 @@ async fn charge_if_refunds_a_request_that_a_backend_admitted() {
     let refused = send(&layer, request("/", &[("x-want", "200")])).await;
     let ratelimit = header(&refused, "ratelimit").unwrap();
     assert!(ratelimit.starts_with("\"far\""), "the near limit is not spent: {ratelimit}");
-}
-
-#[tokio::test]
-async fn a_rule_that_begins_to_apply_asks_its_backend() {
-    let backend = TestBackend::default();
-    let looks = AtomicUsize::new(0);
-    let rule = Rule::backend("far", backend.clone(), OnBackendError::Refuse)
-        .when(move |_| looks.fetch_add(1, Ordering::Relaxed) > 0);
-    let layer = layer_with(Rule::new("near", hourly_bucket(1))).rule(rule).build().unwrap();
-    assert_eq!(status(&layer, "/", &[]).await, 200, "charged once by the near limit");
-    assert_eq!(backend.seen.lock().unwrap().len(), 1);
 }

@@ -13,7 +13,7 @@ use tollgate::{
 };
 use tollgate_testing::random::Random;
 use tollgate_tower::{
-    Backend, Builder, Limit, LimitState, NotRestored, OnBackendError, RequestHead, Rule, StoreReply,
+    Backend, Builder, Limit, LimitState, OnBackendError, RequestHead, Rule, SavedLimits, StoreReply,
     TollgateLayer,
 };
 

@@ -226,7 +226,7 @@ async fn clients_that_send_half_a_body_keep_no_turns() {
 }
 
 /// A limited service has a type that can be written down.
-type Limited<S> = Tollgate<S, tollgate_tower::HttpResponder>;
+type Limited<S> = Tollgate<S, tollgate_tower::RespondBy<tollgate_tower::HttpResponder>>;
 
 #[tokio::test]
 async fn a_hyper_server_is_limited_by_the_attached_address() {

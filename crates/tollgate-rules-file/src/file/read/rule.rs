@@ -60,7 +60,7 @@ impl Placed {
         let all = std::iter::once((&self.rule.limits, &self.limits)).chain(tiers);
         let limits = all.filter_map(|(limits, spans)| match limits {
             Limits::Each(limits) => Some(limits.iter().zip(spans)),
-            Limits::Unlimited | Limits::Block => None,
+            Limits::Unlimited | Limits::Block | Limits::PerRequest | Limits::Elsewhere => None,
         });
         limits.flatten().map(|(limit, span)| (limit, self.place(span.clone())))
     }
@@ -168,7 +168,7 @@ impl Reader<'_, '_> {
                 let span = table.get("name").map_or(at.clone(), |value| value.span());
                 self.add(span, Code::NameTwice, message, "state is kept by name: each needs its own");
             }
-            tiers.push((Tier { name, applies, limits }, at, spans));
+            tiers.push((Tier { name, applies, limits, max_keys: None }, at, spans));
         }
         tiers
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{CountPolicy, ManualClock, Quota};
-use tollgate_backend::{StoreAddress, local_share};
+use tollgate_rules::{StoreAddress, local_share};
 use toml::de::DeTable;
 
 use super::rule::Placed;

@@ -1,6 +1,6 @@
 //! Addresses of stores. No message repeats one: it may have a password.
 
-use tollgate_backend::{AddressError, StoreAddress};
+use tollgate_rules::{AddressError, StoreAddress};
 
 use super::name::name;
 use super::wrong::Wrong;

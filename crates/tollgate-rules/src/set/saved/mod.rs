@@ -20,9 +20,9 @@ use tollgate::saved::{Reader, Writer};
 use tollgate::{Clock, Inherit, Limiter, MOST_LIMITS, Quota, RestoreError};
 
 use crate::forgotten::{NotRestored, SavedLimits};
-use crate::rule::Rule;
+use crate::rule::{Rule, Tier};
 use crate::set::RuleSet;
-use crate::set::allowance::{self, Allowance, Current, Kind, Limited, Shared, max_keys};
+use crate::set::allowance::{self, Allowance, Current, Kind, Limited, Room, Shared, max_keys};
 use crate::set::ban::Bans;
 
 // The tags of sections, and of the end.
@@ -63,6 +63,8 @@ fn save_rule<C: Clock + Clone + 'static>(
     let mut debts = 0;
     for (tier, allowance) in (0_u32..).zip(&limited.allowances) {
         let Some(current) = &allowance.quotas else { continue };
+        // Debts to quotas that came with requests end with the process.
+        let Some(limiter) = current.shared.own() else { continue };
         out.byte(LIMITS)?;
         out.half(rule)?;
         out.half(tier)?;
@@ -70,7 +72,7 @@ fn save_rule<C: Clock + Clone + 'static>(
         for quota in &current.quotas {
             out.bytes(quota.to_string().as_bytes())?;
         }
-        debts += current.shared.limiter.save_in(out)?;
+        debts += limiter.save_in(out)?;
     }
     if let Some(bans) = &limited.bans {
         out.byte(BANS)?;
@@ -114,9 +116,10 @@ fn restore_sections<C: Clock + Clone + 'static>(
             })
         } else {
             let quotas = quotas(input)?;
-            let tier = rule.tiers.iter().position(|tier| limits == SavedLimits::Tier(tier.name.clone()));
-            let allowance = &mut limited.allowances[tier.map_or(0, |tier| tier + 1)];
-            limiter(rule, &quotas, clock, input).and_then(|limiter| allowance.resume(limiter, quotas))
+            let number = rule.tiers.iter().position(|tier| limits == SavedLimits::Tier(tier.name.clone()));
+            let allowance = &mut limited.allowances[number.map_or(0, |tier| tier + 1)];
+            let tier = number.map(|number| &rule.tiers[number]);
+            limiter((rule, tier), &quotas, clock, input).and_then(|limiter| allowance.resume(limiter, quotas))
         };
         if let Err(error) = restored {
             forgotten.push(NotRestored::of(rule.name.clone(), limits, error)?);
@@ -152,14 +155,13 @@ fn quotas(input: &mut Reader<impl Read>) -> Result<Box<[Quota]>, RestoreError> {
 }
 
 fn limiter<C: Clock + Clone + 'static>(
-    rule: &Rule,
+    (rule, tier): (&Rule, Option<&Tier>),
     quotas: &[Quota],
     clock: &C,
     input: &mut Reader<impl Read>,
 ) -> Result<Limiter<[u8], Quota, MOST_LIMITS, C>, RestoreError> {
     let builder = Limiter::builder(quotas.to_vec()).per().clock(clock.clone());
-    let builder = if let Some(keys) = max_keys(rule) { builder.max_keys(keys) } else { builder };
-    builder.memory_budget(usize::MAX).restore_from(input)
+    Room::of(rule, tier).apply(builder).restore_from(input)
 }
 
 impl<C: Clock + Clone + 'static> Allowance<C> {
@@ -177,7 +179,7 @@ impl<C: Clock + Clone + 'static> Allowance<C> {
         if quotas != saved {
             limiter.change().to(quotas.to_vec()).inherit(Inherit::Additive).apply()?;
         }
-        let shared = Shared { limiter, built: saved };
+        let shared = Shared::Own { limiter, built: saved };
         self.quotas = Some(Current::new(Arc::new(shared), quotas));
         Ok(())
     }

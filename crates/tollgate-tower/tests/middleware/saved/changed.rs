@@ -80,9 +80,9 @@ async fn debts_without_a_meaning_are_told() {
         let (layer, forgotten) = settings(api(new.iter().copied())).restore(&file[..]).unwrap();
         let [forgotten] = &forgotten[..] else { panic!("{forgotten:?}") };
         let text = forgotten.to_string();
-        assert!(text.starts_with("rule \"api\": the debts to its limits are forgotten: "), "{text}");
+        assert!(text.starts_with("rule `api`: its debts are forgotten: "), "{text}");
         assert!(text.contains(field), "{text}");
-        assert!(matches!(forgotten, NotRestored::Changed { .. }));
+        assert_eq!((&*forgotten.rule, &forgotten.limits), ("api", &SavedLimits::Own));
         assert_eq!(left(&layer), 4, "it begins anew");
         assert_eq!(statuses(&layer, 5, &A).await, [200, 200, 200, 200, 429]);
     }
@@ -119,25 +119,28 @@ async fn what_the_layer_no_longer_has_is_told_by_name() {
         told.sort();
         (layer, told)
     };
-    let plan = "rule \"plan\": debts to limits that come with each request are not saved";
-    let gone = |limits| format!("rule \"api\" has no {limits} now, so the debts there are forgotten");
+    let plan = "rule `plan`: its debts are forgotten: the limit that comes with each request is not kept, \
+                but was in force when the limiter was saved";
+    let gone = |whose, what| {
+        format!("rule `api`{whose} are forgotten: {what} is gone, but was there when the limiter was saved")
+    };
+    let (bans, own) = (gone(": its bans", "its ban"), gone(": its debts", "the rule's own limits"));
+    let tier = gone(", tier `1`: its debts", "the tier");
+    let key = gone(", tier `of one key`: its debts", "the tier");
 
     let (layer, forgotten) = told(settings(rule()));
     assert_eq!(forgotten, [plan]);
     assert_eq!(left(&layer), 5);
     let (layer, forgotten) = told(settings(api(hourly_bucket(9))).rule(by_claim()));
-    assert_eq!(forgotten, [gone("bans"), gone("limits of that key"), gone("tier 1"), plan.into()]);
+    assert_eq!(forgotten, [tier.clone(), key.clone(), bans.clone(), plan.into()]);
     assert_eq!(left(&layer), 5, "the rule's own limits are restored");
     let renamed = Rule::new("requests", hourly_bucket(9)).key(by_header("k"));
     let (layer, forgotten) = told(settings(renamed));
-    assert_eq!(forgotten, ["no rule is called \"api\" now, so its debts are forgotten", plan]);
+    assert_eq!(forgotten, [gone(": its debts", "the rule"), plan.into()]);
     assert_eq!(layer.handle("requests").unwrap().key("a").unwrap().peek(0).remaining, 9);
     let backend = Rule::backend("api", crate::shadow::Everything, OnBackendError::Refuse);
     let (_, forgotten) = told(settings(backend));
-    assert_eq!(
-        forgotten,
-        [gone("bans"), gone("limits"), gone("limits of that key"), gone("tier 1"), plan.into()]
-    );
+    assert_eq!(forgotten, [tier, key, bans, own, plan.into()]);
 }
 
 #[tokio::test]
