@@ -58,7 +58,6 @@ const LADDERS: &[(&str, &[&str])] = &[
             "limiter",
         ],
     ),
-    ("crates/tollgate-backend/src", &["fault reply secret share", "address backend", "any_backend"]),
     (
         "crates/tollgate-bench/src",
         &[
@@ -132,6 +131,9 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-rules/src",
         &[
+            "store::fault store::reply store::secret store::share",
+            "store::address store::backend",
+            "store",
             "address forgotten matcher::error rule",
             "request set::allowance set::at_once set::ban set::error set::memory",
             "matcher",
@@ -157,19 +159,17 @@ const LADDERS: &[(&str, &[&str])] = &[
     (
         "crates/tollgate-tower/src",
         &[
-            "hooks rule::bounds telemetry",
+            "hooks queue rule::bounds telemetry",
             "error",
-            "saved::forgotten",
-            "saved::part",
             "rule",
-            "file::ticket",
-            "body",
             "decide",
-            "future handle",
-            "request_limits service",
+            "body handle",
+            "request_limits",
+            "future",
+            "service",
             "in_flight",
             "layer",
-            "file reconfigure saved",
+            "change file save",
         ],
     ),
     (

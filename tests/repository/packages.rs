@@ -9,7 +9,6 @@ use serde_json::Value;
 /// The crates that a release publishes.
 const PUBLISHED: [&str; 10] = [
     "tollgate",
-    "tollgate-backend",
     "tollgate-cli",
     "tollgate-http",
     "tollgate-logs",

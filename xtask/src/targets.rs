@@ -33,7 +33,7 @@ pub(crate) fn checks() -> Vec<Plan> {
 
 /// Not the tests: what they need may have C code, which `cargo check` would compile for the target.
 fn check(name: &'static str, target: &str) -> Step {
-    let packages = "-p tollgate -p tollgate-backend -p tollgate-http -p tollgate-logs -p tollgate-rules -p tollgate-rules-file -p tollgate-tower -p tollgate-cli";
+    let packages = "-p tollgate -p tollgate-http -p tollgate-logs -p tollgate-rules -p tollgate-rules-file -p tollgate-tower -p tollgate-cli";
     // A folder of its own: other flags would have the ordinary one built anew each time.
     let command = format!("cargo check {packages} --target {target} --target-dir target/targets");
     Step::new(name, &command).with("RUSTFLAGS", "-D warnings")

@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 use tollgate::Timestamp;
 use tower_service::Service;
 
+use crate::RequestLimits;
 use crate::decide::{
     Admitted, Answers, Charges, Decided, Departure, LayerState, LayerTicket, ResponseHeaders, Told,
 };
@@ -93,8 +94,8 @@ impl<S, ReqBody> Waiting<S, ReqBody> {
         mut request: Request<ReqBody>,
     ) -> Box<Self> {
         let Admitted { headers, charges, departure, limits } = admitted;
-        if let Some(limits) = limits {
-            request.extensions_mut().insert(limits);
+        if let Some(left) = limits {
+            request.extensions_mut().insert(RequestLimits::new(&state, left));
         }
         let queued = departure.map(|departure| {
             departure.begin();

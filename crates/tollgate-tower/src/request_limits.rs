@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use tollgate_http::LimitState;
-use tollgate_rules::Line;
 
 use crate::RuleHandle;
-use crate::decide::{Generation, LayerState};
+use crate::decide::{LayerState, LimitsLeft};
 
 /// What each rule of a layer that applies to a request has left, in the request's extensions: see
 /// [`Builder::attach_limits`](crate::Builder::attach_limits). Shadow rules are not among them.
@@ -37,18 +36,13 @@ use crate::decide::{Generation, LayerState};
 #[derive(Clone)]
 pub struct RequestLimits {
     state: Arc<LayerState>,
-    generation: Arc<Generation>,
-    /// The indexes of the rules, with the states of their limits.
-    limits: Arc<[(usize, LimitState)]>,
+    left: LimitsLeft,
 }
 
 impl RequestLimits {
-    /// What the enforced rules of these lines have left.
-    pub(crate) fn of(state: &Arc<LayerState>, generation: &Arc<Generation>, lines: &[Line]) -> Self {
-        let enforced = lines.iter().filter(|line| !line.is_shadow);
-        let state_of = |line: &Line| Some((line.rule, generation.http.shown(line)?.1));
-        let limits = enforced.filter_map(state_of).collect();
-        Self { state: Arc::clone(state), generation: Arc::clone(generation), limits }
+    /// What a request leaves of the limits of this layer.
+    pub(crate) fn new(state: &Arc<LayerState>, left: LimitsLeft) -> Self {
+        Self { state: Arc::clone(state), left }
     }
 
     /// Returns what the rule with this name has left; of several limits, the one with the least.
@@ -61,8 +55,7 @@ impl RequestLimits {
     /// Returns the names of the rules that apply, with what each has left, in the order of the
     /// decisions.
     pub fn iter(&self) -> impl Iterator<Item = (&str, LimitState)> {
-        let rules = &self.generation.http.set().rules().rules;
-        self.limits.iter().map(|&(rule, limit)| (&*rules[rule].name, limit))
+        self.left.iter()
     }
 
     /// Returns a handle on a rule of the layer, as

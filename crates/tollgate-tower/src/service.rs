@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::ResponseFuture;
 use crate::decide::{Admitted, Answers, Decided, LayerState, Told};
 use crate::future::{Asking, Waiting};
+use crate::{RequestLimits, ResponseFuture};
 
 /// A service whose requests are limited, made by [`TollgateLayer`](crate::TollgateLayer).
 ///
@@ -75,8 +75,8 @@ where
         let state = &self.state;
         match state.decide(state.head(&request), is_ready, &mut Told::default(), true, &self.answers) {
             Decided::Admitted(Admitted { headers, charges, departure: None, limits }) if is_ready => {
-                if let Some(limits) = limits {
-                    request.extensions_mut().insert(limits);
+                if let Some(left) = limits {
+                    request.extensions_mut().insert(RequestLimits::new(&self.state, left));
                 }
                 ResponseFuture::serving(headers, charges, || self.inner.call(request))
             }

@@ -69,6 +69,7 @@ pub(crate) struct Current<C> {
 }
 
 /// A limiter that generations of a rule share.
+#[expect(clippy::large_enum_variant, reason = "each is in an `Arc` of its own")]
 pub(crate) enum Shared<C> {
     /// By the rule's own quotas.
     Own {

@@ -94,3 +94,26 @@ impl<C: Clock + 'static> Bans<C> {
         self.limiter.change().to(quota(length)).inherit(Inherit::Additive).check()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ban_of_any_legal_length_ends_to_the_nanosecond() {
+        // Ten years, the longest that the engine counts.
+        let longest = 10 * 31_557_600 * 1_000_000_000_u64;
+        for nanos in [1, 2, 999, 1_000_000_007, 86_400_000_000_000, longest - 1, longest] {
+            let length = Duration::from_nanos(nanos);
+            let clock = ManualClock::new();
+            clock.advance(Duration::from_nanos(12_345));
+            let bans = Bans::new(length, None, clock.clone()).unwrap();
+            assert_eq!(bans.left(b"k", clock.now()), None);
+            assert_eq!(bans.start(b"k", clock.now()), Some(length));
+            clock.advance(length - Duration::from_nanos(1));
+            assert_eq!(bans.start(b"k", clock.now()), Some(Duration::from_nanos(1)), "it is not prolonged");
+            clock.advance(Duration::from_nanos(1));
+            assert_eq!(bans.left(b"k", clock.now()), None, "{length:?}");
+        }
+    }
+}

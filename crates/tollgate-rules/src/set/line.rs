@@ -33,7 +33,7 @@ pub struct Line {
     /// The most that the limit admits at once; `u64::MAX` where nothing is limited.
     pub limit: u64,
     /// What the limit could still admit now: after the request if all rules admit it, else without
-    /// it.
+    /// it. Of a queue it is how many requests of cost 1 would depart within the rule's `max_wait`.
     pub remaining: u64,
     /// How long until this rule would admit the request. `None` if it does, never will, or if that
     /// depends on when requests in flight end.

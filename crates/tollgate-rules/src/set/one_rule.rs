@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate::Clock;
 
 use crate::matcher::NoKey;
-use crate::rule::{Attribute, Cost, Key, Mode, Rule};
+use crate::rule::{Attribute, Cost, Key, Limits, Mode, Rule};
 use crate::set::scratch::Scratch;
 use crate::set::{Ask, RuleSet, Verdict};
 
@@ -31,6 +31,8 @@ pub struct AskRule<'r> {
 pub enum AskRuleError {
     /// No rule has this name, or its mode is off.
     NoRule,
+    /// The rule's limit comes with each request: see [`Limits::PerRequest`].
+    PerRequest,
     /// There are more or fewer values than the rule's key has parts.
     Parts {
         /// The parts, as the file names them.
@@ -121,6 +123,9 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
     /// Asks one rule, and leaves the decision in `scratch`.
     pub(crate) fn decide_rule(&self, ask: AskRule<'_>, scratch: &mut Scratch) -> Result<(), AskRuleError> {
         let (number, rule) = self.numbered(ask.name).ok_or(AskRuleError::NoRule)?;
+        if rule.limits == Limits::PerRequest {
+            return Err(AskRuleError::PerRequest);
+        }
         let cost = ask.cost.unwrap_or_else(|| usual_cost(&rule.cost));
         scratch.clear();
         let found = self.matcher.find_one(number, cost, ask.key, &mut scratch.found);
@@ -160,6 +165,7 @@ impl fmt::Display for AskRuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRule => f.write_str("no such rule"),
+            Self::PerRequest => f.write_str("the rule's limit comes with each request: ask by a request"),
             Self::Parts { parts } => write!(f, "the rule's key needs a value for each of {parts}"),
             Self::Pattern { part } => {
                 write!(f, "only a request tells {part}, which is in the rule's key: ask over HTTP or gRPC")

@@ -100,7 +100,7 @@ mod tests {
             let succession = crate::set::Succession::plan(Rules::of(vec![rule]), &full, &parked);
             let Ok(crate::set::Succession { set, .. }) = succession else { panic!("the numbers stay") };
             let mut scratch = Scratch::default();
-            let mut state = |key: &[u8]| {
+            let state = |key: &[u8]| {
                 let line = set.key_at(0, None, key).unwrap().peek(0);
                 (line.remaining, line.more_after)
             };

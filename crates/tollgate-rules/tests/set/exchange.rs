@@ -90,6 +90,19 @@ fn a_reload_keeps_what_is_owed() {
     assert_eq!(live.left(Y), [5]);
 }
 
+#[test]
+fn all_keys_of_a_rule_are_forgiven_at_once() {
+    let tier = "tier = [{ name = 'gold', match.client = '203.0.113.0/24', limits = '10/s,burst=10' }]";
+    let mut live = Live::new(&r(&format!("limits = '10/s,burst=10', {tier}")));
+    let (own, gold) = ("198.51.100.7", "203.0.113.77");
+    assert!(live.spend(own, 8) && live.spend(gold, 8));
+    assert!(live.live.forgive(0, None).unwrap());
+    assert_eq!([live.left(own), live.left(gold)], [[10], [2]]);
+    assert!(live.live.forgive(0, Some(0)).unwrap());
+    assert_eq!(live.left(gold), [10]);
+    assert_eq!([live.live.forgive(0, Some(1)), live.live.forgive(1, None)], [Ok(false), Ok(false)]);
+}
+
 /// The debts last longer than all changes together, so that a limit has no room left for one more.
 #[test]
 fn a_reload_near_the_last_change_is_taken_back_whole() {

@@ -7,6 +7,7 @@ mod cases;
 mod crossings;
 mod exchange;
 mod identities;
+mod in_code;
 mod model;
 mod one_rule;
 mod session;

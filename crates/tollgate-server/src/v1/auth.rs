@@ -56,7 +56,7 @@ enum Judged {
 }
 
 /// A request's turn in a queue. Dropping it gives the turn back: the client has left.
-struct Turn(Option<Ticket<ServerClock>>);
+struct Turn(Option<Box<Ticket<ServerClock>>>);
 
 impl Turn {
     /// The request acts. What it is charged stays.
@@ -208,7 +208,7 @@ impl Service {
         let mut headers = HeaderMap::new();
         let delay = verdict.delay();
         http.write_headers(verdict.lines(), (at, delay), zero, &mut headers);
-        let turn = (!delay.is_zero()).then(|| (delay, Turn(Some(verdict.ticket()))));
+        let turn = (!delay.is_zero()).then(|| (delay, Turn(Some(Box::new(verdict.ticket())))));
         Judged::Admitted { headers, turn }
     }
 }

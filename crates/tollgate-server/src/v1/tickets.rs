@@ -82,6 +82,7 @@ impl Tickets {
     }
 
     /// Keeps a client's ticket until `end`. It comes back if there is no room.
+    #[expect(clippy::result_large_err, reason = "it is rare, and the ticket is of the caller")]
     pub(super) fn keep(
         &self,
         client: Client,

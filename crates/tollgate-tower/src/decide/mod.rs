@@ -14,6 +14,8 @@
 //! | `stores`, `backends` | the stores of rules, and those of a program's own |
 //! | `aside`, `unserved` | requests that a hook refuses; what a response says of one that was not served |
 //! | `charges`, `turns` | what a request may still give back; its turns in queues |
+//! | `file` | the file that the rules are in |
+//! | `left` | what an admitted request leaves of its limits |
 //! | `answers`, `response_headers` | how a refused request is answered; the headers of the others |
 //! | `reports` | what each rule says, to hooks, counters and events |
 
@@ -21,7 +23,10 @@ mod answers;
 mod aside;
 mod backends;
 mod charges;
+#[cfg(feature = "rules")]
+mod file;
 mod generation;
+mod left;
 mod local;
 mod reports;
 mod response_headers;
@@ -40,7 +45,10 @@ pub use answers::{Answers, RespondBy};
 pub use aside::{Aside, Beside};
 pub(crate) use backends::Told;
 pub(crate) use charges::Charges;
+#[cfg(feature = "rules")]
+pub(crate) use file::FileOfRules;
 pub(crate) use generation::Generation;
+pub(crate) use left::LimitsLeft;
 pub(crate) use response_headers::{ResponseClock, ResponseHeaders};
 pub(crate) use settings::Settings;
 pub(crate) use state::{Admitted, Decided, Departure, LayerState};

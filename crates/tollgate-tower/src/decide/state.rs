@@ -16,13 +16,13 @@ use super::aside::{both, refused_aside};
 use super::backends::{self, Told};
 use super::charges::Charges;
 use super::generation::Generation;
+use super::left::LimitsLeft;
 use super::local::with_local;
 use super::response_headers::{ResponseClock, ResponseHeaders};
 use super::settings::Settings;
 use super::turns::Turns;
 use super::view::{HeadView, Labels};
 use super::{LayerSet, LayerVerdict};
-use crate::RequestLimits;
 use crate::rule::{Closures, SharedClock};
 
 /// What a layer shares with its services: everything but how refused requests are answered.
@@ -30,7 +30,7 @@ pub(crate) struct LayerState {
     /// The file of the rules, if they are in one. Dropped first: the thread that watches it ends
     /// before the rules are gone.
     #[cfg(feature = "rules")]
-    pub(crate) file: Option<crate::file::FileOfRules>,
+    pub(crate) file: Option<super::file::FileOfRules>,
     pub(crate) live: LiveRules<SharedClock>,
     /// Locked while the layer's user changes rules.
     pub(crate) changing: Mutex<()>,
@@ -61,7 +61,7 @@ pub(crate) struct Admitted {
     /// Boxed, so that the others stay small.
     pub(crate) departure: Option<Box<Departure>>,
     /// What the rules have left, for its handler.
-    pub(crate) limits: Option<RequestLimits>,
+    pub(crate) limits: Option<LimitsLeft>,
 }
 
 /// When a request leaves its queue.
@@ -90,7 +90,7 @@ impl LayerState {
         live: LiveRules<SharedClock>,
         settings: Settings,
         response_clock: ResponseClock,
-        #[cfg(feature = "rules")] file: Option<crate::file::FileOfRules>,
+        #[cfg(feature = "rules")] file: Option<super::file::FileOfRules>,
     ) -> Self {
         let Settings { peer, stores, styles, .. } = &settings;
         let newest = Generation::new(live.rules(), peer, stores, *styles, None);
@@ -371,8 +371,7 @@ impl LayerState {
             let closures = self.closures(line.rule);
             closures.is_some_and(Closures::awaits_response) || generation.http.awaits_response(line)
         };
-        let limits =
-            self.settings.hooks.attach_limits.then(|| RequestLimits::of(self, generation, verdict.lines()));
+        let limits = self.settings.hooks.attach_limits.then(|| LimitsLeft::of(generation, verdict.lines()));
         // All charges, until the request is handed on.
         let all_may_come_back = !is_ready || departure.is_some() || turns.is_some();
         let all = all_may_come_back || self.settings.gives_back_unserved || self.settings.cost_from.is_some();

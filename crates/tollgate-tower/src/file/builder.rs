@@ -12,8 +12,8 @@ use tollgate_rules::{LiveRules, Rule, StoredAsk, Verdict};
 use tollgate_rules_file::{Disk, LiveFile, ReloadError, Watched};
 
 use super::reloads::{ReloadHook, tell};
-use super::{FileOfRules, RulesError, RulesLayer};
-use crate::decide::{Aside, Beside, Labels, LayerState, ResponseClock, Settings};
+use super::{RulesError, RulesLayer};
+use crate::decide::{Aside, Beside, FileOfRules, Labels, LayerState, ResponseClock, Settings};
 use crate::rule::SharedClock;
 use crate::{ClientAddress, Refusal, RequestHead, RuleDecision};
 

@@ -11,8 +11,8 @@ use tollgate_rules_file::{Disk, ReloadError};
 use tower_layer::Layer;
 
 use super::reloads::count;
-use super::{FileOfRules, RulesBuilder, RulesError};
-use crate::decide::{AsRulesSay, LayerSet, LayerState};
+use super::{RulesBuilder, RulesError};
+use crate::decide::{AsRulesSay, FileOfRules, LayerSet, LayerState};
 use crate::{ClientAddress, InFlightTollgate, Tollgate};
 
 /// Limits the requests to a service by rules in a file, which is read again whenever it changes: a

@@ -10,20 +10,6 @@ mod error;
 mod layer;
 mod reloads;
 
-use std::path::PathBuf;
-
-use tollgate_rules_file::{LiveFile, Watched};
-
 pub use builder::RulesBuilder;
 pub use error::RulesError;
 pub use layer::{RulesLayer, RulesService};
-
-use crate::rule::SharedClock;
-
-/// The file of a layer's rules.
-pub(crate) struct FileOfRules {
-    /// The thread that watches it. `None`: another part of the process reads it.
-    _watched: Option<Watched>,
-    file: LiveFile<SharedClock>,
-    path: PathBuf,
-}

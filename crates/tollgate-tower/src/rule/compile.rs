@@ -46,7 +46,7 @@ impl Rule {
         let mut names = HashSet::new();
         for name in rules.iter().flat_map(Self::names) {
             if !names.insert(name.clone()) {
-                return Err(BuildError::DuplicateName { name: name.into() });
+                return Err(BuildError::DuplicateName { name });
             }
         }
         // Headers name those of this process first.

@@ -1,5 +1,6 @@
 //! Rules: which requests are limited, by which key, to how much.
 
+mod bounds;
 mod closures;
 mod compile;
 mod limit;
@@ -14,17 +15,11 @@ use tollgate::{CallQuota, Clock, Quota, WhenFull};
 use tollgate_http::{KeyBy, RequestHead};
 use tollgate_rules::{AnyBackend, Backend, OnBackendError};
 
+pub(crate) use bounds::{LONGEST_BAN, MAX_NAME_LEN, MAX_RULES};
 pub(crate) use closures::{Closures, tell};
 pub(crate) use compile::{OWN_TIER, limits_of};
 pub use limit::Limit;
 pub(crate) use text::{origin, read};
-
-/// The most rules of one layer.
-pub(crate) const MAX_RULES: usize = 8;
-/// The most bytes of a rule's name.
-pub(crate) const MAX_NAME_LEN: usize = 64;
-/// The longest ban: what the engine can count, ten years of 365.25 days.
-pub(crate) const LONGEST_BAN: Duration = Duration::from_secs(10 * 31_557_600);
 
 pub(crate) type Predicate = Box<dyn Fn(RequestHead<'_>) -> bool + Send + Sync>;
 pub(crate) type CostOf = Box<dyn Fn(RequestHead<'_>) -> u64 + Send + Sync>;
