@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates that a release publishes.
-const PUBLISHED: [&str; 10] = [
+const PUBLISHED: [&str; 9] = [
     "tollgate",
     "tollgate-cli",
     "tollgate-http",

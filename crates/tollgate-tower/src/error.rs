@@ -107,7 +107,7 @@ pub enum BuildError {
         rule: String,
     },
     /// The rules mean nothing together.
-    Rules(SetError),
+    Rules(Box<SetError>),
     /// A setting of a client address.
     Address(AddressError),
 }
@@ -186,7 +186,7 @@ impl From<SetError> for BuildError {
     fn from(error: SetError) -> Self {
         match error {
             SetError::Limit { rule, error, .. } => Self::Limit { rule: rule.into(), error },
-            error => Self::Rules(error),
+            error => Self::Rules(Box::new(error)),
         }
     }
 }

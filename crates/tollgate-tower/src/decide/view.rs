@@ -18,6 +18,7 @@ pub(crate) type Label = Box<dyn for<'r> Fn(RequestHead<'r>) -> Option<Cow<'r, st
 /// What tells the labels of a request.
 pub(crate) enum Labels {
     /// Closures, by the names of the labels.
+    #[cfg_attr(not(feature = "rules"), expect(dead_code, reason = "only files name labels"))]
     Named(Vec<(Box<str>, Label)>),
     /// The closures of the rules, by their indices.
     OfRules(Box<[Closures]>),
