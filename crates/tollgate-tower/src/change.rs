@@ -93,9 +93,9 @@ impl<R, B> TollgateLayer<R, B> {
     /// its name in headers, even if the period changes. A limit [in flight](Limit::InFlight) takes
     /// another number, for any `inherit`: requests in flight keep their places.
     ///
-    /// **Cost.** Each change keeps about six kilobytes until the layer is dropped, and a request that
-    /// comes in that instant waits for some microseconds. The turns in queues that clients have
-    /// abandoned are lost.
+    /// **Cost.** Each change keeps about six kilobytes until the layer is dropped, and a request
+    /// that comes in that instant waits for some microseconds. The turns in queues that clients
+    /// have abandoned are lost.
     ///
     /// # Errors
     ///

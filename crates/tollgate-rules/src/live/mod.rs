@@ -275,9 +275,9 @@ impl<C: Clock + Clone + 'static> LiveRules<C> {
         Ok(generation)
     }
 
-    /// Forgives all keys of a rule in force their debts to its limits by time, or to those of one of
-    /// its tiers, by their indices. Bans stay, and so do requests in flight. `false`: there are no
-    /// such limits in this process.
+    /// Forgives all keys of a rule in force their debts to its limits by time, or to those of one
+    /// of its tiers, by their indices. Bans stay, and so do requests in flight. `false`: there are
+    /// no such limits in this process.
     ///
     /// When would I want this? After an incident that made all clients retry.
     ///

@@ -55,8 +55,8 @@ impl<C: Clock + Clone + 'static> RuleSet<C> {
 
     /// A key of a rule, by its bytes: see [`Found::key`](crate::Found::key). It is that of a tier,
     /// by the index in [`Rule::tiers`](crate::Rule::tiers); `None`: of [`Rule::limits`]. `None` if
-    /// there is no such rule or tier, or if the keys are kept elsewhere: by a store, or under quotas
-    /// that come with requests.
+    /// there is no such rule or tier, or if the keys are kept elsewhere: by a store, or under
+    /// quotas that come with requests.
     ///
     /// [`Rule::limits`]: crate::Rule::limits
     #[must_use]

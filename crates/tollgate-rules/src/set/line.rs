@@ -186,8 +186,8 @@ impl Line {
         self.is_full = self.is_over && !told.is_in_debt;
     }
 
-    /// Refuses a request that would wait too long in a queue, and names that. If it departs in time,
-    /// shows how many more would.
+    /// Refuses a request that would wait too long in a queue, and names that. If it departs in
+    /// time, shows how many more would.
     fn wait_in_queue(&mut self, outcome: Outcome, queues: Queues<'_>, max_wait: Duration) {
         let Some((time, longest)) = queues.longest else { return };
         let too_long_by = time.saturating_sub(max_wait);

@@ -1,5 +1,5 @@
-//! What only the rules of a program have: limits that come with requests, and limits of a store that
-//! the program asks.
+//! What only the rules of a program have: limits that come with requests, and limits of a store
+//! that the program asks.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn a_quota_of_the_request_is_charged_all_or_nothing() {
 }
 
 #[test]
-fn quotas_of_requests_stay_over_an_exchange_and_end_with_the_process() {
+fn debts_of_quotas_of_requests_stay_over_an_exchange() {
     let clock = ManualClock::new();
     let origin = || Origin { hash: [0; 32], text: Some(b"plan"[..].into()) };
     let live = LiveRules::new(Rules::of(vec![plan()]), origin(), clock.clone()).unwrap();
@@ -134,7 +134,7 @@ fn quotas_of_requests_stay_over_an_exchange_and_end_with_the_process() {
 }
 
 #[test]
-fn a_rule_without_a_quota_of_its_own_is_not_asked_by_name() {
+fn quotas_that_come_with_requests_are_not_asked_by_name() {
     let set = set(vec![plan()]);
     let ask = AskRule { name: "plan", key: &[b"ada"], cost: None, is_peek: false };
     assert_eq!(set.ask_rule(ask, &mut Scratch::default()).unwrap_err(), AskRuleError::PerRequest);

@@ -9,9 +9,6 @@ use super::state::LayerState;
 use super::turns::Turns;
 use super::{LayerTicket, NotServed};
 
-/// Reads what a request cost from the head of its response.
-pub(crate) type CostFrom = Box<dyn Fn(StatusCode, &HeaderMap) -> Option<u64> + Send + Sync>;
-
 /// A status that no rule lists: of a request that was not answered.
 const NOT_ANSWERED: u16 = 0;
 

@@ -10,9 +10,10 @@
 //! |------|------|
 //! | `view` | a request as rules see it |
 //! | `generation`, `local` | what the layer derives from rules; a thread's handle of them |
-//! | `settings`, `state` | what the layer's user says; from a request to a verdict |
+//! | `settings`, `state` | what the layer's user says; what a layer shares with its services |
+//! | `decision`, `departure` | from a request to a decision; when it leaves its queue |
 //! | `stores`, `backends` | the stores of rules, and those of a program's own |
-//! | `aside`, `unserved` | requests that a hook refuses; what a response says of one that was not served |
+//! | `aside`, `unserved` | requests that a hook refuses; responses to those that were not served |
 //! | `charges`, `turns` | what a request may still give back; its turns in queues |
 //! | `file` | the file that the rules are in |
 //! | `left` | what an admitted request leaves of its limits |
@@ -23,6 +24,8 @@ mod answers;
 mod aside;
 mod backends;
 mod charges;
+mod decision;
+mod departure;
 #[cfg(feature = "rules")]
 mod file;
 mod generation;
@@ -45,13 +48,15 @@ pub use answers::{Answers, RespondBy};
 pub use aside::{Aside, Beside};
 pub(crate) use backends::Told;
 pub(crate) use charges::Charges;
+pub(crate) use decision::{Admitted, Decided};
+pub(crate) use departure::Departure;
 #[cfg(feature = "rules")]
 pub(crate) use file::FileOfRules;
 pub(crate) use generation::Generation;
 pub(crate) use left::LimitsLeft;
 pub(crate) use response_headers::{ResponseClock, ResponseHeaders};
 pub(crate) use settings::Settings;
-pub(crate) use state::{Admitted, Decided, Departure, LayerState};
+pub(crate) use state::LayerState;
 pub use unserved::NotServed;
 pub(crate) use view::Labels;
 

@@ -10,11 +10,11 @@ use tollgate_http::HeaderStyles;
 
 use super::LayerVerdict;
 use super::aside::{AsideHook, BesideHook};
-use super::charges::CostFrom;
 use super::stores::Stores;
 use super::view::Labels;
 use crate::ClientAddress;
 use crate::hooks::Hooks;
+use crate::rule::CostFrom;
 
 /// Is called with each verdict.
 pub(crate) type VerdictHook = Box<dyn Fn(&LayerVerdict<'_>) + Send + Sync>;
@@ -36,6 +36,7 @@ pub(crate) struct Settings {
     pub(crate) on_verdict: Option<VerdictHook>,
     pub(crate) set_aside: Option<AsideHook>,
     pub(crate) beside_stores: Option<BesideHook>,
+    /// Reads what a request cost from the head of its response.
     pub(crate) cost_from: Option<CostFrom>,
     pub(crate) gives_back_unserved: bool,
     pub(crate) original_uri: Option<OriginalUri>,

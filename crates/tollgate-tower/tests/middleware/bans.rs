@@ -206,6 +206,19 @@ async fn what_can_never_be_admitted_bans_nobody() {
 }
 
 #[tokio::test]
+async fn what_another_rule_never_admits_bans_nobody() {
+    let clock = ManualClock::new();
+    let signed = Rule::new("signed", hourly_bucket(9)).key(by_header("sign")).missing_key(MissingKey::Refuse);
+    let layer = layer_with(one_a_second()).rule(signed).clock(clock.clone()).build().unwrap();
+    let whole = [("k", "a"), ("sign", "s")];
+    assert_eq!(status(&layer, "/", &whole).await, 200);
+    // Both rules refuse it, and the other one for good.
+    assert_eq!(status(&layer, "/", &whole[..1]).await, 400);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(status(&layer, "/", &whole).await, 200);
+}
+
+#[tokio::test]
 async fn a_banned_request_is_charged_to_no_limit() {
     for is_first in [true, false] {
         let clock = ManualClock::new();
