@@ -140,14 +140,15 @@ const LADDERS: &[(&str, &[&str])] = &[
             "live simulation",
         ],
     ),
+    ("crates/tollgate-net/src", &["limits workers", "listen", "counts life", "web"]),
     ("crates/tollgate-rules-file/src", &["file", "trial", "live::error", "live::text", "envoy live"]),
     (
         "crates/tollgate-server/src",
         &[
-            "clock state workers",
-            "life listen metrics park",
+            "clock state web",
+            "metrics park",
             "settings",
-            "core web",
+            "core",
             "admin metrics::page proxy resp rls state::file state::keeper state::lock v1",
             "start_error",
             "state::begin",

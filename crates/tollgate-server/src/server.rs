@@ -15,17 +15,19 @@ use tollgate_rules_file::{Disk, ReloadError, Watched, read};
 use crate::admin::{self, Admin};
 use crate::clock::{ServerClock, WakingClock};
 use crate::core::{Core, EnvoyWatch, unserved};
-use crate::life::{Asked, Signals, Systemd};
-use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
-use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
 use crate::metrics::Listener;
 use crate::park::{FilePark, Parks};
 use crate::proxy::{Proxy, States, UpstreamError};
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::state::{Begun, Keeper, StateLock};
-use crate::workers::{Workers, beside};
 use crate::{resp, rls, v1};
+use tollgate_net::life::{Asked, Signals, Systemd};
+use tollgate_net::listen::{
+    Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all,
+};
+use tollgate_net::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
+use tollgate_net::workers::{Workers, beside};
 
 /// A running server.
 ///
@@ -205,7 +207,7 @@ impl Server {
 
     fn accept(&self, kind: Listener, listening: Listening, room: Room, workers: &Arc<Workers>) {
         let (core, limits) = (Arc::clone(&self.core), self.settings.limits);
-        let (counts, trusting) = (Arc::clone(&self.core), Arc::clone(&self.core));
+        let (counts, trusting) = (Arc::clone(core.metrics.counts(kind)), Arc::clone(&self.core));
         let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
         let admin = Arc::clone(&self.admin);
@@ -213,7 +215,7 @@ impl Server {
             let (core, redis, admin) = (Arc::clone(&core), Arc::clone(&redis), Arc::clone(&admin));
             let (grpc, v1, proxy) = (Arc::clone(&grpc), Arc::clone(&v1), proxy.clone());
             async move {
-                let _open = core.metrics.connection(kind);
+                let _open = core.metrics.counts(kind).connection();
                 // Boxed: each takes the memory of its own kind, not that of the largest.
                 match kind {
                     Listener::Http => Box::pin(v1::serve(v1, connection)).await,
@@ -236,12 +238,11 @@ impl Server {
             };
             refuse(stream, answer).await;
         };
-        counts.metrics.most_connections(kind, room.most);
-        let unfinished = Arc::clone(counts.metrics.unfinished(kind));
-        unfinished.bound(limits.unfinished_bytes.unwrap_or_else(|| usual_unfinished(&counts)));
-        let count = move |mishap: Mishap, client: Option<IpAddr>| {
-            counts.metrics.protocol_error(kind, mishap.kind(), client)
-        };
+        counts.add_most(room.most);
+        let unfinished = Arc::clone(counts.unfinished());
+        unfinished.bound(limits.unfinished_bytes.unwrap_or_else(|| usual_unfinished(&self.core)));
+        let count =
+            move |mishap: Mishap, client: Option<IpAddr>| counts.protocol_error(mishap.kind(), client);
         let is_trusted = move |address: IpAddr| {
             let rules = trusting.live.rules();
             rules.rules().clients.trusted_proxies.iter().any(|network| network.contains(&address))

@@ -3,8 +3,8 @@
 use http::StatusCode;
 
 use super::failure::Failure;
-use crate::web::Answer;
-use crate::workers::beside;
+use tollgate_net::web::Answer;
+use tollgate_net::workers::beside;
 
 /// Runs what reads files and builds limiters where no connection waits for it.
 pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {

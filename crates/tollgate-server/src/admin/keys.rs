@@ -13,7 +13,8 @@ use super::key_text;
 use super::query::{decoded, parameter};
 use super::state::Admin;
 use crate::clock::ServerClock;
-use crate::web::{self, Answer, Client, Object, read_json};
+use crate::web::{Client, Object, read_json};
+use tollgate_net::web::{self, Answer};
 
 /// The most keys of a rule that are shown.
 const TOP: usize = 100;

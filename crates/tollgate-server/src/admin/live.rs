@@ -13,7 +13,7 @@ use super::rules::{envoy, key_text, limits_text, unix};
 use super::state::Admin;
 use crate::clock::unix_time;
 use crate::metrics::{Listener, RuleCounts, hex};
-use crate::web::{self, Answer};
+use tollgate_net::web::{self, Answer};
 
 /// The rules that are shown: those with the most requests.
 const RULES: usize = 50;

@@ -11,7 +11,7 @@ use super::keys::index_of;
 use super::query::parameter;
 use super::state::Admin;
 use crate::park::{Entry, Filter, Id, State, Unchanged};
-use crate::web::{self, Answer};
+use tollgate_net::web::{self, Answer};
 
 /// The most entries of a page.
 const PAGE: usize = 1_000;

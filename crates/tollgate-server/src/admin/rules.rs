@@ -21,7 +21,7 @@ use super::query::parameter;
 use super::state::Admin;
 use crate::core::Core;
 use crate::metrics::{EnvoyFilesShown, envoy_mode, hex, mode};
-use crate::web::{self, Answer, problem};
+use tollgate_net::web::{self, Answer, problem};
 
 /// A rule, as operators see it.
 #[derive(Serialize)]

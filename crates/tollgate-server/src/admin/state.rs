@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::history::History;
 use crate::core::Core;
-use crate::listen::Drain;
-use crate::settings::Limits;
+use tollgate_net::Limits;
+use tollgate_net::listen::Drain;
 
 /// What the administration of a server needs.
 pub(crate) struct Admin {

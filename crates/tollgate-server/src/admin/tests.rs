@@ -17,9 +17,9 @@ use tollgate_testing::random::Random;
 use super::Admin;
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Peer, Presence, Stream};
 use crate::metrics::Listener;
 use crate::{Server, Settings};
+use tollgate_net::listen::{Connection, Drain, Peer, Presence, Stream};
 
 const RULES: &str = "version = 1
 

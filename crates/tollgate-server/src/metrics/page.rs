@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-use super::listener::{Decided, Listener, TIMES};
+use tollgate_net::counts::TIMES;
+
+use super::listener::{Decided, Listener};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::{Text, hex};
 use super::{Generation, Metrics, process, upstream};
@@ -64,40 +66,41 @@ impl Metrics {
     }
 
     fn write_listeners(&self, text: &mut Text) {
-        let each = || Listener::ALL.into_iter().zip(&self.listeners);
         text.family("tollgate_decisions_total", "counter", "Requests decided, by all rules together.");
-        for (listener, counts) in each() {
-            for (outcome, count) in Decided::NAMES.into_iter().zip(counts.decisions()) {
+        for (listener, decisions) in Listener::ALL.into_iter().zip(&self.decisions) {
+            for (outcome, count) in Decided::NAMES.into_iter().zip(decisions.sums()) {
                 text.sample(&[("listener", listener.name()), ("outcome", outcome)], count);
             }
         }
         text.family("tollgate_request_duration_seconds", "histogram", "From a request's head to its answer.");
-        for (listener, counts) in each() {
-            text.histogram(&[("listener", listener.name())], &counts.times(), &TIMES, 1e9);
+        for counts in &self.listeners {
+            text.histogram(&[("listener", counts.name())], &counts.times(), &TIMES, 1e9);
         }
         text.family("tollgate_connections", "gauge", "Open connections.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.connections().0);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.connections().0);
         }
         text.family("tollgate_connections_max", "gauge", "The most open connections.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.most());
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.most());
         }
         text.family("tollgate_connections_total", "counter", "Accepted connections.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.connections().1);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.connections().1);
         }
         text.family("tollgate_unfinished_bytes", "gauge", "What is held of requests that are not whole yet.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.unfinished.bytes().0);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.unfinished().bytes().0);
         }
         text.family("tollgate_unfinished_bytes_max", "gauge", "The most such bytes.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.unfinished.bytes().1);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.unfinished().bytes().1);
         }
         text.family("tollgate_protocol_errors_total", "counter", "Input that was refused.");
-        for ((listener, kind), count) in self.protocol_errors.counts() {
-            text.sample(&[("listener", listener.name()), ("kind", kind)], count);
+        for counts in &self.listeners {
+            for (kind, count) in counts.protocol_errors() {
+                text.sample(&[("listener", counts.name()), ("kind", kind)], count);
+            }
         }
     }
 

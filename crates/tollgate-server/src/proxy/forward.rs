@@ -26,7 +26,7 @@ use super::upstreams::{Load, Server, Upstreams};
 use crate::core::Core;
 use crate::metrics::Listener;
 use crate::settings::ProxySettings;
-use crate::web::{client_left, problem};
+use tollgate_net::web::{client_left, problem};
 
 /// Takes admitted requests to an upstream.
 #[derive(Clone)]
@@ -188,7 +188,7 @@ impl Shared {
         if matches!(missing, Missing::Body(BadBody::Broken)) {
             client_left();
         }
-        self.core.metrics.protocol_error(Listener::Proxy, missing.kind(), passing.origin.peer);
+        self.core.metrics.counts(Listener::Proxy).protocol_error(missing.kind(), passing.origin.peer);
         missing.answer()
     }
 

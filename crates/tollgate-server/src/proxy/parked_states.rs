@@ -13,10 +13,10 @@ use tollgate::{BuildError, Limiter, Rate, TokenBucket};
 
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::Client;
 use crate::metrics::Listener;
 use crate::park::{Entry, Parks, Unchanged};
-use crate::web::{self, Answer, problem};
+use tollgate_net::listen::Client;
+use tollgate_net::web::{self, Answer, problem};
 
 /// The path of a state, before the request's id.
 pub(super) const STATES: &str = "/.well-known/tollgate/parked/";
@@ -41,7 +41,7 @@ impl States {
         let mut answer = match wait {
             None => state(&core.parks, method, id).await,
             Some(wait) => {
-                core.metrics.protocol_error(Listener::Proxy, "park_state", client);
+                core.metrics.counts(Listener::Proxy).protocol_error("park_state", client);
                 let mut answer = problem(StatusCode::TOO_MANY_REQUESTS, "states are asked for too often");
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

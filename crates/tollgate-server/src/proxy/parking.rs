@@ -25,10 +25,10 @@ use super::service::Proxy;
 use super::upload::Upload;
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::Drain;
 use crate::metrics::Listener;
 use crate::park::{Entry, First, Kept, NotKept, ParkStore, Place, QueueName, State, Unchanged, now};
-use crate::web::{self, Answer};
+use tollgate_net::listen::Drain;
+use tollgate_net::web::{self, Answer};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -211,7 +211,7 @@ pub(super) async fn keep(core: &Core, MayPark(parking): MayPark, upload: Upload)
         Ok(done) => done,
         Err(NotKept::Full) => return None,
         Err(NotKept::Store(error)) => {
-            if core.metrics.protocol_error(Listener::Proxy, "park", client) {
+            if core.metrics.counts(Listener::Proxy).protocol_error("park", client) {
                 tracing::error!(%error, store = store.name(), "a request was not parked");
             }
             return None;

@@ -20,8 +20,8 @@ use tokio::task::coop::unconstrained;
 use super::dial::Dialled;
 use super::failed::Ended;
 use super::upload::Upload;
-use crate::web::plain::headers::{self, HEADERS, HTTP_11};
-use crate::web::plain::{LONGEST, poll_bytes};
+use tollgate_net::web::plain::headers::{self, HEADERS, HTTP_11};
+use tollgate_net::web::plain::{LONGEST, poll_bytes};
 
 /// The most bytes that are read at a time, so of a plain head; and of the body of a plain request,
 /// which so fits into the buffer of a socket.

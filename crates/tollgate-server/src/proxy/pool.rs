@@ -22,7 +22,7 @@ use super::plain::{self, Asked, Rest};
 use super::repeat::{Spare, may_repeat};
 use super::upload::{Fault, Upload};
 use crate::metrics::{UpstreamCounts, UpstreamEvent};
-use crate::workers::PerWorker;
+use tollgate_net::workers::PerWorker;
 
 /// The connections to an upstream. Those of a worker serve it alone: an answer is read by the
 /// runtime that made the connection, which would have to wake another worker.

@@ -27,10 +27,11 @@ use super::tunnel::Tunnel;
 use super::upload::{BadBody, Upload};
 use super::upstreams::Upstreams;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Presence, Stream};
 use crate::metrics::Listener;
-use crate::settings::{Limits, ProxySettings, Settings};
-use crate::web::{self, RequestBody, client_left, problem};
+use crate::settings::{ProxySettings, Settings};
+use tollgate_net::Limits;
+use tollgate_net::listen::{Connection, Drain, Presence, Stream};
+use tollgate_net::web::{self, RequestBody, client_left, problem};
 
 /// How often idle connections to upstreams are looked at.
 const SWEEPS: Duration = Duration::from_secs(1);
@@ -130,17 +131,18 @@ impl Proxy {
         let presence = Arc::clone(&connection.presence);
         // A client that does not read its answer, or sends nothing, is as idle as a body.
         let tunnel_timeout = self.settings.tunnel_timeout;
-        let limits = Limits { idle_timeout: self.settings.idle_timeout, ..self.limits };
+        let mut limits = self.limits;
+        limits.idle_timeout = self.settings.idle_timeout;
         let client = Arc::new(Client {
             proxy: self,
             origin,
             presence: Arc::clone(&presence),
             tunnel: Mutex::default(),
         });
-        let counted = (Listener::Proxy, Arc::clone(&client.proxy.core.metrics));
+        let counts = Arc::clone(client.proxy.core.metrics.counts(Listener::Proxy));
         let answering = Arc::clone(&client);
         let handler = move |request| Arc::clone(&answering).answer(request);
-        web::serve(connection, &limits, counted, handler).await;
+        web::serve(connection, &limits, counts, handler).await;
         let tunnel = client.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(tunnel) = tunnel {
             let _engaged = presence.engage();
@@ -161,12 +163,12 @@ impl Client {
         let Judged { upgrade, had } = match judged {
             Ok(judged) => judged,
             Err(detail) => {
-                core.metrics.protocol_error(Listener::Proxy, "head", self.origin.peer);
+                core.metrics.counts(Listener::Proxy).protocol_error("head", self.origin.peer);
                 return refused(head.version, StatusCode::BAD_REQUEST, detail);
             }
         };
         if had.has(Marks::LOOP) && loops(&head.headers) {
-            core.metrics.protocol_error(Listener::Proxy, "loop", self.origin.peer);
+            core.metrics.counts(Listener::Proxy).protocol_error("loop", self.origin.peer);
             let detail = "the request goes round in a loop: an upstream leads back to this proxy";
             return refused(head.version, StatusCode::LOOP_DETECTED, detail);
         }
@@ -227,7 +229,7 @@ impl Client {
             client_left();
         }
         upload.discard();
-        self.proxy.core.metrics.protocol_error(Listener::Proxy, "body", self.origin.peer);
+        self.proxy.core.metrics.counts(Listener::Proxy).protocol_error("body", self.origin.peer);
         let (status, detail) = bad.answer();
         problem(status, detail).map(Answered::Unasked)
     }

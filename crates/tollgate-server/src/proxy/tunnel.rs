@@ -10,7 +10,7 @@ use tokio::io::copy_bidirectional;
 use tollgate_tower::InFlightBody;
 
 use super::download::Download;
-use crate::listen::Observed;
+use tollgate_net::listen::Observed;
 
 /// Both ends of a connection that has switched to another protocol.
 pub(super) struct Tunnel {

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 use super::head::strip_trailers;
 use super::patience::{Late, Patience};
-use crate::listen::{Held, Presence};
 use crate::settings::ProxySettings;
-use crate::web::RequestBody;
+use tollgate_net::listen::{Held, Presence};
+use tollgate_net::web::RequestBody;
 
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 use super::access::{Access, Role};
 use super::reply::Version;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::settings::Settings;
+use tollgate_net::listen::Peer;
 
 /// What all clients share.
 pub(crate) struct Shared {

@@ -6,7 +6,7 @@ use super::access::Role;
 use super::call::Call;
 use super::client::Client;
 use super::reply::{Reply, Version};
-use crate::listen::Peer;
+use tollgate_net::listen::Peer;
 
 /// `AUTH [user] password`.
 pub(super) fn auth(call: &Call<'_>, client: &mut Client, reply: &mut Reply<'_>) {

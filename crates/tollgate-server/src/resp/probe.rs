@@ -10,8 +10,8 @@ use super::client::{Next, Shared, Slow};
 use super::session::Session;
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::settings::Settings;
+use tollgate_net::listen::Peer;
 
 /// What Redis clients are served with, on a clock that shows what it is told.
 pub struct Probe {

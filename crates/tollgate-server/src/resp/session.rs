@@ -9,8 +9,8 @@ use super::call::{Call, Effect};
 use super::client::{Client, Next, Shared};
 use super::parse::{Arguments, CommandLimits, Parsed, Parser};
 use super::reply::{Reply, Version};
-use crate::listen::Peer;
 use crate::metrics::Listener;
+use tollgate_net::listen::Peer;
 
 /// How many commands of a client are answered before others get a turn.
 pub(super) const COMMANDS_A_TURN: usize = 1024;
@@ -92,7 +92,7 @@ impl Session {
                 Err(error) => {
                     batch.finish(&mut Reply::new(output, client.version));
                     let address = client.peer.address();
-                    shared.core.metrics.protocol_error(Listener::Resp, error.kind(), address);
+                    shared.core.metrics.counts(Listener::Resp).protocol_error(error.kind(), address);
                     Reply::new(output, client.version).error(format_args!("ERR Protocol error: {error}"));
                     next = Next::Close;
                     break;

@@ -16,9 +16,9 @@ use super::refusal::Refusal;
 use super::status::{Judged, of as status_of};
 use crate::clock::ServerClock;
 use crate::core::{Core, Decider, Generation};
-use crate::listen::Peer;
 use crate::metrics::{Decided, Listener};
 use crate::web::Client;
+use tollgate_net::listen::Peer;
 
 /// The entry by which Envoy names the client's address.
 const CLIENT: &str = "remote_address";
@@ -43,7 +43,7 @@ pub(super) async fn decide(
     let wrong = descriptors.filter_map(|(index, one)| Some((index, names_no_client(&one.entries)?)));
     let wrong: Vec<_> = wrong.collect();
     if let [(index, why), ..] = &*wrong {
-        core.metrics.protocol_error(listener, "no_address", peer.address());
+        core.metrics.counts(listener).protocol_error("no_address", peer.address());
         core.metrics.decided_for_envoy(listener, Decided::Limited);
         let raw_body = format!("descriptor {index}: {why}\n").into_bytes();
         let known = wrong.iter().map(|(index, _)| (*index, status_of(Code::OverLimit))).collect();

@@ -6,8 +6,8 @@ use super::call::{CallError, DESCRIPTORS, ENTRIES};
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::{by_files, by_rules};
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::metrics::Listener;
+use tollgate_net::listen::Peer;
 
 /// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.
 pub(super) async fn decide(

@@ -12,8 +12,8 @@ use super::decide::decide;
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::clock::ServerClock;
 use crate::core::{Core, ready};
-use crate::listen::Peer;
 use crate::metrics::Listener;
+use tollgate_net::listen::Peer;
 
 /// Whose calls they are.
 const FROM: (Listener, Peer) = (Listener::Grpc, Peer::Unix);

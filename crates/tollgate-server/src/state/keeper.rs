@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::file;
 use crate::core::Core;
-use crate::workers::beside;
+use tollgate_net::workers::beside;
 
 /// A task that saves the state, again and again.
 pub(crate) struct Keeper {

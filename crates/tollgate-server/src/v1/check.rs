@@ -18,9 +18,10 @@ use super::service::Service;
 use super::tickets::{TICKET_LIFE, TicketId};
 use crate::clock::ServerClock;
 use crate::core::{Decider, Generation};
-use crate::listen::Client;
 use crate::metrics::Listener;
-use crate::web::{Answer, problem_at, read_json, with, with_headers};
+use crate::web::read_json;
+use tollgate_net::listen::Client;
+use tollgate_net::web::{Answer, problem_at, with, with_headers};
 
 const JSON: &str = "application/json";
 

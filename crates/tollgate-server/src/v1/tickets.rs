@@ -19,8 +19,8 @@ use tollgate::Timestamp;
 use tollgate_rules::Ticket;
 
 use crate::clock::ServerClock;
-use crate::listen::{Client, may_have_more};
 use crate::metrics::TicketCounts;
+use tollgate_net::listen::{Client, may_have_more};
 
 /// How long what a request was charged can be given back.
 pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -230,8 +230,8 @@ mod tests {
     use super::super::service::Service;
     use super::*;
     use crate::core::Core;
-    use crate::listen::Peer;
     use crate::settings::Settings;
+    use tollgate_net::listen::Peer;
 
     /// A service whose every part has one ticket at most.
     fn service(clock: &ManualClock, limits: &str) -> Service {

@@ -40,7 +40,7 @@ use super::repeat::Spare;
 use super::upload::Upload;
 use crate::metrics::{UpstreamCounts, UpstreamEvent};
 use crate::settings::{ProxySettings, Upstream};
-use crate::workers::PerWorker;
+use tollgate_net::workers::PerWorker;
 
 /// How many times a request is sent that no upstream has acted on.
 const TRIES: usize = 3;

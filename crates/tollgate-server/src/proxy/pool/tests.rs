@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::settings::{ProxySettings, Upstream};
-use crate::web::plain::LONGEST;
+use tollgate_net::web::plain::LONGEST;
 
 const LONG: Duration = Duration::from_secs(20);
 

@@ -7,10 +7,10 @@ use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::resp::client::{Next, Shared};
 use crate::resp::session::{COMMANDS_A_TURN, Session, UNREAD_BYTES};
 use crate::settings::Settings;
+use tollgate_net::listen::Peer;
 
 fn shared() -> Shared {
     let rules = read("rules.toml", &Memory::new("rules.toml", "version = 1")).into_rules().unwrap();

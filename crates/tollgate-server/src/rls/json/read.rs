@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer};
 use super::number::{Integer, UnitName};
 use crate::rls::call::DESCRIPTORS;
 use crate::rls::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
-use crate::web::{Answer, read_json};
+use crate::web::read_json;
+use tollgate_net::web::Answer;
 
 const U32: u64 = u32::MAX as u64;
 

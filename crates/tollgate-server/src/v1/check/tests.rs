@@ -9,9 +9,9 @@ use tollgate_rules_file::{Memory, read};
 
 use super::*;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::settings::Settings;
-use crate::web::RequestBody;
+use tollgate_net::listen::Peer;
+use tollgate_net::web::RequestBody;
 
 /// The store of the last rule is not there. The answer's headers need escapes.
 const RULES: &str = r#"
