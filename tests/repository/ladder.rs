@@ -141,15 +141,16 @@ const LADDERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("crates/tollgate-net/src", &["limits workers", "listen", "counts life", "web"]),
+    ("crates/tollgate-proxy/src", &["counts settings generation park", "proxy"]),
     ("crates/tollgate-rules-file/src", &["file", "trial", "live::error", "live::text", "envoy live"]),
     (
         "crates/tollgate-server/src",
         &[
             "clock state web",
-            "metrics park",
+            "metrics",
             "settings",
             "core",
-            "admin metrics::page proxy resp rls state::file state::keeper state::lock v1",
+            "admin metrics::page resp rls state::file state::keeper state::lock v1",
             "start_error",
             "state::begin",
             "probe server",

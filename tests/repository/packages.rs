@@ -7,13 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates that a release publishes.
-const PUBLISHED: [&str; 11] = [
+const PUBLISHED: [&str; 12] = [
     "tollgate",
     "tollgate-backend",
     "tollgate-cli",
     "tollgate-http",
     "tollgate-logs",
     "tollgate-net",
+    "tollgate-proxy",
     "tollgate-redis",
     "tollgate-rules",
     "tollgate-rules-file",

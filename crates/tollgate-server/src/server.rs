@@ -9,25 +9,26 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
-use tollgate_redis::rules::EnvoyStore;
-use tollgate_rules_file::{Disk, ReloadError, Watched, read};
-
-use crate::admin::{self, Admin};
-use crate::clock::{ServerClock, WakingClock};
-use crate::core::{Core, EnvoyWatch, unserved};
-use crate::metrics::Listener;
-use crate::park::{FilePark, Parks};
-use crate::proxy::{Proxy, States, UpstreamError};
-use crate::settings::Settings;
-use crate::start_error::StartError;
-use crate::state::{Begun, Keeper, StateLock};
-use crate::{resp, rls, v1};
 use tollgate_net::life::{Asked, Signals, Systemd};
 use tollgate_net::listen::{
     Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all,
 };
 use tollgate_net::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
 use tollgate_net::workers::{Workers, beside};
+use tollgate_proxy::park::{FilePark, Parks};
+use tollgate_proxy::proxy::{Proxy, Shared, States, UpstreamError};
+use tollgate_redis::rules::EnvoyStore;
+use tollgate_rules::Verdict;
+use tollgate_rules_file::{Disk, ReloadError, Watched, read};
+
+use crate::admin::{self, Admin};
+use crate::clock::{ServerClock, WakingClock};
+use crate::core::{Core, EnvoyWatch, unserved};
+use crate::metrics::Listener;
+use crate::settings::Settings;
+use crate::start_error::StartError;
+use crate::state::{Begun, Keeper, StateLock};
+use crate::{resp, rls, v1};
 
 /// A running server.
 ///
@@ -120,7 +121,7 @@ impl Server {
             .park
             .as_ref()
             .map(|path| FilePark::open(path).map_err(|error| StartError::Park { path: path.clone(), error }));
-        core.parks = Parks::new(park.transpose()?, Handle::current());
+        core.parks = Arc::new(Parks::new(park.transpose()?, Handle::current()));
         let core = Arc::new(core);
         let windows = Arc::clone(&core);
         let realign = move |unix_at_zero| {
@@ -153,7 +154,10 @@ impl Server {
         // The proxy makes pools for each thread, so first see whether so many threads start.
         let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
         let states = States::new(&core.clock).map_err(StartError::States)?;
-        let proxy = Proxy::new(&core, &settings, states, &drain).map_err(StartError::Upstream)?;
+        let proxy = match settings.proxy.is_empty() {
+            true => None,
+            false => Some(start_proxy(&core, &settings, states, &drain).map_err(StartError::Upstream)?),
+        };
         let mut server = Self {
             v1,
             proxy,
@@ -402,6 +406,26 @@ impl Server {
 fn usual_unfinished(core: &Core) -> usize {
     const LEAST: usize = 16 << 20;
     (core.live.rules().rules().memory_budget / 16).max(LEAST)
+}
+
+/// Starts the proxy over the rules of the server, whose metrics tell of both.
+fn start_proxy(
+    core: &Arc<Core>,
+    settings: &Settings,
+    states: States,
+    drain: &Drain,
+) -> Result<Arc<Proxy>, UpstreamError> {
+    let shared = Shared {
+        generations: Arc::clone(&core.generations),
+        parks: Arc::clone(&core.parks),
+        counts: Arc::clone(core.metrics.counts(Listener::Proxy)),
+        limits: settings.limits,
+    };
+    let (counted, threads) = (Arc::clone(&core.metrics), settings.threads.get());
+    let on_verdict = move |verdict: &Verdict<'_, ServerClock>| counted.acquired(Listener::Proxy, verdict);
+    let proxy = Proxy::new(shared, &settings.forward, threads, states, drain, on_verdict)?;
+    core.metrics.tell_upstreams(proxy.upstream_counts().cloned().collect());
+    Ok(proxy)
 }
 
 /// Reads the rules file now, and the files of envoyproxy/ratelimit.

@@ -1,7 +1,5 @@
 //! What a server is started with.
 
-mod proxy;
-
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,10 +10,10 @@ use ipnet::IpNet;
 use tollgate_backend::Secret;
 use tollgate_net::Limits;
 use tollgate_net::listen::{ListenAddress, TlsFiles};
+use tollgate_proxy::ProxySettings;
 use tollgate_rules::{StoreFailure, StoreServer};
 use tollgate_rules_file::{EnvoyCharge, SameDomain};
 
-pub use self::proxy::{BadUpstream, ProxySettings, Upstream};
 use crate::metrics::Listener;
 
 /// What a [`Server`](crate::Server) is started with. [`Settings::new`] has the defaults of the

@@ -4,13 +4,13 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use tollgate_net::listen::ListenAddress;
+use tollgate_proxy::park::ParkError;
+use tollgate_proxy::proxy::UpstreamError;
 use tollgate_rules_file::ReloadError;
 
 use crate::core::EnvoyFilesError;
-use crate::park::ParkError;
-use crate::proxy::UpstreamError;
 use crate::state::StateError;
-use tollgate_net::listen::ListenAddress;
 
 /// Why a server did not start.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_in_the_way_is_told_with_what_to_do() {
+    fn a_file_in_the_way_is_told_with_a_hint() {
         let error = io::Error::new(io::ErrorKind::AlreadyExists, "a file is there");
         let address = "unix:/run/tollgate".parse().unwrap();
         let told = StartError::Listen { listener: "http", address, error }.to_string();

@@ -17,7 +17,6 @@ use std::net::IpAddr;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use subtle::ConstantTimeEq;
-
 use tollgate_net::listen::Peer;
 
 /// Who administers, as logs say it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollgate_net::web::{self, Answer};
 use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
 use super::access::Who;
@@ -14,7 +15,6 @@ use super::query::{decoded, parameter};
 use super::state::Admin;
 use crate::clock::ServerClock;
 use crate::web::{Client, Object, read_json};
-use tollgate_net::web::{self, Answer};
 
 /// The most keys of a rule that are shown.
 const TOP: usize = 100;

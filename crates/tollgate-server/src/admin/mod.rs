@@ -41,6 +41,8 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, StatusCode};
 use tokio::sync::Mutex;
+use tollgate_net::listen::{Connection, Drain, Peer};
+use tollgate_net::web::{self, Answer, BodyError, RequestBody, problem};
 
 use crate::core::Core;
 use crate::metrics::Listener;
@@ -51,8 +53,6 @@ use failure::Failure;
 use history::History;
 use routes::{Guarded, OPENAPI, Open, Route};
 pub(crate) use state::Admin;
-use tollgate_net::listen::{Connection, Drain, Peer};
-use tollgate_net::web::{self, Answer, BodyError, RequestBody, problem};
 
 impl Admin {
     /// Reads the token, and begins to keep the last minutes for the live page. Needs a tokio

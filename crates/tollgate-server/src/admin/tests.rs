@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
+use tollgate_net::listen::{Connection, Drain, Peer, Presence, Stream};
 use tollgate_rules::{Ask, PlainRequest};
 use tollgate_rules_file::{Disk, LiveFile};
 use tollgate_testing::folder::Folder;
@@ -19,7 +20,6 @@ use crate::clock::ServerClock;
 use crate::core::Core;
 use crate::metrics::Listener;
 use crate::{Server, Settings};
-use tollgate_net::listen::{Connection, Drain, Peer, Presence, Stream};
 
 const RULES: &str = "version = 1
 

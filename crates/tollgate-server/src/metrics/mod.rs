@@ -5,7 +5,6 @@
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `envoy` | the hits of limits of files of envoyproxy/ratelimit |
 //! | `listener` | what listeners decide; the rest of it is counted in `tollgate-net` |
-//! | `upstream` | the counters of an upstream |
 //! | `stores` | what the stores of rules have counted |
 //! | `tickets` | the counts of tickets |
 //! | `distinct` | how many distinct keys there were lately |
@@ -32,16 +31,16 @@ mod tests;
 mod text;
 mod tickets;
 mod top;
-mod upstream;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use tollgate::Clock;
 use tollgate_net::counts::ListenerCounts;
+use tollgate_proxy::UpstreamCounts;
 use tollgate_redis::rules::ShadowDecision;
 use tollgate_rules::{LiveRules, Verdict};
 
@@ -54,7 +53,6 @@ pub(crate) use rule::RuleCounts;
 pub(crate) use text::hex;
 pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
-pub(crate) use upstream::{OpenUpstream, UpstreamCounts, UpstreamEvent};
 
 /// How often a task looks for refused input that the log has not told.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -70,7 +68,7 @@ pub(crate) struct Metrics {
     decisions: [Decisions; Listener::ALL.len()],
     /// Those of checks and reservations, and those of requests in flight.
     pub(crate) tickets: [Arc<TicketCounts>; 2],
-    upstreams: Mutex<Vec<Arc<UpstreamCounts>>>,
+    upstreams: OnceLock<Box<[Arc<UpstreamCounts>]>>,
     /// Reloads that succeeded, and that failed.
     reloads: [AtomicU64; 2],
     /// In seconds of Unix time; 0: none since the start.
@@ -90,7 +88,7 @@ impl Metrics {
             listeners: Listener::ALL.map(|listener| Arc::new(ListenerCounts::new(listener.name()))),
             decisions: std::array::from_fn(|_| Decisions::new()),
             tickets: Default::default(),
-            upstreams: Mutex::default(),
+            upstreams: OnceLock::new(),
             reloads: Default::default(),
             reloaded_at: AtomicU64::new(0),
             live,
@@ -185,11 +183,10 @@ impl Metrics {
         }
     }
 
-    /// The counters of an upstream, which are told from now on.
-    pub(crate) fn upstream(&self, name: String) -> Arc<UpstreamCounts> {
-        let counts = Arc::new(UpstreamCounts::new(name));
-        self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counts));
-        counts
+    /// The counters of the upstreams, which are told from now on.
+    pub(crate) fn tell_upstreams(&self, upstreams: Box<[Arc<UpstreamCounts>]>) {
+        // They are told once.
+        let _ = self.upstreams.set(upstreams);
     }
 
     /// What is counted of the connections of a listener.

@@ -1,17 +1,18 @@
 //! All counters as Prometheus reads them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use tollgate_net::counts::TIMES;
+use tollgate_proxy::UpstreamCounts;
+use tollgate_proxy::park::{EVENTS, ParkStore};
 
 use super::listener::{Decided, Listener};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::{Text, hex};
-use super::{Generation, Metrics, process, upstream};
+use super::{Generation, Metrics, process};
 use crate::clock::{ahead, unix_time};
 use crate::core::{Core, Envoy};
-use crate::park::{EVENTS, ParkStore};
 use crate::state::StateReport;
 
 /// A rule's figures for one page.
@@ -46,7 +47,7 @@ impl Metrics {
         let (generation, calls) = (self.generation(), core.calls.load().usage());
         let mut text = Text::default();
         self.write_listeners(&mut text);
-        upstream::write(&mut text, &self.upstreams.lock().unwrap_or_else(PoisonError::into_inner));
+        write_upstreams(&mut text, self.upstreams.get().map_or(&[], |upstreams| upstreams));
         self.write_rules(&mut text, &generation);
         super::envoy::write(&mut text, core.envoy.as_ref().map(Envoy::shown).as_ref());
         super::stores::write(&mut text, &core.store_counts());
@@ -219,6 +220,20 @@ impl Metrics {
         text.family("tollgate_rules_reloads_total", "counter", "Reloads.");
         for (result, count) in ["success", "failure"].into_iter().zip(&self.reloads) {
             text.sample(&[("result", result)], count.load(Relaxed));
+        }
+    }
+}
+
+fn write_upstreams(text: &mut Text, upstreams: &[Arc<UpstreamCounts>]) {
+    text.family("tollgate_upstream_connections", "gauge", "Open connections to upstreams of HTTP/2.");
+    for upstream in upstreams {
+        text.sample(&[("upstream", upstream.name())], upstream.connections());
+    }
+    let what = "What became of requests on their way to an upstream.";
+    text.family("tollgate_upstream_events_total", "counter", what);
+    for upstream in upstreams {
+        for (event, count) in upstream.events() {
+            text.sample(&[("upstream", upstream.name()), ("event", event)], count);
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use tollgate_net::counts::Histogram;
 use tollgate_redis::rules::StoreCounts;
 use tollgate_redis::{DecidedBy, FailureKind, TripCounts};
 
 use super::text::{Label, Text};
-use tollgate_net::counts::Histogram;
 
 /// Writes what the limits of rules have counted in their stores. A store is named by its address,
 /// without user and password.

@@ -9,6 +9,8 @@ use http::StatusCode;
 use http::request::Parts;
 use http_body_util::BodyExt;
 use tollgate::{Clock, ManualClock};
+use tollgate_net::listen::Drain;
+use tollgate_net::web::Answer;
 use tollgate_rules::LiveRules;
 
 use crate::admin::Admin;
@@ -19,8 +21,6 @@ use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::state::{self, begin};
 use crate::v1;
-use tollgate_net::listen::Drain;
-use tollgate_net::web::Answer;
 
 /// A server that has restored its state and serves no sockets.
 pub struct RoomsProbe {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use tollgate_net::listen::Peer;
+
 use super::access::{Access, Role};
 use super::reply::Version;
 use crate::core::Core;
 use crate::settings::Settings;
-use tollgate_net::listen::Peer;
 
 /// What all clients share.
 pub(crate) struct Shared {

@@ -40,13 +40,13 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tollgate::Timestamp;
+use tollgate_net::listen::{Connection, Held, Presence};
+use tollgate_net::workers::beside;
 
 use crate::metrics::Listener;
 use client::{Next, Slow};
 use connection::{Wait, Waited, Wire};
 use session::Session;
-use tollgate_net::listen::{Connection, Held, Presence};
-use tollgate_net::workers::beside;
 
 pub(crate) use client::Shared;
 pub use probe::{Answered, Probe};

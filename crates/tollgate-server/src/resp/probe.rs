@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::ManualClock;
+use tollgate_net::listen::Peer;
 use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
@@ -11,7 +12,6 @@ use super::session::Session;
 use crate::clock::ServerClock;
 use crate::core::Core;
 use crate::settings::Settings;
-use tollgate_net::listen::Peer;
 
 /// What Redis clients are served with, on a clock that shows what it is told.
 pub struct Probe {

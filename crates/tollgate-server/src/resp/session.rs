@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tollgate_net::listen::Peer;
+
 use super::access::Role;
 use super::batch::Batch;
 use super::call::{Call, Effect};
@@ -10,7 +12,6 @@ use super::client::{Client, Next, Shared};
 use super::parse::{Arguments, CommandLimits, Parsed, Parser};
 use super::reply::{Reply, Version};
 use crate::metrics::Listener;
-use tollgate_net::listen::Peer;
 
 /// How many commands of a client are answered before others get a turn.
 pub(super) const COMMANDS_A_TURN: usize = 1024;

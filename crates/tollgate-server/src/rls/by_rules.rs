@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tollgate::Timestamp;
+use tollgate_net::listen::Peer;
+use tollgate_proxy::Generation;
 use tollgate_rules::{Ask, Field, Request, Together, Verdict};
 
 use super::call::{hits, overall};
@@ -15,10 +17,9 @@ use super::proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimit
 use super::refusal::Refusal;
 use super::status::{Judged, of as status_of};
 use crate::clock::ServerClock;
-use crate::core::{Core, Decider, Generation};
+use crate::core::{Core, Decider};
 use crate::metrics::{Decided, Listener};
 use crate::web::Client;
-use tollgate_net::listen::Peer;
 
 /// The entry by which Envoy names the client's address.
 const CLIENT: &str = "remote_address";

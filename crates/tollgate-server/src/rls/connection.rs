@@ -13,6 +13,9 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::MissedTickBehavior;
+use tollgate_net::Limits;
+use tollgate_net::listen::{Connection, Drain, Held, Observed, Observer, Peer, Presence};
+use tollgate_net::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW, wrong};
 use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
@@ -24,9 +27,6 @@ use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NA
 use super::service::Service;
 use crate::core::Core;
 use crate::metrics::Listener;
-use tollgate_net::Limits;
-use tollgate_net::listen::{Connection, Drain, Held, Observed, Observer, Peer, Presence};
-use tollgate_net::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW, wrong};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;

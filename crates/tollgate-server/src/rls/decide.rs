@@ -1,5 +1,6 @@
 //! Who decides a call.
 
+use tollgate_net::listen::Peer;
 use tollgate_rules_file::EnvoyDescriptor;
 
 use super::call::{CallError, DESCRIPTORS, ENTRIES};
@@ -7,7 +8,6 @@ use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::{by_files, by_rules};
 use crate::core::Core;
 use crate::metrics::Listener;
-use tollgate_net::listen::Peer;
 
 /// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.
 pub(super) async fn decide(

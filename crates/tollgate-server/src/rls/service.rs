@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate_net::listen::Peer;
 use tonic::{Request, Response, Status};
 
 use super::call::CallError;
@@ -10,7 +11,6 @@ use super::proto::rate_limit_service_server::RateLimitService;
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use crate::core::Core;
 use crate::metrics::Listener;
-use tollgate_net::listen::Peer;
 
 /// The rate limit service.
 pub(super) struct Service {

@@ -16,16 +16,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use ipnet::IpNet;
 use tollgate_http::RequestHead;
+use tollgate_net::listen::Peer;
+use tollgate_net::web::{Answer, RequestBody, problem};
+use tollgate_proxy::Generation;
 use tollgate_rules::{Ask, Field, Line, Ruling, Ticket, Verdict, is_misspelled};
 
 use super::service::Service;
 use crate::clock::ServerClock;
-use crate::core::Generation;
 use crate::metrics::Listener;
 use crate::settings::Settings;
 use crate::web::NoAddress;
-use tollgate_net::listen::Peer;
-use tollgate_net::web::{Answer, RequestBody, problem};
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");

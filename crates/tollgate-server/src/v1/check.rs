@@ -10,6 +10,9 @@ use std::ops::Range;
 use http::{HeaderMap, StatusCode};
 use tollgate::Timestamp;
 use tollgate_http::HeaderJson;
+use tollgate_net::listen::Client;
+use tollgate_net::web::{Answer, problem_at, with, with_headers};
+use tollgate_proxy::Generation;
 use tollgate_rules::{Ask, Limit, Limits, Ruling, Ticket, Verdict};
 
 use super::outcome::{Outcome, status, write_end};
@@ -17,11 +20,9 @@ use super::request::{Act, Body, Call, MOST_REQUESTS};
 use super::service::Service;
 use super::tickets::{TICKET_LIFE, TicketId};
 use crate::clock::ServerClock;
-use crate::core::{Decider, Generation};
+use crate::core::Decider;
 use crate::metrics::Listener;
 use crate::web::read_json;
-use tollgate_net::listen::Client;
-use tollgate_net::web::{Answer, problem_at, with, with_headers};
 
 const JSON: &str = "application/json";
 

@@ -23,10 +23,11 @@ mod tickets;
 
 use std::sync::Arc;
 
-use crate::metrics::Listener;
-pub(crate) use service::Service;
 use tollgate_net::listen::Connection;
 use tollgate_net::web;
+
+use crate::metrics::Listener;
+pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {

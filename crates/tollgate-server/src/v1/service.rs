@@ -10,6 +10,9 @@ use futures_util::future::Either;
 use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
+use tollgate_net::Limits;
+use tollgate_net::listen::{Client, Peer};
+use tollgate_net::web::{self, Answer, BodyError, RequestBody, problem, read_body};
 
 use super::auth::Auth;
 use super::request::Act;
@@ -20,9 +23,6 @@ use crate::metrics::Listener;
 use crate::rls;
 use crate::settings::Settings;
 use crate::web::Route as _;
-use tollgate_net::Limits;
-use tollgate_net::listen::{Client, Peer};
-use tollgate_net::web::{self, Answer, BodyError, RequestBody, problem, read_body};
 
 /// The interface as a document.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");

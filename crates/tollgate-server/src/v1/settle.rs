@@ -2,11 +2,11 @@
 
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
+use tollgate_net::web::{Answer, json, problem, problem_at};
 
 use super::tickets::{TicketId, Tickets};
 use crate::core::Core;
 use crate::web::{Object, read_json};
-use tollgate_net::web::{Answer, json, problem, problem_at};
 
 /// The body of `/v1/settle` and of `/v1/release`.
 #[derive(Debug, Deserialize)]

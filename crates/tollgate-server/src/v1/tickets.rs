@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio_rustls::rustls::crypto::SecureRandom;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tollgate::Timestamp;
+use tollgate_net::listen::{Client, may_have_more};
 use tollgate_rules::Ticket;
 
 use crate::clock::ServerClock;
 use crate::metrics::TicketCounts;
-use tollgate_net::listen::{Client, may_have_more};
 
 /// How long what a request was charged can be given back.
 pub(super) const TICKET_LIFE: Duration = Duration::from_secs(60);

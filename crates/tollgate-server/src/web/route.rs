@@ -2,7 +2,6 @@
 
 use http::header::ALLOW;
 use http::{HeaderValue, Method, StatusCode};
-
 use tollgate_net::web::{Answer, problem};
 
 /// What a listener does at a path.

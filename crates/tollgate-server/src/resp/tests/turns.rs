@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::ManualClock;
+use tollgate_net::listen::Peer;
 use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
@@ -10,7 +11,6 @@ use crate::core::Core;
 use crate::resp::client::{Next, Shared};
 use crate::resp::session::{COMMANDS_A_TURN, Session, UNREAD_BYTES};
 use crate::settings::Settings;
-use tollgate_net::listen::Peer;
 
 fn shared() -> Shared {
     let rules = read("rules.toml", &Memory::new("rules.toml", "version = 1")).into_rules().unwrap();
