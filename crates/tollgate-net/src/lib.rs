@@ -8,7 +8,7 @@
 //! |------|------|
 //! | [`web`] | HTTP in front: heads, bodies, answers, streams |
 //! | [`life`] | signals, and what systemd is told |
-//! | [`counts`] | what is counted of a listener |
+//! | [`counts`] | the counts of a listener |
 //! | [`listen`] | sockets, TLS, connections |
 //! | [`workers`] | the threads that serve connections |
 

@@ -1,4 +1,4 @@
-//! What is counted of a listener, where it is counted: another room prints it.
+//! The counts of a listener, where it counts them: the server prints them.
 //!
 //! | file | what |
 //! |------|------|

@@ -14,7 +14,7 @@ pub struct Shared {
     pub generations: Arc<Generations>,
     /// Requests that are kept for later.
     pub parks: Arc<Parks>,
-    /// What is counted of the proxy's connections.
+    /// The counts of the proxy's connections.
     pub counts: Arc<ListenerCounts>,
     /// What its connections may use.
     pub limits: Limits,

@@ -4,7 +4,7 @@
 //! |------|------|
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `envoy` | the hits of limits of files of envoyproxy/ratelimit |
-//! | `listener` | what listeners decide; the rest of it is counted in `tollgate-net` |
+//! | `listener` | what listeners decide; `tollgate-net` counts the rest |
 //! | `stores` | what the stores of rules have counted |
 //! | `tickets` | the counts of tickets |
 //! | `distinct` | how many distinct keys there were lately |
@@ -189,7 +189,7 @@ impl Metrics {
         let _ = self.upstreams.set(upstreams);
     }
 
-    /// What is counted of the connections of a listener.
+    /// The counts of the connections of a listener.
     pub(crate) fn counts(&self, listener: Listener) -> &Arc<ListenerCounts> {
         &self.listeners[listener as usize]
     }
