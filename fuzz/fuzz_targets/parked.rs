@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_server::probe::ParkProbe;
+use tollgate_proxy::park::ParkProbe;
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, stored)) = data.split_first() else { return };

@@ -17,7 +17,8 @@ use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::service_fn;
 use libfuzzer_sys::fuzz_target;
-use tollgate_server::probe::{PlainAnswerProbe, PlainRequestProbe};
+use tollgate_net::web::PlainRequestProbe;
+use tollgate_proxy::proxy::PlainAnswerProbe;
 
 /// How often a future without timers and sockets is polled at most.
 const POLLS: usize = 100;

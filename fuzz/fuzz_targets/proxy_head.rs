@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, HOST, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Version};
 use libfuzzer_sys::fuzz_target;
-use tollgate_server::probe::HeadProbe;
+use tollgate_proxy::proxy::HeadProbe;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 

@@ -7,11 +7,13 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates that a release publishes.
-const PUBLISHED: [&str; 9] = [
+const PUBLISHED: [&str; 11] = [
     "tollgate",
     "tollgate-cli",
     "tollgate-http",
     "tollgate-logs",
+    "tollgate-net",
+    "tollgate-proxy",
     "tollgate-redis",
     "tollgate-rules",
     "tollgate-rules-file",

@@ -7,9 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use tollgate::{Clock, Timestamp, TscClock};
-
-/// The clock of everything that the server decides.
-pub(crate) type ServerClock = Arc<dyn Clock + Send + Sync>;
+pub(crate) use tollgate_proxy::ServerClock;
 
 /// The processor's counter, and the time for which the machine slept, which it does not count: for
 /// clients that time has passed, and windows have ended.

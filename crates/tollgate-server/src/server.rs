@@ -9,22 +9,25 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
+use tollgate_net::life::{Asked, Signals, Systemd};
+use tollgate_net::listen::{
+    Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all,
+};
+use tollgate_net::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
+use tollgate_net::workers::{Workers, beside};
+use tollgate_proxy::park::{FilePark, Parks};
+use tollgate_proxy::proxy::{Proxy, Shared, States, UpstreamError};
 use tollgate_redis::rules::EnvoyStore;
+use tollgate_rules::Verdict;
 use tollgate_rules_file::{Disk, ReloadError, Watched, read};
 
 use crate::admin::{self, Admin};
 use crate::clock::{ServerClock, WakingClock};
 use crate::core::{Core, EnvoyWatch, unserved};
-use crate::life::{Asked, Signals, Systemd};
-use crate::listen::{Bounds, Connection, Drain, ListenAddress, Listening, Mishap, Tls, Uses, accept_all};
-use crate::listen::{GRPC_REFUSAL, HTTP_REFUSAL, RESP_REFUSAL, Room, Shares, Stream, refuse};
 use crate::metrics::Listener;
-use crate::park::{FilePark, Parks};
-use crate::proxy::{Proxy, States, UpstreamError};
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::state::{Begun, Keeper, StateLock};
-use crate::workers::{Workers, beside};
 use crate::{resp, rls, v1};
 
 /// A running server.
@@ -118,7 +121,7 @@ impl Server {
             .park
             .as_ref()
             .map(|path| FilePark::open(path).map_err(|error| StartError::Park { path: path.clone(), error }));
-        core.parks = Parks::new(park.transpose()?, Handle::current());
+        core.parks = Arc::new(Parks::new(park.transpose()?, Handle::current()));
         let core = Arc::new(core);
         let windows = Arc::clone(&core);
         let realign = move |unix_at_zero| {
@@ -151,7 +154,10 @@ impl Server {
         // The proxy makes pools for each thread, so first see whether so many threads start.
         let workers = Workers::start(settings.threads.get()).map_err(StartError::Threads)?;
         let states = States::new(&core.clock).map_err(StartError::States)?;
-        let proxy = Proxy::new(&core, &settings, states, &drain).map_err(StartError::Upstream)?;
+        let proxy = match settings.proxy.is_empty() {
+            true => None,
+            false => Some(start_proxy(&core, &settings, states, &drain).map_err(StartError::Upstream)?),
+        };
         let mut server = Self {
             v1,
             proxy,
@@ -205,7 +211,7 @@ impl Server {
 
     fn accept(&self, kind: Listener, listening: Listening, room: Room, workers: &Arc<Workers>) {
         let (core, limits) = (Arc::clone(&self.core), self.settings.limits);
-        let (counts, trusting) = (Arc::clone(&self.core), Arc::clone(&self.core));
+        let (counts, trusting) = (Arc::clone(core.metrics.counts(kind)), Arc::clone(&self.core));
         let (grpc, v1, proxy) = (Arc::clone(&self.grpc), Arc::clone(&self.v1), self.proxy.clone());
         let redis = Arc::new(resp::Shared::new(Arc::clone(&core), &self.settings));
         let admin = Arc::clone(&self.admin);
@@ -213,7 +219,7 @@ impl Server {
             let (core, redis, admin) = (Arc::clone(&core), Arc::clone(&redis), Arc::clone(&admin));
             let (grpc, v1, proxy) = (Arc::clone(&grpc), Arc::clone(&v1), proxy.clone());
             async move {
-                let _open = core.metrics.connection(kind);
+                let _open = core.metrics.counts(kind).connection();
                 // Boxed: each takes the memory of its own kind, not that of the largest.
                 match kind {
                     Listener::Http => Box::pin(v1::serve(v1, connection)).await,
@@ -236,12 +242,11 @@ impl Server {
             };
             refuse(stream, answer).await;
         };
-        counts.metrics.most_connections(kind, room.most);
-        let unfinished = Arc::clone(counts.metrics.unfinished(kind));
-        unfinished.bound(limits.unfinished_bytes.unwrap_or_else(|| usual_unfinished(&counts)));
-        let count = move |mishap: Mishap, client: Option<IpAddr>| {
-            counts.metrics.protocol_error(kind, mishap.kind(), client)
-        };
+        counts.add_most(room.most);
+        let unfinished = Arc::clone(counts.unfinished());
+        unfinished.bound(limits.unfinished_bytes.unwrap_or_else(|| usual_unfinished(&self.core)));
+        let count =
+            move |mishap: Mishap, client: Option<IpAddr>| counts.protocol_error(mishap.kind(), client);
         let is_trusted = move |address: IpAddr| {
             let rules = trusting.live.rules();
             rules.rules().clients.trusted_proxies.iter().any(|network| network.contains(&address))
@@ -401,6 +406,26 @@ impl Server {
 fn usual_unfinished(core: &Core) -> usize {
     const LEAST: usize = 16 << 20;
     (core.live.rules().rules().memory_budget / 16).max(LEAST)
+}
+
+/// Starts the proxy over the rules of the server, whose metrics tell of both.
+fn start_proxy(
+    core: &Arc<Core>,
+    settings: &Settings,
+    states: States,
+    drain: &Drain,
+) -> Result<Arc<Proxy>, UpstreamError> {
+    let shared = Shared {
+        generations: Arc::clone(&core.generations),
+        parks: Arc::clone(&core.parks),
+        counts: Arc::clone(core.metrics.counts(Listener::Proxy)),
+        limits: settings.limits,
+    };
+    let (counted, threads) = (Arc::clone(&core.metrics), settings.threads.get());
+    let on_verdict = move |verdict: &Verdict<'_, ServerClock>| counted.acquired(Listener::Proxy, verdict);
+    let proxy = Proxy::new(shared, &settings.forward, threads, states, drain, on_verdict)?;
+    core.metrics.tell_upstreams(proxy.upstream_counts().cloned().collect());
+    Ok(proxy)
 }
 
 /// Reads the rules file now, and the files of envoyproxy/ratelimit.

@@ -4,12 +4,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use tollgate_net::listen::ListenAddress;
+use tollgate_proxy::park::ParkError;
+use tollgate_proxy::proxy::UpstreamError;
 use tollgate_rules_file::ReloadError;
 
 use crate::core::EnvoyFilesError;
-use crate::listen::ListenAddress;
-use crate::park::ParkError;
-use crate::proxy::UpstreamError;
 use crate::state::StateError;
 
 /// Why a server did not start.
@@ -131,3 +131,16 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_the_way_is_told_with_a_hint() {
+        let error = io::Error::new(io::ErrorKind::AlreadyExists, "a file is there");
+        let address = "unix:/run/tollgate".parse().unwrap();
+        let told = StartError::Listen { listener: "http", address, error }.to_string();
+        assert!(told.ends_with("a file is there; remove it, or choose another path"), "{told}");
+    }
+}

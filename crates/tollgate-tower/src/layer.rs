@@ -145,8 +145,9 @@ pub struct Builder<R = HttpResponder> {
 }
 
 impl<R> Builder<R> {
-    /// Adds a rule: a layer has one to eight. The layer checks them in the order in which they were
-    /// added, and every rule that applies to a request must admit it.
+    /// Adds a rule: a layer has one to eight, and every rule that applies to a request must admit
+    /// it. Headers, hooks and refusals name the rules in the order in which they were added, those
+    /// with a backend last.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
@@ -194,7 +195,7 @@ impl<R> Builder<R> {
     }
 
     /// Calls `hook` once for each decision of a rule, shadow rules included, before the request is
-    /// served. If the client disconnects while its request waits, `hook` is not called.
+    /// served: with what this rule says, also if another rule refuses the request.
     pub fn on_decision(mut self, hook: impl Fn(&RuleDecision<'_>) + Send + Sync + 'static) -> Self {
         self.settings.hooks.on_decision = Some(Box::new(hook));
         self
@@ -270,7 +271,8 @@ impl<R> Builder<R> {
     }
 
     /// The timer on which queued requests sleep, and which measures the deadlines of backends; by
-    /// default, [`ThreadTimer`], which needs no runtime. The timer of a runtime is cheaper.
+    /// default, [`ThreadTimer`](tollgate::ThreadTimer), which needs no runtime. The timer of a
+    /// runtime is cheaper.
     ///
     /// # Examples
     ///

@@ -15,13 +15,13 @@
 //! | `wait` | `async` | waiting for what comes by itself |
 //! | `stores` | `stores` | real stores, which tests start, stop and cut off |
 //! | `http` | `http` | answers of HTTP, and a client that blocks |
-//! | `certificates` | `servers` | authorities, with certificates of servers and clients |
+//! | `certificates` | `certificates` | authorities, with certificates of servers and clients |
 //! | `client` | `servers` | clients of HTTP/1 and HTTP/2 in tasks |
 //! | `servers` | `servers` | servers of this process |
 //! | `upstream` | `servers` | what a proxy sends its requests to |
 //! | `schemathesis` | `servers` | random calls, held to a document of OpenAPI |
 
-#[cfg(feature = "servers")]
+#[cfg(feature = "certificates")]
 pub mod certificates;
 #[cfg(feature = "servers")]
 pub mod client;

@@ -17,8 +17,7 @@ use std::net::IpAddr;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use subtle::ConstantTimeEq;
-
-use crate::listen::Peer;
+use tollgate_net::listen::Peer;
 
 /// Who administers, as logs say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

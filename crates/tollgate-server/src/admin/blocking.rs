@@ -1,10 +1,10 @@
 //! Work that takes too long for a thread that serves clients.
 
 use http::StatusCode;
+use tollgate_net::web::Answer;
+use tollgate_net::workers::beside;
 
 use super::failure::Failure;
-use crate::web::Answer;
-use crate::workers::beside;
 
 /// Runs what reads files and builds limiters where no connection waits for it.
 pub(super) async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Result<Answer, Failure> {

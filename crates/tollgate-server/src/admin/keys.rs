@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollgate_net::web::{self, Answer};
 use tollgate_rules::{PlainRequest, RuleSet, Ruling, Scratch};
 
 use super::access::Who;
@@ -13,7 +14,7 @@ use super::key_text;
 use super::query::{decoded, parameter};
 use super::state::Admin;
 use crate::clock::ServerClock;
-use crate::web::{self, Answer, Client, Object, read_json};
+use crate::web::{Client, Object, read_json};
 
 /// The most keys of a rule that are shown.
 const TOP: usize = 100;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::json;
+use tollgate_net::web::{self, Answer};
 
 use super::history::{Rates, Recent};
 use super::key_text as texts;
@@ -13,7 +14,6 @@ use super::rules::{envoy, key_text, limits_text, unix};
 use super::state::Admin;
 use crate::clock::unix_time;
 use crate::metrics::{Listener, RuleCounts, hex};
-use crate::web::{self, Answer};
 
 /// The rules that are shown: those with the most requests.
 const RULES: usize = 50;

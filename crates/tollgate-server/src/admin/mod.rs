@@ -41,12 +41,13 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Request, StatusCode};
 use tokio::sync::Mutex;
+use tollgate_net::listen::{Connection, Drain, Peer};
+use tollgate_net::web::{self, Answer, BodyError, RequestBody, problem};
 
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Peer};
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem};
+use crate::web::Route as _;
 use access::Who;
 use failure::Failure;
 use history::History;
@@ -114,7 +115,7 @@ impl Admin {
     /// Who sends a request that only administrators may send.
     fn admit(&self, peer: Peer, request: &Request<RequestBody>) -> Result<Who, Failure> {
         access::admit(request, peer, self.token.as_deref()).map_err(|denied| {
-            if self.core.metrics.protocol_error(Listener::Admin, "denied", peer.address()) {
+            if self.core.metrics.counts(Listener::Admin).protocol_error("denied", peer.address()) {
                 tracing::warn!(?peer, path = request.uri().path(), ?denied, "administration was denied");
             }
             Failure(denied.status(), denied.detail())
@@ -173,7 +174,7 @@ impl Admin {
             BodyError::TooSlow => Failure(StatusCode::REQUEST_TIMEOUT, "the body came too slowly".into()),
             BodyError::Broken => Failure(StatusCode::BAD_REQUEST, "the body is incomplete".into()),
             BodyError::NoRoom => {
-                self.core.metrics.protocol_error(Listener::Admin, "unfinished", who.address());
+                self.core.metrics.counts(Listener::Admin).protocol_error("unfinished", who.address());
                 let detail = "too much of unfinished requests is held";
                 Failure(StatusCode::SERVICE_UNAVAILABLE, detail.into())
             }
@@ -209,9 +210,9 @@ impl Admin {
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(admin: Arc<Admin>, connection: Connection) {
     let (peer, limits) = (connection.peer, admin.limits);
-    let counted = (Listener::Admin, Arc::clone(&admin.core.metrics));
+    let counts = Arc::clone(admin.core.metrics.counts(Listener::Admin));
     let answer = move |request| Arc::clone(&admin).answer(peer, request);
-    web::serve(connection, &limits, counted, answer).await;
+    web::serve(connection, &limits, counts, answer).await;
 }
 
 /// The first line of a file. An empty token would be one that every request has.

@@ -1,9 +1,10 @@
 //! Holds the document to the types: every route and every field is in it, and back.
 
+use tollgate_net::web::problem_at;
+
 use super::keys::{Described, Order};
 use super::routes::{OPENAPI, Route};
 use crate::web::openapi::{Document, body, keys, read_fields};
-use crate::web::problem_at;
 
 #[test]
 fn every_route_is_in_the_document_and_back() {

@@ -7,8 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
-
-use crate::web::{self, Answer};
+use tollgate_net::web::{self, Answer};
 
 const PAGE: &str = include_str!("live.html");
 

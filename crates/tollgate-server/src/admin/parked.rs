@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use tollgate_net::web::{self, Answer};
+use tollgate_proxy::park::{Entry, Filter, Id, State, Unchanged};
 
 use super::access::Who;
 use super::failure::{Failure, bad};
 use super::keys::index_of;
 use super::query::parameter;
 use super::state::Admin;
-use crate::park::{Entry, Filter, Id, State, Unchanged};
-use crate::web::{self, Answer};
 
 /// The most entries of a page.
 const PAGE: usize = 1_000;

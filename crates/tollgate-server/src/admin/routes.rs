@@ -2,8 +2,6 @@
 
 use http::Method;
 
-use crate::web;
-
 /// The interface as a document.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
@@ -49,7 +47,7 @@ impl Guarded {
     }
 }
 
-impl web::Route for Route {
+impl crate::web::Route for Route {
     const PATHS: &'static [(&'static str, Self)] = &[
         ("/", Self::Open(Open::Page)),
         ("/healthz", Self::Open(Open::Health)),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tollgate_net::web::{self, Answer, problem};
 use tollgate_rules::{Conflict, ExchangeError, Key, Limit, Limits, Rule};
 use tollgate_rules_file::{Disk, EnvoyHits, EnvoyLimit, ReloadError, Source, read, run_tests};
 
@@ -21,7 +22,6 @@ use super::query::parameter;
 use super::state::Admin;
 use crate::core::Core;
 use crate::metrics::{EnvoyFilesShown, envoy_mode, hex, mode};
-use crate::web::{self, Answer, problem};
 
 /// A rule, as operators see it.
 #[derive(Serialize)]

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tollgate_net::Limits;
+use tollgate_net::listen::Drain;
+
 use super::history::History;
 use crate::core::Core;
-use crate::listen::Drain;
-use crate::settings::Limits;
 
 /// What the administration of a server needs.
 pub(crate) struct Admin {

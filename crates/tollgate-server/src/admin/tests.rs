@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tollgate::{Clock, Timestamp};
+use tollgate_net::listen::{Connection, Drain, Peer, Presence, Stream};
 use tollgate_rules::{Ask, PlainRequest};
 use tollgate_rules_file::{Disk, LiveFile};
 use tollgate_testing::folder::Folder;
@@ -17,7 +18,6 @@ use tollgate_testing::random::Random;
 use super::Admin;
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Peer, Presence, Stream};
 use crate::metrics::Listener;
 use crate::{Server, Settings};
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use crossbeam::queue::ArrayQueue;
 use futures_util::future::join_all;
 use tollgate_http::HeaderJson;
+use tollgate_proxy::Generation;
 use tollgate_redis::rules::RuleStores;
 use tollgate_rules::{
     Ask, AskRule, AskRuleError, Asked, Handle, Request, Session, StoredAnswer, StoredAsk, Together, Verdict,
 };
 
-use super::{Core, Generation};
+use super::Core;
 use crate::clock::ServerClock;
 
 /// How often stores are asked for one request, which reloads may overtake. Beyond it is refused.
@@ -120,7 +121,7 @@ impl Decider {
         let mut told: Vec<_> = (0..count).map(|_| Told::default()).collect();
         loop {
             let decided = self.session.decide(
-                |_| core.generation(),
+                |_| core.generations.in_force(),
                 |mut round| {
                     let generation = round.derived();
                     let one = |(index, told): (usize, &mut Told)| {
@@ -161,7 +162,7 @@ impl Decider {
         act: &mut impl FnMut(Verdict<'_, ServerClock>, &Arc<Generation>) -> T,
     ) -> Result<T, Unasked> {
         self.session.decide(
-            |_| core.generation(),
+            |_| core.generations.in_force(),
             |mut round| {
                 let generation = round.derived();
                 let verdict = round.ask(&request(generation), ask, &mut told.answers)?;

@@ -4,35 +4,33 @@ mod calls;
 mod decider;
 mod envoy;
 mod envoy_watch;
-mod generation;
 mod ready;
 #[cfg(test)]
 mod tests;
 mod unserved;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, Guard};
 use crossbeam::queue::ArrayQueue;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tollgate::{BuildError, Clock as _, Timestamp};
 use tollgate_http::UnixZero;
+use tollgate_proxy::Generations;
+use tollgate_proxy::park::Parks;
 use tollgate_redis::rules::{EnvoyStore, StoreCounts, Stores};
 use tollgate_rules::{ExchangeError, LiveRules};
 use tollgate_rules_file::LiveFile;
 
 use crate::clock::ServerClock;
 use crate::metrics::Metrics;
-use crate::park::Parks;
 use crate::state::StateReport;
 pub(crate) use calls::{CallKey, CallLimiter, Calls, Full, Room, call_builder};
 pub(crate) use decider::{Decider, Free};
 pub use envoy::EnvoyFilesError;
 pub(crate) use envoy::{Envoy, EnvoyFiles};
 pub(crate) use envoy_watch::EnvoyWatch;
-pub(crate) use generation::Generation;
 pub(crate) use ready::ready;
 pub(crate) use unserved::unserved;
 
@@ -61,14 +59,10 @@ pub(crate) struct Core {
     pub(crate) state: StateReport,
     /// The Unix time at which the clock showed zero.
     pub(crate) unix_zero: UnixZero,
-    /// The connections to the stores of rules, of all listeners.
-    pub(crate) stores: Stores,
+    /// The generations of the rules, and the stores that they name.
+    pub(crate) generations: Arc<Generations>,
     /// Requests that the proxy keeps for later.
-    pub(crate) parks: Parks,
-    /// The newest generation that was met.
-    newest: ArcSwap<Generation>,
-    /// Held while the newest is exchanged.
-    renews: Mutex<()>,
+    pub(crate) parks: Arc<Parks>,
     free: ArrayQueue<Box<Decider>>,
 }
 
@@ -89,7 +83,7 @@ impl Core {
         if let Ok(runtime) = Handle::try_current() {
             stores = stores.on_runtime(runtime);
         }
-        let newest = ArcSwap::from_pointee(Generation::in_force(&live, &stores));
+        let generations = Arc::new(Generations::new(live.clone(), stores));
         let (unix_zero, free) = (UnixZero::default(), ArrayQueue::new(FREE));
         let (draining, state) = (CancellationToken::new(), StateReport::default());
         Ok(Self {
@@ -102,10 +96,8 @@ impl Core {
             metrics,
             state,
             unix_zero,
-            stores,
-            parks: Parks::default(),
-            newest,
-            renews: Mutex::new(()),
+            generations,
+            parks: Arc::default(),
             free,
         })
     }
@@ -113,7 +105,7 @@ impl Core {
     /// Connects to the stores of the rules in force, and from now on to those of later rules before
     /// they come into force.
     pub(crate) async fn open_stores(&self) {
-        let (stores, runtime) = (self.stores.clone(), Handle::current());
+        let (stores, runtime) = (self.generations.stores.clone(), Handle::current());
         self.live.before_force(move |rules| {
             let Some(opened) = stores.open(rules) else { return };
             let (done, is_done) = std::sync::mpsc::channel();
@@ -131,26 +123,11 @@ impl Core {
             }
         };
         let of_rules = async {
-            if let Some(opened) = self.stores.open(self.live.rules().rules()) {
+            if let Some(opened) = self.generations.stores.open(self.live.rules().rules()) {
                 opened.await;
             }
         };
         let _ = tokio::time::timeout(OPENING, async { tokio::join!(of_envoy, of_rules) }).await;
-    }
-
-    /// The generation in force, with what HTTP needs of it.
-    pub(crate) fn generation(&self) -> Arc<Generation> {
-        let _renews = self.renews.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&self.live.rules(), self.newest.load().http.set()) {
-            self.newest.store(Arc::new(Generation::in_force(&self.live, &self.stores)));
-        }
-        self.newest.load_full()
-    }
-
-    /// The newest generation that was met: that in force, unless a reload has just exchanged the
-    /// rules and not called [`reloaded`](Self::reloaded) yet. Takes no lock.
-    pub(crate) fn newest(&self) -> Guard<Arc<Generation>> {
-        self.newest.load()
     }
 
     /// Counts a reload, logs its warnings, and lets go of the rules before it: a decider would keep
@@ -158,7 +135,7 @@ impl Core {
     /// them at its end.
     pub(crate) fn reloaded(&self, is_success: bool) {
         self.metrics.reloaded(is_success);
-        self.generation();
+        self.generations.in_force();
         self.metrics.generation();
         while self.free.pop().is_some() {}
         if is_success {
@@ -177,7 +154,7 @@ impl Core {
     /// What the stores of the rules in force, and that of the files of envoyproxy/ratelimit, have
     /// counted.
     pub(crate) fn store_counts(&self) -> Vec<StoreCounts> {
-        let generation = self.generation();
+        let generation = self.generations.in_force();
         let mut counts = generation.stores.as_ref().map(|stores| stores.counts()).unwrap_or_default();
         let envoy = self.envoy.as_ref().and_then(|envoy| envoy.store.as_ref());
         counts.extend(envoy.into_iter().flat_map(EnvoyStore::counts));
@@ -198,8 +175,10 @@ impl Core {
 
     /// A decider that no other task uses, until it is dropped.
     pub(crate) fn decider(&self) -> Free<'_> {
-        let decider =
-            self.free.pop().unwrap_or_else(|| Box::new(Decider::new(self.live.handle(), self.generation())));
+        let decider = self
+            .free
+            .pop()
+            .unwrap_or_else(|| Box::new(Decider::new(self.live.handle(), self.generations.in_force())));
         Free::new(decider, &self.free)
     }
 }

@@ -4,12 +4,9 @@
 //! |------|------|
 //! | `rule`, `generation` | the counters of a rule, and of the rules in force |
 //! | `envoy` | the hits of limits of files of envoyproxy/ratelimit |
-//! | `listener` | the counters of a listener |
-//! | `protocol_errors` | input that was refused: counted, and told in the log |
-//! | `upstream` | the counters of an upstream |
+//! | `listener` | what listeners decide; `tollgate-net` counts the rest |
 //! | `stores` | what the stores of rules have counted |
 //! | `tickets` | the counts of tickets |
-//! | `histogram` | counts of values between bounds |
 //! | `distinct` | how many distinct keys there were lately |
 //! | `top` | the keys that are refused most |
 //! | `page`, `text`, `process` | all of it as Prometheus reads it |
@@ -24,11 +21,9 @@
 mod distinct;
 mod envoy;
 mod generation;
-mod histogram;
 mod listener;
 mod page;
 mod process;
-mod protocol_errors;
 mod rule;
 mod stores;
 #[cfg(test)]
@@ -36,31 +31,28 @@ mod tests;
 mod text;
 mod tickets;
 mod top;
-mod upstream;
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use tollgate::Clock;
+use tollgate_net::counts::ListenerCounts;
+use tollgate_proxy::UpstreamCounts;
 use tollgate_redis::rules::ShadowDecision;
 use tollgate_rules::{LiveRules, Verdict};
 
 use crate::clock::{ServerClock, unix_time};
-use crate::listen::Unfinished;
 pub(crate) use envoy::{Files as EnvoyFilesShown, mode as envoy_mode};
 pub(crate) use generation::{Generation, mode};
-use listener::ListenerCounts;
-pub(crate) use listener::{Decided, Listener, OpenConnection};
-use protocol_errors::{ProtocolErrors, Told};
+use listener::Decisions;
+pub(crate) use listener::{Decided, Listener};
 pub(crate) use rule::RuleCounts;
 pub(crate) use text::hex;
 pub(crate) use tickets::TicketCounts;
 pub(crate) use top::Refused;
-pub(crate) use upstream::{OpenUpstream, UpstreamCounts, UpstreamEvent};
 
 /// How often a task looks for refused input that the log has not told.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -72,11 +64,11 @@ pub(crate) struct Metrics {
     generation: ArcSwap<Generation>,
     /// Held while the counters of new rules are made.
     renewal: Mutex<()>,
-    listeners: [ListenerCounts; Listener::ALL.len()],
-    protocol_errors: ProtocolErrors,
+    listeners: [Arc<ListenerCounts>; Listener::ALL.len()],
+    decisions: [Decisions; Listener::ALL.len()],
     /// Those of checks and reservations, and those of requests in flight.
     pub(crate) tickets: [Arc<TicketCounts>; 2],
-    upstreams: Mutex<Vec<Arc<UpstreamCounts>>>,
+    upstreams: OnceLock<Box<[Arc<UpstreamCounts>]>>,
     /// Reloads that succeeded, and that failed.
     reloads: [AtomicU64; 2],
     /// In seconds of Unix time; 0: none since the start.
@@ -93,10 +85,10 @@ impl Metrics {
         Self {
             generation: ArcSwap::from_pointee(generation),
             renewal: Mutex::default(),
-            listeners: std::array::from_fn(|_| ListenerCounts::new()),
-            protocol_errors: ProtocolErrors::new(),
+            listeners: Listener::ALL.map(|listener| Arc::new(ListenerCounts::new(listener.name()))),
+            decisions: std::array::from_fn(|_| Decisions::new()),
             tickets: Default::default(),
-            upstreams: Mutex::default(),
+            upstreams: OnceLock::new(),
             reloads: Default::default(),
             reloaded_at: AtomicU64::new(0),
             live,
@@ -118,7 +110,7 @@ impl Metrics {
 
     #[inline]
     fn count(&self, listener: Listener, verdict: &Verdict<'_, ServerClock>, asks_in_flight: bool) {
-        self.listeners[listener as usize].decided(Decided::of(verdict));
+        self.decisions[listener as usize].count(Decided::of(verdict));
         if verdict.is_unmatched() {
             return;
         }
@@ -174,61 +166,32 @@ impl Metrics {
     /// Counts a decision whose quota came with the call.
     pub(crate) fn decided_call(&self, is_admitted: bool) {
         let decided = if is_admitted { Decided::Allowed } else { Decided::Limited };
-        self.listeners[Listener::Resp as usize].decided(decided);
+        self.decisions[Listener::Resp as usize].count(decided);
     }
 
     /// Counts a decision of a call by Envoy that has no verdict of the rules: one by files of
     /// envoyproxy/ratelimit, and one that would have to wait.
     pub(crate) fn decided_for_envoy(&self, listener: Listener, decided: Decided) {
-        self.listeners[listener as usize].decided(decided);
-    }
-
-    /// Counts input that was refused, by a short word for the reason, and its client, which the log
-    /// may name. Returns whether it will: the caller may say more of this one. Waits for no lock,
-    /// but for the memory of a kind that is new.
-    pub(crate) fn protocol_error(
-        &self,
-        listener: Listener,
-        kind: &'static str,
-        client: impl Into<Option<IpAddr>>,
-    ) -> bool {
-        self.protocol_errors.add(listener, kind, client.into())
+        self.decisions[listener as usize].count(decided);
     }
 
     /// Tells the log of input that was refused, again and again: each kind once a minute at most.
     pub(crate) async fn tell_protocol_errors(self: Arc<Self>) {
         loop {
             tokio::time::sleep(LOOKS).await;
-            self.protocol_errors.due(self.now()).iter().for_each(Told::log);
+            self.listeners.iter().for_each(|counts| counts.tell_protocol_errors(self.now()));
         }
     }
 
-    /// The counters of an upstream, which are told from now on.
-    pub(crate) fn upstream(&self, name: String) -> Arc<UpstreamCounts> {
-        let counts = Arc::new(UpstreamCounts::new(name));
-        self.upstreams.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counts));
-        counts
+    /// The counters of the upstreams, which are told from now on.
+    pub(crate) fn tell_upstreams(&self, upstreams: Box<[Arc<UpstreamCounts>]>) {
+        // They are told once.
+        let _ = self.upstreams.set(upstreams);
     }
 
-    /// Counts an open connection until the guard is dropped.
-    #[must_use]
-    pub(crate) fn connection(&self, listener: Listener) -> OpenConnection {
-        self.listeners[listener as usize].connection()
-    }
-
-    /// One more address of a listener takes at most so many connections.
-    pub(crate) fn most_connections(&self, listener: Listener, most: usize) {
-        self.listeners[listener as usize].add_most(most);
-    }
-
-    /// The bytes that a listener holds of unfinished requests.
-    pub(crate) fn unfinished(&self, listener: Listener) -> &Arc<Unfinished> {
-        &self.listeners[listener as usize].unfinished
-    }
-
-    /// How long a request took, from its head to its answer.
-    pub(crate) fn took(&self, listener: Listener, duration: Duration) {
-        self.listeners[listener as usize].took(duration);
+    /// The counts of the connections of a listener.
+    pub(crate) fn counts(&self, listener: Listener) -> &Arc<ListenerCounts> {
+        &self.listeners[listener as usize]
     }
 
     /// Counts a reload.
@@ -241,13 +204,12 @@ impl Metrics {
 
     /// The decisions of a listener, and its open connections.
     pub(crate) fn listener(&self, listener: Listener) -> (u64, u64) {
-        let counts = &self.listeners[listener as usize];
-        (counts.decisions().iter().sum(), counts.connections().0)
+        (self.decisions[listener as usize].sums().iter().sum(), self.counts(listener).connections().0)
     }
 
     /// The requests that all rules together admitted, and those that they refused.
     pub(crate) fn requests(&self) -> [u64; 2] {
-        self.listeners.iter().map(ListenerCounts::decisions).fold([0, 0], |[admitted, refused], of| {
+        self.decisions.iter().map(Decisions::sums).fold([0, 0], |[admitted, refused], of| {
             let [allowed, unmatched, others @ ..] = of;
             [admitted + allowed + unmatched, refused + others.iter().sum::<u64>()]
         })

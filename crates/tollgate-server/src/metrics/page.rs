@@ -1,15 +1,18 @@
 //! All counters as Prometheus reads them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
-use super::listener::{Decided, Listener, TIMES};
+use tollgate_net::counts::TIMES;
+use tollgate_proxy::UpstreamCounts;
+use tollgate_proxy::park::{EVENTS, ParkStore};
+
+use super::listener::{Decided, Listener};
 use super::rule::{HEADROOM, REFUSALS, RuleCounts, RuleSums, WAITS};
 use super::text::{Text, hex};
-use super::{Generation, Metrics, process, upstream};
+use super::{Generation, Metrics, process};
 use crate::clock::{ahead, unix_time};
 use crate::core::{Core, Envoy};
-use crate::park::{EVENTS, ParkStore};
 use crate::state::StateReport;
 
 /// A rule's figures for one page.
@@ -44,7 +47,7 @@ impl Metrics {
         let (generation, calls) = (self.generation(), core.calls.load().usage());
         let mut text = Text::default();
         self.write_listeners(&mut text);
-        upstream::write(&mut text, &self.upstreams.lock().unwrap_or_else(PoisonError::into_inner));
+        write_upstreams(&mut text, self.upstreams.get().map_or(&[], |upstreams| upstreams));
         self.write_rules(&mut text, &generation);
         super::envoy::write(&mut text, core.envoy.as_ref().map(Envoy::shown).as_ref());
         super::stores::write(&mut text, &core.store_counts());
@@ -64,40 +67,41 @@ impl Metrics {
     }
 
     fn write_listeners(&self, text: &mut Text) {
-        let each = || Listener::ALL.into_iter().zip(&self.listeners);
         text.family("tollgate_decisions_total", "counter", "Requests decided, by all rules together.");
-        for (listener, counts) in each() {
-            for (outcome, count) in Decided::NAMES.into_iter().zip(counts.decisions()) {
+        for (listener, decisions) in Listener::ALL.into_iter().zip(&self.decisions) {
+            for (outcome, count) in Decided::NAMES.into_iter().zip(decisions.sums()) {
                 text.sample(&[("listener", listener.name()), ("outcome", outcome)], count);
             }
         }
         text.family("tollgate_request_duration_seconds", "histogram", "From a request's head to its answer.");
-        for (listener, counts) in each() {
-            text.histogram(&[("listener", listener.name())], &counts.times(), &TIMES, 1e9);
+        for counts in &self.listeners {
+            text.histogram(&[("listener", counts.name())], &counts.times(), &TIMES, 1e9);
         }
         text.family("tollgate_connections", "gauge", "Open connections.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.connections().0);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.connections().0);
         }
         text.family("tollgate_connections_max", "gauge", "The most open connections.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.most());
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.most());
         }
         text.family("tollgate_connections_total", "counter", "Accepted connections.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.connections().1);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.connections().1);
         }
         text.family("tollgate_unfinished_bytes", "gauge", "What is held of requests that are not whole yet.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.unfinished.bytes().0);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.unfinished().bytes().0);
         }
         text.family("tollgate_unfinished_bytes_max", "gauge", "The most such bytes.");
-        for (listener, counts) in each() {
-            text.sample(&[("listener", listener.name())], counts.unfinished.bytes().1);
+        for counts in &self.listeners {
+            text.sample(&[("listener", counts.name())], counts.unfinished().bytes().1);
         }
         text.family("tollgate_protocol_errors_total", "counter", "Input that was refused.");
-        for ((listener, kind), count) in self.protocol_errors.counts() {
-            text.sample(&[("listener", listener.name()), ("kind", kind)], count);
+        for counts in &self.listeners {
+            for (kind, count) in counts.protocol_errors() {
+                text.sample(&[("listener", counts.name()), ("kind", kind)], count);
+            }
         }
     }
 
@@ -216,6 +220,20 @@ impl Metrics {
         text.family("tollgate_rules_reloads_total", "counter", "Reloads.");
         for (result, count) in ["success", "failure"].into_iter().zip(&self.reloads) {
             text.sample(&[("result", result)], count.load(Relaxed));
+        }
+    }
+}
+
+fn write_upstreams(text: &mut Text, upstreams: &[Arc<UpstreamCounts>]) {
+    text.family("tollgate_upstream_connections", "gauge", "Open connections to upstreams of HTTP/2.");
+    for upstream in upstreams {
+        text.sample(&[("upstream", upstream.name())], upstream.connections());
+    }
+    let what = "What became of requests on their way to an upstream.";
+    text.family("tollgate_upstream_events_total", "counter", what);
+    for upstream in upstreams {
+        for (event, count) in upstream.events() {
+            text.sample(&[("upstream", upstream.name()), ("event", event)], count);
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tollgate_net::counts::{Buckets, Histogram};
+use tollgate_net::workers::PerWorker;
 use tollgate_rules::{Line, Rule, Ruling};
 
 use super::distinct::DistinctKeys;
-use super::histogram::{Buckets, Histogram};
 use super::top::{MostRefused, Top};
-use crate::workers::PerWorker;
 
 /// The bounds of a limit's remaining share after an admission, in millionths. The share of no
 /// limit comes after the last.

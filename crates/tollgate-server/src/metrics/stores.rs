@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tollgate_net::counts::Histogram;
 use tollgate_redis::rules::StoreCounts;
 use tollgate_redis::{DecidedBy, FailureKind, TripCounts};
 
-use super::histogram::Histogram;
 use super::text::{Label, Text};
 
 /// Writes what the limits of rules have counted in their stores. A store is named by its address,

@@ -251,9 +251,9 @@ rule = [
 #[test]
 fn connections_are_open_until_their_guard_is_dropped() {
     let (core, _) = core(THREE);
-    let open = core.metrics.connection(Listener::Resp);
-    core.metrics.protocol_error(Listener::Resp, "bulk_length", IpAddr::from([192, 0, 2, 1]));
-    core.metrics.took(Listener::Resp, Duration::from_millis(3));
+    let open = core.metrics.counts(Listener::Resp).connection();
+    core.metrics.counts(Listener::Resp).protocol_error("bulk_length", IpAddr::from([192, 0, 2, 1]));
+    core.metrics.counts(Listener::Resp).took(Duration::from_millis(3));
     core.metrics.decided_call(false);
     core.metrics.reloaded(false);
     let during = page(&core);

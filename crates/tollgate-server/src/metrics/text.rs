@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::histogram::Histogram;
+use tollgate_net::counts::Histogram;
 
 /// A page in the making.
 #[derive(Default)]

@@ -2,9 +2,6 @@
 
 mod rooms;
 
-pub use crate::park::ParkProbe;
-pub use crate::proxy::{HeadProbe, PlainAnswerProbe};
 pub use crate::resp::{Answered, Probe as RespProbe};
 pub use crate::rls::{CallAnswer, CallProbe};
-pub use crate::web::{OpeningProbe, PlainRequestProbe};
 pub use rooms::RoomsProbe;

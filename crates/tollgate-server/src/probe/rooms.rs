@@ -9,18 +9,18 @@ use http::StatusCode;
 use http::request::Parts;
 use http_body_util::BodyExt;
 use tollgate::{Clock, ManualClock};
+use tollgate_net::listen::Drain;
+use tollgate_net::web::Answer;
 use tollgate_rules::LiveRules;
 
 use crate::admin::Admin;
 use crate::clock::ServerClock;
 use crate::core::{Core, ready};
-use crate::listen::Drain;
 use crate::resp::Probe;
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::state::{self, begin};
 use crate::v1;
-use crate::web::Answer;
 
 /// A server that has restored its state and serves no sockets.
 pub struct RoomsProbe {

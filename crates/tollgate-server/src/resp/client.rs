@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use tollgate_net::listen::Peer;
+
 use super::access::{Access, Role};
 use super::reply::Version;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::settings::Settings;
 
 /// What all clients share.

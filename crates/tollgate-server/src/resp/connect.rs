@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use tollgate_net::listen::Peer;
+
 use super::access::Role;
 use super::call::Call;
 use super::client::Client;
 use super::reply::{Reply, Version};
-use crate::listen::Peer;
 
 /// `AUTH [user] password`.
 pub(super) fn auth(call: &Call<'_>, client: &mut Client, reply: &mut Reply<'_>) {

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tollgate_net::listen::{Held, NoRoom, Stream, close};
 
 use super::session::UNREAD_BYTES;
-use crate::listen::{Held, NoRoom, Stream, close};
 
 /// The bytes of a buffer at first, and of one that is read into while it is empty.
 const SMALL: usize = 4 << 10;
@@ -246,7 +246,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
-    use crate::listen::Presence;
+    use tollgate_net::listen::Presence;
 
     /// There is always more to read, so no timer is asked.
     #[tokio::test]

@@ -40,10 +40,10 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tollgate::Timestamp;
+use tollgate_net::listen::{Connection, Held, Presence};
+use tollgate_net::workers::beside;
 
-use crate::listen::{Connection, Held, Presence};
 use crate::metrics::Listener;
-use crate::workers::beside;
 use client::{Next, Slow};
 use connection::{Wait, Waited, Wire};
 use session::Session;
@@ -127,7 +127,7 @@ async fn answer_all(
             Waited::Done => {}
             Waited::End => break,
             Waited::NoRoom => {
-                shared.core.metrics.protocol_error(Listener::Resp, "unfinished", session.address());
+                shared.core.metrics.counts(Listener::Resp).protocol_error("unfinished", session.address());
                 session.refuse("ERR too much of unfinished commands is held", wire.buffers().1);
                 break;
             }
@@ -142,11 +142,11 @@ async fn answer_all(
 
 /// Counts how long the commands took that were answered together: one sample for all.
 fn took(shared: &Shared, since: Timestamp) {
-    shared.core.metrics.took(Listener::Resp, shared.core.now().saturating_since(since));
+    shared.core.metrics.counts(Listener::Resp).took(shared.core.now().saturating_since(since));
 }
 
 fn too_slow(shared: &Shared, session: &Session, kind: &'static str) -> io::Error {
-    shared.core.metrics.protocol_error(Listener::Resp, kind, session.address());
+    shared.core.metrics.counts(Listener::Resp).protocol_error(kind, session.address());
     io::ErrorKind::TimedOut.into()
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::ManualClock;
+use tollgate_net::listen::Peer;
 use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
@@ -10,7 +11,6 @@ use super::client::{Next, Shared, Slow};
 use super::session::Session;
 use crate::clock::ServerClock;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::settings::Settings;
 
 /// What Redis clients are served with, on a clock that shows what it is told.

@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tollgate_net::listen::Peer;
+
 use super::access::Role;
 use super::batch::Batch;
 use super::call::{Call, Effect};
 use super::client::{Client, Next, Shared};
 use super::parse::{Arguments, CommandLimits, Parsed, Parser};
 use super::reply::{Reply, Version};
-use crate::listen::Peer;
 use crate::metrics::Listener;
 
 /// How many commands of a client are answered before others get a turn.
@@ -92,7 +93,7 @@ impl Session {
                 Err(error) => {
                     batch.finish(&mut Reply::new(output, client.version));
                     let address = client.peer.address();
-                    shared.core.metrics.protocol_error(Listener::Resp, error.kind(), address);
+                    shared.core.metrics.counts(Listener::Resp).protocol_error(error.kind(), address);
                     Reply::new(output, client.version).error(format_args!("ERR Protocol error: {error}"));
                     next = Next::Close;
                     break;

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tollgate::Timestamp;
+use tollgate_net::listen::Peer;
+use tollgate_proxy::Generation;
 use tollgate_rules::{Ask, Field, Request, Together, Verdict};
 
 use super::call::{hits, overall};
@@ -15,8 +17,7 @@ use super::proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimit
 use super::refusal::Refusal;
 use super::status::{Judged, of as status_of};
 use crate::clock::ServerClock;
-use crate::core::{Core, Decider, Generation};
-use crate::listen::Peer;
+use crate::core::{Core, Decider};
 use crate::metrics::{Decided, Listener};
 use crate::web::Client;
 
@@ -43,7 +44,7 @@ pub(super) async fn decide(
     let wrong = descriptors.filter_map(|(index, one)| Some((index, names_no_client(&one.entries)?)));
     let wrong: Vec<_> = wrong.collect();
     if let [(index, why), ..] = &*wrong {
-        core.metrics.protocol_error(listener, "no_address", peer.address());
+        core.metrics.counts(listener).protocol_error("no_address", peer.address());
         core.metrics.decided_for_envoy(listener, Decided::Limited);
         let raw_body = format!("descriptor {index}: {why}\n").into_bytes();
         let known = wrong.iter().map(|(index, _)| (*index, status_of(Code::OverLimit))).collect();

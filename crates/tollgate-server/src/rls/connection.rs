@@ -13,6 +13,9 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::time::MissedTickBehavior;
+use tollgate_net::Limits;
+use tollgate_net::listen::{Connection, Drain, Held, Observed, Observer, Peer, Presence};
+use tollgate_net::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW, wrong};
 use tonic::body::Body;
 use tonic::codegen::Service as _;
 use tonic::service::Routes;
@@ -23,10 +26,7 @@ use super::proto::DESCRIPTOR;
 use super::proto::rate_limit_service_server::{RateLimitServiceServer, SERVICE_NAME};
 use super::service::Service;
 use crate::core::Core;
-use crate::listen::{Connection, Drain, Held, Observed, Observer, Peer, Presence};
 use crate::metrics::Listener;
-use crate::settings::Limits;
-use crate::web::{EarlyResets, LOOKS, Opening, StreamExecutor, Untaken, WINDOW, wrong};
 
 /// The most streams of a connection at a time.
 const STREAMS: u32 = 1000;
@@ -101,7 +101,7 @@ impl Grpc {
             async move {
                 let since = Instant::now();
                 let answer = answer(request, (peer, engaged.presence()), routes, &core, timeout).await;
-                core.metrics.took(Listener::Grpc, since.elapsed());
+                core.metrics.counts(Listener::Grpc).took(since.elapsed());
                 Ok::<_, Infallible>(untaken.answer(answer, engaged))
             }
         });
@@ -124,7 +124,7 @@ impl Grpc {
         tokio::pin!(begins);
         let mut looks = tokio::time::interval((timeout / LOOKS).max(Duration::from_millis(1)));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let went_wrong = |kind| self.core.metrics.protocol_error(Listener::Grpc, kind, peer.address());
+        let went_wrong = |kind| self.core.metrics.counts(Listener::Grpc).protocol_error(kind, peer.address());
         let (mut has_begun, mut is_ending) = (false, false);
         loop {
             tokio::select! {
@@ -207,7 +207,7 @@ async fn answer(
     let body = match read {
         Ok(body) => body,
         Err((kind, status)) => {
-            core.metrics.protocol_error(Listener::Grpc, kind, peer.address());
+            core.metrics.counts(Listener::Grpc).protocol_error(kind, peer.address());
             return status.into_http();
         }
     };

@@ -1,12 +1,12 @@
 //! Who decides a call.
 
+use tollgate_net::listen::Peer;
 use tollgate_rules_file::EnvoyDescriptor;
 
 use super::call::{CallError, DESCRIPTORS, ENTRIES};
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::{by_files, by_rules};
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::metrics::Listener;
 
 /// Decides a call, all or nothing: if one descriptor is refused, the others are charged nothing.

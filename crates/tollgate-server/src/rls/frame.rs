@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
+use tollgate_net::listen::Held;
+use tollgate_net::web::{BodyError, read_arriving};
 use tonic::Status;
-
-use crate::listen::Held;
-use crate::web::{BodyError, read_arriving};
 
 /// The most bytes of a message.
 pub(super) const MESSAGE: usize = 256 << 10;

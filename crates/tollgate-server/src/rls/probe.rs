@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use prost::Message;
 use tollgate::ManualClock;
+use tollgate_net::listen::Peer;
 use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
@@ -12,7 +13,6 @@ use super::decide::decide;
 use super::proto::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::clock::ServerClock;
 use crate::core::{Core, ready};
-use crate::listen::Peer;
 use crate::metrics::Listener;
 
 /// Whose calls they are.

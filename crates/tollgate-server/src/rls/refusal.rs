@@ -6,11 +6,12 @@ use http::Request;
 use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use tollgate::Timestamp;
 use tollgate_http::RequestHead;
+use tollgate_proxy::Generation;
 use tollgate_rules::Ruling;
 
 use super::proto::{HeaderValue, RateLimitResponse};
 use super::status::Judged;
-use crate::core::{Core, Generation};
+use crate::core::Core;
 
 /// Headers and body of a refusal, and how long it lasts.
 pub(super) struct Refusal {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate_net::listen::Peer;
 use tonic::{Request, Response, Status};
 
 use super::call::CallError;
@@ -9,7 +10,6 @@ use super::decide::decide;
 use super::proto::rate_limit_service_server::RateLimitService;
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::metrics::Listener;
 
 /// The rate limit service.
@@ -27,7 +27,7 @@ impl RateLimitService for Service {
         let peer = call.extensions().get().copied().unwrap_or(Peer::Unix);
         let decided = decide(&self.core, (Listener::Grpc, peer), call.get_ref()).await;
         decided.map(Response::new).map_err(|error: CallError| {
-            self.core.metrics.protocol_error(Listener::Grpc, error.kind(), peer.address());
+            self.core.metrics.counts(Listener::Grpc).protocol_error(error.kind(), peer.address());
             Status::invalid_argument(error.to_string())
         })
     }

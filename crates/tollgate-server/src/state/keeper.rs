@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tollgate_net::workers::beside;
 
 use super::file;
 use crate::core::Core;
-use crate::workers::beside;
 
 /// A task that saves the state, again and again.
 pub(crate) struct Keeper {

@@ -25,6 +25,8 @@ mod file;
 mod keeper;
 mod lock;
 #[cfg(test)]
+mod soak;
+#[cfg(test)]
 mod tests;
 
 use std::sync::atomic::AtomicU64;

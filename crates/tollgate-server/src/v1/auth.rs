@@ -16,15 +16,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use ipnet::IpNet;
 use tollgate_http::RequestHead;
+use tollgate_net::listen::Peer;
+use tollgate_net::web::{Answer, RequestBody, problem};
+use tollgate_proxy::Generation;
 use tollgate_rules::{Ask, Field, Line, Ruling, Ticket, Verdict, is_misspelled};
 
 use super::service::Service;
 use crate::clock::ServerClock;
-use crate::core::Generation;
-use crate::listen::Peer;
 use crate::metrics::Listener;
 use crate::settings::Settings;
-use crate::web::{Answer, NoAddress, RequestBody, problem};
+use crate::web::NoAddress;
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
@@ -109,7 +110,7 @@ impl Service {
     /// turn has come.
     pub(super) async fn authorize(&self, peer: Peer, head: &mut Parts, body: RequestBody) -> Answer {
         let refuse = |detail: &str| {
-            self.core.metrics.protocol_error(Listener::Http, "auth", peer.address());
+            self.core.metrics.counts(Listener::Http).protocol_error("auth", peer.address());
             problem(StatusCode::BAD_REQUEST, detail)
         };
         if !self.auth.trusts(peer) {

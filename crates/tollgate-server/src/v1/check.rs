@@ -10,6 +10,9 @@ use std::ops::Range;
 use http::{HeaderMap, StatusCode};
 use tollgate::Timestamp;
 use tollgate_http::HeaderJson;
+use tollgate_net::listen::Client;
+use tollgate_net::web::{Answer, problem_at, with, with_headers};
+use tollgate_proxy::Generation;
 use tollgate_rules::{Ask, Limit, Limits, Ruling, Ticket, Verdict};
 
 use super::outcome::{Outcome, status, write_end};
@@ -17,10 +20,9 @@ use super::request::{Act, Body, Call, MOST_REQUESTS};
 use super::service::Service;
 use super::tickets::{TICKET_LIFE, TicketId};
 use crate::clock::ServerClock;
-use crate::core::{Decider, Generation};
-use crate::listen::Client;
+use crate::core::Decider;
 use crate::metrics::Listener;
-use crate::web::{Answer, problem_at, read_json, with, with_headers};
+use crate::web::read_json;
 
 const JSON: &str = "application/json";
 

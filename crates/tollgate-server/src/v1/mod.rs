@@ -23,15 +23,16 @@ mod tickets;
 
 use std::sync::Arc;
 
-use crate::listen::Connection;
+use tollgate_net::listen::Connection;
+use tollgate_net::web;
+
 use crate::metrics::Listener;
-use crate::web;
 pub(crate) use service::Service;
 
 /// Serves one connection until the client or the server ends it.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     let peer = connection.peer;
-    let (limits, counted) = (service.limits, (Listener::Http, Arc::clone(&service.core.metrics)));
+    let (limits, counts) = (service.limits, Arc::clone(service.core.metrics.counts(Listener::Http)));
     let handler = move |request| Arc::clone(&service).answer(peer, request);
-    web::serve(connection, &limits, counted, handler).await;
+    web::serve(connection, &limits, counts, handler).await;
 }

@@ -46,5 +46,5 @@ fn every_field_that_is_written_is_in_the_document() {
     assert_eq!(named("Outcome"), keys(&serde_json::from_slice(&json).unwrap()));
     assert_eq!(named("Results"), keys(&body(batch(true, 0..0, |_, _| {}))));
     assert_eq!(named("Settled"), keys(&json!(Settled { settled: true, charged: Some(1) })));
-    assert_eq!(named("Problem"), keys(&body(crate::web::problem_at("/x", "wrong"))));
+    assert_eq!(named("Problem"), keys(&body(tollgate_net::web::problem_at("/x", "wrong"))));
 }

@@ -6,11 +6,12 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use tollgate::Timestamp;
 use tollgate_http::{HeaderJson, HeaderSink, LONGEST_WAIT};
+use tollgate_proxy::Generation;
 use tollgate_rules::{Line, Ruling, Verdict};
 
 use super::tickets::TicketId;
 use crate::clock::ServerClock;
-use crate::core::{Core, Generation};
+use crate::core::Core;
 
 /// The answer to one request, but for its headers and its ticket.
 #[derive(Debug, Default)]

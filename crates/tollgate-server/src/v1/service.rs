@@ -10,17 +10,19 @@ use futures_util::future::Either;
 use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode};
+use tollgate_net::Limits;
+use tollgate_net::listen::{Client, Peer};
+use tollgate_net::web::{self, Answer, BodyError, RequestBody, problem, read_body};
 
 use super::auth::Auth;
 use super::request::Act;
 use super::settle;
 use super::tickets::{self, TICKET_LIFE, Tickets};
 use crate::core::Core;
-use crate::listen::{Client, Peer};
 use crate::metrics::Listener;
 use crate::rls;
-use crate::settings::{Limits, Settings};
-use crate::web::{self, Answer, BodyError, RequestBody, Route as _, problem, read_body};
+use crate::settings::Settings;
+use crate::web::Route as _;
 
 /// The interface as a document.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
@@ -49,7 +51,7 @@ pub(super) enum Route {
     OpenApi,
 }
 
-impl web::Route for Route {
+impl crate::web::Route for Route {
     const PATHS: &'static [(&'static str, Self)] = &[
         ("/v1/check", Self::Act(Act::Check)),
         ("/v1/auth", Self::Auth),
@@ -123,7 +125,7 @@ impl Service {
         };
         let answer = self.serve(&peer, route, &body).await;
         if answer.status() == StatusCode::BAD_REQUEST {
-            self.core.metrics.protocol_error(Listener::Http, "body", peer.address());
+            self.core.metrics.counts(Listener::Http).protocol_error("body", peer.address());
         }
         answer
     }
@@ -170,7 +172,7 @@ impl Service {
                 (StatusCode::SERVICE_UNAVAILABLE, "unfinished", "too much of unfinished requests is held")
             }
         };
-        self.core.metrics.protocol_error(Listener::Http, kind, peer.address());
+        self.core.metrics.counts(Listener::Http).protocol_error(kind, peer.address());
         let mut answer = problem(status, detail);
         // The rest of the body is not read.
         answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));

@@ -2,10 +2,11 @@
 
 use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
+use tollgate_net::web::{Answer, json, problem, problem_at};
 
 use super::tickets::{TicketId, Tickets};
 use crate::core::Core;
-use crate::web::{Answer, Object, json, problem, problem_at, read_json};
+use crate::web::{Object, read_json};
 
 /// The body of `/v1/settle` and of `/v1/release`.
 #[derive(Debug, Deserialize)]

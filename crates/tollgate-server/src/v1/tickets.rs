@@ -16,10 +16,10 @@ use std::time::Duration;
 use tokio_rustls::rustls::crypto::SecureRandom;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tollgate::Timestamp;
+use tollgate_net::listen::{Client, may_have_more};
 use tollgate_rules::Ticket;
 
 use crate::clock::ServerClock;
-use crate::listen::{Client, may_have_more};
 use crate::metrics::TicketCounts;
 
 /// How long what a request was charged can be given back.
@@ -231,8 +231,8 @@ mod tests {
     use super::super::service::Service;
     use super::*;
     use crate::core::Core;
-    use crate::listen::Peer;
     use crate::settings::Settings;
+    use tollgate_net::listen::Peer;
 
     /// A service whose every part has one ticket at most.
     fn service(clock: &ManualClock, limits: &str) -> Service {

@@ -5,8 +5,9 @@ use std::task::{Context, Poll, Waker};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tollgate_net::web::Answer;
 
-use super::{Answer, Route};
+use super::Route;
 
 /// A document of OpenAPI.
 pub(crate) struct Document(Value);

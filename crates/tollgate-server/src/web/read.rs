@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use tollgate_net::web::{Answer, problem_at};
 
-use super::answer::{Answer, problem_at};
 use super::pointer::pointer_at;
 
 /// The longest text of an error that is told: it may repeat a part of the body.

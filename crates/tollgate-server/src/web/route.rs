@@ -2,8 +2,7 @@
 
 use http::header::ALLOW;
 use http::{HeaderValue, Method, StatusCode};
-
-use super::answer::{Answer, problem};
+use tollgate_net::web::{Answer, problem};
 
 /// What a listener does at a path.
 pub(crate) trait Route: Copy + 'static {

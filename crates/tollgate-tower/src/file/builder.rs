@@ -181,8 +181,9 @@ impl RulesBuilder {
         self
     }
 
-    /// The timer on which queued requests sleep; by default, [`ThreadTimer`], which needs no
-    /// runtime. The timer of a runtime is cheaper.
+    /// The timer on which queued requests sleep; by default,
+    /// [`ThreadTimer`](tollgate::ThreadTimer), which needs no runtime. The timer of a runtime is
+    /// cheaper.
     pub fn timer(mut self, timer: impl Timer + Send + Sync + 'static) -> Self {
         self.settings.set_timer(timer);
         self

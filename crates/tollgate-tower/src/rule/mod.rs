@@ -42,15 +42,13 @@ pub enum MissingKey {
 
 /// One to eight limits, charged all or nothing, and the requests to which they apply.
 ///
-/// A layer checks its rules in the order in which they were added. Every rule that applies to a
-/// request must admit it; when one refuses, the layer refunds the rules before it. A refund is
-/// subject to the algorithm: a window takes it back until it ends, a sliding log takes back its
-/// newest entry only, and a queue takes back its last turn, while an earlier turn goes to the next
-/// request. Rules with a backend are checked last: a backend takes a charge back if it
-/// implements [`Backend::refund`]. Until the refund, other requests see the charge.
+/// Every rule that applies to a request must admit it: all are charged, or none. The layer looks
+/// at all of them first, so a refusal charges nothing, and it tells the longest wait. Backends are
+/// asked when no rule of this process refuses, all at once; if one refuses then, the others are
+/// given back what they charged, where they implement [`Backend::refund`].
 ///
-/// The closures read a request and must not change anything: they may run up to three times for a
-/// request that has to wait. Settings are validated when the layer is built.
+/// The closures read a request and must not change anything: they may run several times for one
+/// request. Settings are validated when the layer is built.
 ///
 /// # Examples
 ///
@@ -396,8 +394,7 @@ impl Rule {
     /// any order of the rules, the counters say what the rule would refuse. A request that another
     /// rule refuses is not charged to it, as if the rule were enforced.
     ///
-    /// A request still waits for the shadow rule's [backend](Self::backend), unless a rule before
-    /// it refuses the request: then the backend is not asked.
+    /// A request waits for the shadow rule's [backend](Self::backend), too.
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
         self

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tollgate::ManualClock;
+use tollgate_net::listen::Peer;
 use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::resp::client::{Next, Shared};
 use crate::resp::session::{COMMANDS_A_TURN, Session, UNREAD_BYTES};
 use crate::settings::Settings;

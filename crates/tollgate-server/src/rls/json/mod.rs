@@ -11,13 +11,13 @@ mod read;
 mod write;
 
 use http::StatusCode;
+use tollgate_net::listen::Peer;
+use tollgate_net::web::{Answer, json as answer, problem};
 
 use super::decide::decide;
 use super::proto::Code;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::metrics::Listener;
-use crate::web::{Answer, json as answer, problem};
 
 /// Answers a call: 200, 429 if it is over the limit, or 400 if it means nothing.
 pub(crate) async fn json(core: &Core, peer: Peer, body: &[u8]) -> Answer {

@@ -4,11 +4,12 @@ use std::fmt;
 
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use tollgate_net::web::Answer;
 
 use super::number::{Integer, UnitName};
 use crate::rls::call::DESCRIPTORS;
 use crate::rls::proto::{Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
-use crate::web::{Answer, read_json};
+use crate::web::read_json;
 
 const U32: u64 = u32::MAX as u64;
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use tollgate::ManualClock;
+use tollgate_net::listen::Peer;
+use tollgate_net::web::RequestBody;
 use tollgate_rules::LiveRules;
 use tollgate_rules_file::{Memory, read};
 
 use super::*;
 use crate::core::Core;
-use crate::listen::Peer;
 use crate::settings::Settings;
-use crate::web::RequestBody;
 
 /// The store of the last rule is not there. The answer's headers need escapes.
 const RULES: &str = r#"
