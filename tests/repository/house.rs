@@ -1,5 +1,6 @@
-//! What the engine is to lose: types, files and counts of the time when each caller had a structure
-//! of its own. A line is struck off when it is gone; it may not come back.
+//! What the engine and the crates above it are to lose: types, files and counts of the time when
+//! each caller had a structure of its own. A line is struck off when it is gone; it may not come
+//! back.
 
 use crate::tidy::{File, files};
 
@@ -101,10 +102,41 @@ fn the_counts_of_the_engine_only_fall() {
     assert!(lines <= MOST_LINES, "the engine has {lines} lines, of {MOST_LINES} at most");
 }
 
+fn product() -> Vec<File> {
+    let is_product = |file: &File| file.path.contains("src/") && !is_test(file);
+    files().into_iter().filter(is_product).collect()
+}
+
+#[test]
+fn one_room_above_the_engine_charges_limits_together() {
+    let imports = |line: &str| {
+        let mut names = line.split(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+        line.contains("tollgate::") && names.any(|name| ["together", "together_if"].contains(&name))
+    };
+    let charges =
+        |file: &&File| file.path.starts_with("crates/") && file.code().any(|(_, line)| imports(line));
+    let product = product();
+    let paths: Vec<&str> = product.iter().filter(charges).map(|file| &*file.path).collect();
+    assert_eq!(paths, ["crates/tollgate-rules/src/set/brief.rs", "crates/tollgate-rules/src/set/joint.rs"]);
+}
+
+#[test]
+fn both_layers_decide_by_one_session_of_rules() {
+    let product = product();
+    for gone in ["tollgate-backend", "tollgate-stored", "tollgate-tower/src/saved"] {
+        let file = product.iter().find(|file| file.path.starts_with(&format!("crates/{gone}/")));
+        assert!(file.is_none(), "{gone} is back, in {}", file.expect("it was found").path);
+    }
+    let limits = |file: &&File| {
+        let is_of_tower = file.path.starts_with("crates/tollgate-tower/src/");
+        is_of_tower && file.code().any(|(_, line)| line.contains("Limiter::builder("))
+    };
+    assert!(product.iter().find(limits).is_none(), "the middleware keeps no limiter beside its rules");
+}
+
 #[test]
 fn the_workspace_has_one_form_of_saved_files() {
-    let is_product = |file: &File| file.path.contains("src/") && !is_test(file);
-    let product: Vec<File> = files().into_iter().filter(is_product).collect();
+    let product = product();
     for text in ["enum RestoreError", "fn replace<T>(path: &Path", "SipHasher13::new()"] {
         let defined = product.iter().filter(|file| file.code().any(|(_, line)| line.contains(text)));
         let paths: Vec<&str> = defined.map(|file| &*file.path).collect();
