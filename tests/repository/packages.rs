@@ -77,6 +77,16 @@ fn exactly_these_crates_are_published() {
 }
 
 #[test]
+fn every_published_crate_is_packed_and_built() {
+    let packs = read("xtask/src/test.rs");
+    for package in PUBLISHED {
+        let part =
+            package.strip_prefix("tollgate-").map_or("-p tollgate{".to_owned(), |part| format!("\"{part}\""));
+        assert!(packs.contains(&part), "`packages` of xtask/src/test.rs lacks {package}");
+    }
+}
+
+#[test]
 fn every_published_crate_is_described() {
     for package in published() {
         let name = name(&package);

@@ -94,7 +94,7 @@ pub(crate) fn loom_step(name: &'static str, words: &str) -> Step {
 /// Returns the step that packs each published crate, and builds it from nothing but its package and
 /// the packages of the others. A changed file that is not committed is packed too.
 fn packages() -> Plan {
-    let around = ["cli", "http", "logs", "redis", "rules", "rules-file", "server", "tower"];
+    let around = ["cli", "http", "logs", "net", "proxy", "redis", "rules", "rules-file", "server", "tower"];
     let packages = around.map(|part| format!(" -p tollgate-{part}")).concat();
     let step = Step::new("packages", &format!("cargo package --allow-dirty -p tollgate{packages}"));
     // As the profile of the workspace: what the tests have compiled is not compiled again.
