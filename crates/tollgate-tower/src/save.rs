@@ -147,7 +147,7 @@ fn unusable(error: BuildError) -> RestoreError {
     RestoreError::Settings(Box::new(error))
 }
 
-/// Rules that go on with what was saved. Adds what they begin without to `forgotten`.
+/// Rules that go on with their saved limits. Adds what they begin without to `forgotten`.
 fn restore(
     rules: Rules,
     clock: SharedClock,

@@ -62,7 +62,7 @@ pub struct HttpRules<C = TscClock> {
     client: ClientAddress,
     /// The headers of responses to admitted requests.
     styles: HeaderStyles,
-    /// Whether those are of all responses, whatever the rules say.
+    /// Whether those are of all responses, and the rules name none.
     are_own_styles: bool,
     has_queues: bool,
     /// Whether some rule, or the file, has a jitter.

@@ -47,8 +47,8 @@ impl Charges {
         self.turns.as_deref()
     }
 
-    /// Hands the request to the inner service by `call`. The client may leave now: what is charged
-    /// stays.
+    /// Hands the request to the inner service by `call`. The client may leave now: its charges
+    /// stay.
     pub(crate) fn serve<T>(&mut self, call: impl FnOnce() -> T) -> T {
         self.is_served = true;
         if let Some(turns) = self.turns.take() {
