@@ -148,11 +148,11 @@ impl<C> HttpRules<C> {
         self.cors.concerns(head)
     }
 
-    /// Returns whether the request of a line may give something back when it has been answered: its
-    /// rule charges by the response's status, or counts requests in flight.
+    /// Whether responses to admitted requests get headers of limits.
     #[must_use]
-    pub fn awaits_response(&self, line: &Line) -> bool {
-        self.rule(line).charge_if.is_some() || self.limits(line).counts_in_flight
+    #[inline]
+    pub fn has_headers(&self) -> bool {
+        !self.styles.is_empty()
     }
 
     /// Returns the name and the state of the limit that a line shows. `None` if it shows none.

@@ -20,10 +20,7 @@ pub(super) struct NamedLimits {
 impl NamedLimits {
     pub(super) fn new(rule: &str, limits: &Limits) -> Self {
         let quotas: Vec<Quota> = quotas(limits).collect();
-        let counts_in_flight = match limits {
-            Limits::Each(limits) => limits.iter().any(|limit| matches!(limit, Limit::InFlight { .. })),
-            Limits::Unlimited | Limits::Block | Limits::PerRequest | Limits::Elsewhere => false,
-        };
+        let counts_in_flight = limits.counts_in_flight();
         let (policies, other) = match &*quotas {
             [] => (None, rule.into()),
             quotas => (Some(QuotaPolicies::new(rule, quotas)), format!("{rule}/in-flight").into()),

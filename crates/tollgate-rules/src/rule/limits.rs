@@ -23,6 +23,15 @@ pub enum Limits {
     Elsewhere,
 }
 
+impl Limits {
+    /// Whether one of them counts requests in flight.
+    #[must_use]
+    pub fn counts_in_flight(&self) -> bool {
+        let Self::Each(limits) = self else { return false };
+        limits.iter().any(|limit| matches!(limit, Limit::InFlight { .. }))
+    }
+}
+
 /// One limit of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Limit {

@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Extensions, Response, Version};
 use tollgate::Timestamp;
 use tollgate_http::RequestHead;
-use tollgate_rules::{Ask, Line, Round, Ruling, StoredAsk};
+use tollgate_rules::{Ask, Line, Round, RuleAnswer, Ruling, StoredAsk};
 
 use super::LayerVerdict;
 use super::answers::Answers;
@@ -169,7 +169,8 @@ impl LayerState {
             }
             return Some(refused);
         }
-        self.report(head, verdict.lines(), failed, generation);
+        let lines = if self.shows_numbers(generation) { verdict.lines() } else { &[] };
+        self.report(head, lines, failed, generation);
         let mut admitted = self.admit(verdict, generation, asked.is_ready, turns, taken_debts);
         admitted.headers.exposed = generation.http.is_of_page(head);
         Some(Decided::Admitted(admitted))
@@ -198,6 +199,13 @@ impl LayerState {
             };
             Told { answers, extensions, failed: 0 }
         }))
+    }
+
+    /// Whether anything shows the numbers of an admitted request: they take as long as the decision.
+    #[inline]
+    fn shows_numbers(&self, generation: &Generation) -> bool {
+        let hooks = &self.settings.hooks;
+        generation.http.has_headers() || hooks.need_reports() || hooks.attach_limits
     }
 
     /// How long a request may wait in the queue of a line, beside what its rule says.
@@ -253,7 +261,8 @@ impl LayerState {
         taken_debts: u64,
     ) -> Admitted {
         let decided_at = verdict.decided_at();
-        let headers = generation.http.headers(verdict.lines(), decided_at, &self.unix_zero);
+        let lines = if self.shows_numbers(generation) { verdict.lines() } else { &[] };
+        let headers = generation.http.headers(lines, decided_at, &self.unix_zero);
         let (mut turns, mut departure) = (None, None);
         if claimed.is_some() || !verdict.delay().is_zero() {
             let mut held = claimed.unwrap_or_else(|| Turns::none(generation));
@@ -273,17 +282,17 @@ impl LayerState {
             }
             turns = (!held.is_empty()).then(|| Box::new(held));
         }
-        let awaits = |line: &Line| {
-            let closures = self.closures(line.rule);
-            closures.is_some_and(Closures::awaits_response) || generation.http.awaits_response(line)
+        let awaits = |answer: RuleAnswer| {
+            let closures = self.closures(answer.rule);
+            closures.is_some_and(Closures::awaits_response) || generation.awaits_response(answer.rule)
         };
-        let limits = self.settings.hooks.attach_limits.then(|| LimitsLeft::of(generation, verdict.lines()));
+        let limits = self.settings.hooks.attach_limits.then(|| LimitsLeft::of(generation, lines));
         // All charges, until the request is handed on.
         let all_may_come_back = !is_ready || departure.is_some() || turns.is_some();
         let all = all_may_come_back || self.settings.gives_back_unserved || self.settings.cost_from.is_some();
         let ticket = if all {
             Some(verdict.ticket())
-        } else if verdict.lines().iter().any(awaits) {
+        } else if verdict.answers().any(awaits) {
             Some(match self.has_closures() {
                 true => verdict.ticket_of(|rule| self.closures(rule).is_some_and(Closures::awaits_response)),
                 false => verdict.ticket(),

@@ -33,6 +33,8 @@ struct PerRule {
     /// Of the rule's own limits, and of those of its tiers. `None` unless the only limit by time is
     /// a queue: another one beside it would not charge a request that claimed a turn.
     turns: Box<[Option<Arc<QueueTurns>>]>,
+    /// Whether the rule charges by the response's status, or counts requests in flight.
+    awaits_response: bool,
 }
 
 impl Generation {
@@ -51,11 +53,10 @@ impl Generation {
                 || Arc::new(RuleTelemetry::new(&rule.name, rule.mode == Mode::Shadow)),
                 |known| Arc::clone(known),
             ),
-            turns: [&rule.limits]
-                .into_iter()
-                .chain(rule.tiers.iter().map(|tier| &tier.limits))
+            turns: limits_of(rule)
                 .map(|limits| is_queue(limits).then(|| QueueTurns::telling(&latest_free, &taken_debts)))
                 .collect(),
+            awaits_response: rule.charge_if.is_some() || limits_of(rule).any(Limits::counts_in_flight),
         };
         Self {
             rules: set.rules().rules.iter().map(per_rule).collect(),
@@ -82,6 +83,11 @@ impl Generation {
     /// Returns the counters of a rule by its index.
     pub(crate) fn telemetry_of(&self, rule: usize) -> &RuleTelemetry {
         &self.rules[rule].telemetry
+    }
+
+    /// Whether a request of a rule may give something back when it has been answered.
+    pub(super) fn awaits_response(&self, rule: usize) -> bool {
+        self.rules[rule].awaits_response
     }
 
     /// Returns whether a turn may be free whose departure is still to come.
@@ -118,6 +124,11 @@ impl OfRules<SharedClock> for Generation {
     fn rules(&self) -> &Arc<LayerSet> {
         self.http.set()
     }
+}
+
+/// The limits of a rule, and those of its tiers.
+fn limits_of(rule: &Rule) -> impl Iterator<Item = &Limits> {
+    std::iter::once(&rule.limits).chain(rule.tiers.iter().map(|tier| &tier.limits))
 }
 
 /// Returns whether the only limit by time is a queue.
