@@ -201,7 +201,8 @@ impl LayerState {
         }))
     }
 
-    /// Whether anything shows the numbers of an admitted request: they take as long as the decision.
+    /// Whether anything shows the numbers of an admitted request. To write them takes as long as to
+    /// decide.
     #[inline]
     fn shows_numbers(&self, generation: &Generation) -> bool {
         let hooks = &self.settings.hooks;
