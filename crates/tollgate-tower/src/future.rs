@@ -30,8 +30,6 @@ pin_project! {
         state: State<S, R, ReqBody, ResBody>,
         // The headers for the inner service's response.
         headers: ResponseHeaders,
-        // What the request holds until the body of its response has ended.
-        held: Option<LayerTicket>,
     }
 }
 
@@ -136,7 +134,7 @@ impl Drop for Queued {
 
 impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody> {
     fn new(state: State<S, R, ReqBody, ResBody>, headers: ResponseHeaders) -> Self {
-        Self { state, headers, held: None }
+        Self { state, headers }
     }
 
     pub(crate) fn serving(
@@ -163,7 +161,10 @@ impl<S: Service<Request<ReqBody>>, R, ReqBody, ResBody> ResponseFuture<S, R, Req
     /// Returns what the request holds until the body of its response has ended, once that is
     /// ready.
     pub(crate) fn take_held(self: Pin<&mut Self>) -> Option<LayerTicket> {
-        self.project().held.take()
+        match self.project().state.project() {
+            StateProjection::Serving { charges, .. } => charges.take_held(),
+            _ => None,
+        }
     }
 }
 
@@ -224,7 +225,7 @@ where
                     if let Ok(response) = &result {
                         charges.give_back_unserved(response.extensions());
                     }
-                    *this.held = charges.answered(
+                    charges.answered(
                         result.as_ref().ok().map(|response| (response.status(), response.headers())),
                     );
                     if let Ok(response) = &mut result {

@@ -63,7 +63,7 @@ impl Charges {
             return act();
         }
         catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
-            drop(self.answered(None));
+            self.answered(None);
             resume_unwind(panic)
         })
     }
@@ -76,10 +76,10 @@ impl Charges {
         }
     }
 
-    /// Settles what the rules charge by the head of the response; `None` is an error. Returns what
-    /// the request holds until the response's body has ended. An error holds nothing.
-    pub(crate) fn answered(&mut self, head: Option<(StatusCode, &HeaderMap)>) -> Option<LayerTicket> {
-        let mut ticket = self.ticket.take()?;
+    /// Settles what the rules charge by the head of the response; `None` is an error. The places in
+    /// flight stay until the response's body has ended. An error holds none.
+    pub(crate) fn answered(&mut self, head: Option<(StatusCode, &HeaderMap)>) {
+        let Some(ticket) = &mut self.ticket else { return };
         match &self.settled_by {
             Some(state) if state.has_closures() => {
                 ticket.settle_each(|rule| state.closures(rule)?.cost_by(head));
@@ -96,8 +96,14 @@ impl Charges {
                 ticket.settle(head.map_or(NOT_ANSWERED, |(status, _)| status.as_u16()));
             }
         }
-        let holds_places = head.is_some() && !ticket.is_empty();
-        holds_places.then_some(ticket)
+        if head.is_none() || ticket.is_empty() {
+            self.ticket = None;
+        }
+    }
+
+    /// Takes out what an answered request holds until the body of its response has ended.
+    pub(crate) fn take_held(&mut self) -> Option<LayerTicket> {
+        self.ticket.take()
     }
 }
 

@@ -114,12 +114,16 @@ pub(crate) fn tell(
         Label::Skip => holds(is_true(&rule.skip)),
         Label::Tier(number) => holds(rule.tiers.get(number).is_some_and(|is| is(*head))),
         Label::Failed => holds(failed & 1 << index != 0),
-        Label::Key => match rule.key_of(head) {
-            key if key.is_empty() => lacks_key(index),
-            key => see(key.as_bytes()),
-        },
+        Label::Key => {
+            let mut key = KeyBuf::new();
+            match rule.write_key(head, &mut key) {
+                [] => lacks_key(index),
+                key => see(key),
+            }
+        }
         Label::OwnTier => {
-            if let Some(name) = rule.own_tiers.get(rule.key_of(head).as_bytes()) {
+            let mut key = KeyBuf::new();
+            if let Some(name) = rule.own_tiers.get(rule.write_key(head, &mut key)) {
                 see(name.as_bytes());
             }
         }
@@ -132,11 +136,11 @@ pub(crate) fn tell(
 }
 
 impl Closures {
-    /// The key of a request; empty if it has none.
-    fn key_of(&self, head: &RequestHead<'_>) -> KeyBuf {
-        let mut key = KeyBuf::new();
-        self.key.iter().for_each(|by| by.write(head, &mut key));
-        shortened(key)
+    /// Writes the key of a request; empty if it has none.
+    fn write_key<'k>(&self, head: &RequestHead<'_>, key: &'k mut KeyBuf) -> &'k [u8] {
+        self.key.iter().for_each(|by| by.write(head, key));
+        shorten(key);
+        key.as_bytes()
     }
 
     /// The bytes under which the rule counts a key.
@@ -145,7 +149,8 @@ impl Closures {
         if self.key.is_some() {
             counted.push(key);
         }
-        shortened(counted)
+        shorten(&mut counted);
+        counted
     }
 
     /// The name of the tier of a key that has limits of its own.
@@ -185,14 +190,18 @@ impl Closures {
     }
 }
 
-/// A key that is no longer than a label may be. No two keys become one.
-fn shortened(key: KeyBuf) -> KeyBuf {
-    if key.as_bytes().len() <= LONGEST_KEY {
-        return key;
+/// Makes a key no longer than a label may be. No two keys become one.
+fn shorten(key: &mut KeyBuf) {
+    if key.as_bytes().len() > LONGEST_KEY {
+        *key = short(key.as_bytes());
     }
+}
+
+#[cold]
+fn short(key: &[u8]) -> KeyBuf {
     let mut short = KeyBuf::new();
-    short.push(&key.as_bytes()[..LONGEST_KEY - DIGEST]);
-    short.push(Sha256::digest(key.as_bytes()));
+    short.push(&key[..LONGEST_KEY - DIGEST]);
+    short.push(Sha256::digest(key));
     short
 }
 
@@ -224,7 +233,8 @@ mod tests {
         let key = |bytes: &[u8]| {
             let mut key = KeyBuf::new();
             key.push(bytes);
-            shortened(key).as_bytes().to_vec()
+            shorten(&mut key);
+            key.as_bytes().to_vec()
         };
         let long = vec![7; LONGEST_KEY];
         assert_eq!(key(&long), long);
