@@ -86,8 +86,11 @@ impl<'d> Told<'d> {
 /// The limit that tells most: of those that refuse the one with the longest wait, or else the one
 /// that has least left; of equal ones, for the longest time.
 #[inline]
-fn telling<'d>(parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
-    parts.min_by_key(|part| {
+fn telling<'d>(mut parts: impl Iterator<Item = Part<'d>>) -> Option<Part<'d>> {
+    let first = parts.next()?;
+    // Most rules have one limit, whose numbers are compared to none.
+    let Some(second) = parts.next() else { return Some(first) };
+    [first, second].into_iter().chain(parts).min_by_key(|part| {
         let remaining = if part.refuses() { 0 } else { part.remaining() };
         let wait = (Reverse(part.retry_after()), remaining, Reverse(part.more_after()));
         (!part.refuses(), wait, part.number())
